@@ -1,0 +1,67 @@
+"""Source texts and places in them.
+
+Every name a user wrote keeps a `Span` from the parser to the plan, so that an error, a reason and a plan line can all
+point at the same characters. A span is two offsets into a shared text; lines and columns are computed only when
+somebody prints them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, eq=False)
+class SourceText:
+    """One input file. `path` is what the user would type (relative to the program's folder, `/` separated)."""
+
+    path: str
+    text: str = field(repr=False)
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """Offset of the first character of each line."""
+        starts = [0]
+        find = self.text.find
+        at = find("\n")
+        while at >= 0:
+            starts.append(at + 1)
+            at = find("\n", at + 1)
+        return starts
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset, both counted from 1; columns count characters."""
+        line = bisect_right(self.line_starts, offset)
+        return line, offset - self.line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """Text of line `number` (from 1) without its line break."""
+        start = self.line_starts[number - 1]
+        end = self.text.find("\n", start)
+        return (self.text[start:] if end < 0 else self.text[start:end]).removesuffix("\r")
+
+
+class Span(NamedTuple):
+    """Half-open range of characters `[start, end)` of one source."""
+
+    source: SourceText
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        return self.source.position(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        return self.source.position(self.start)[1]
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    def __str__(self) -> str:
+        line, column = self.source.position(self.start)
+        return f"{self.source.path}:{line}:{column}"
