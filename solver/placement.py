@@ -55,8 +55,13 @@ class Decision:
     calls: tuple[int, ...]
     ruled_out: Mapping[Side, Reason | None]
     """For each side not taken: the reason, or None where it was free and the objective chose against it."""
+    open: bool = False
+    """Undeclared callers are in scope too (rule R7), so at ingress every port of `ports` is enforced for everybody."""
+    ports: tuple[int, ...] = ()
+    """Port numbers of the destination that the decision covers, ascending: for an open decision every port in scope
+    whose protocol the kind carries, otherwise the ports of `calls`."""
     closes: bool = False
-    """This decision holds only if the destination is closed to all but its declared senders (rule R7)."""
+    """This decision is open and at egress: it holds only if the destination is closed to all but its declared senders."""
 
 
 @dataclass(frozen=True, slots=True)
