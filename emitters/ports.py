@@ -1,0 +1,31 @@
+"""Numbers that the interception rules and the Envoy configuration must agree on.
+
+They live in one place because a difference between the two is not an error anybody sees: it is a loop, or traffic that
+goes round its policies.
+
+An ADM marks every connection that it opens itself (socket option `SO_MARK`, which needs NET_ADMIN or NET_RAW), and the
+rules let marked packets pass. There are two marks because a service can call itself: what leaves its egress listener
+for its own address still has to pass its ingress listener, and what leaves the ingress listener must not come back.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+INGRESS_PORT: Final = 15006
+"""Where redirected connections *to* the service arrive."""
+
+EGRESS_PORT: Final = 15001
+"""Where redirected connections *from* the service arrive."""
+
+PACKET_MARK: Final = 0x61646D00
+"""`adm` in ASCII and a byte that tells the two marks apart. Fits a signed 32-bit integer, as Envoy wants it."""
+
+PACKET_MASK: Final = 0xFFFFFF00
+"""The bits in which every mark of an ADM equals `PACKET_MARK`."""
+
+INGRESS_MARK: Final = PACKET_MARK | 0x01
+"""On connections that the ingress listener opens to the service's own process."""
+
+EGRESS_MARK: Final = PACKET_MARK | 0x02
+"""On all other connections of an ADM: those of the egress listener, and its own (authorization, xDS, mirrors)."""
