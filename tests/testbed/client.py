@@ -1,0 +1,214 @@
+"""Clients that send from an address of their own choice, one connection a request.
+
+At ingress an ADM tells callers apart by their address, so a test must be able to speak as any service. And what is
+counted must be exactly what was sent: no client here repeats, pools or follows anything. gRPC is therefore spoken
+through the `h2` library, since grpcio can neither choose its source address nor switch off transparent retries.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import struct
+import time
+from dataclasses import dataclass
+
+import grpc
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
+from h2.exceptions import ProtocolError
+
+from tests.testbed.echo import Seen, parse
+
+GRPC_NAMES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Who is called, by whom: the addresses are those really used, `authority` is what the caller believes."""
+
+    source: str
+    address: str
+    port: int
+    authority: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str = "GET"
+    path: str = "/"
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+    def with_headers(self, *headers: tuple[str, str]) -> Request:
+        return Request(self.method, self.path, (*self.headers, *headers), self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back. `status` is an HTTP status, or for gRPC its code; None where the connection broke."""
+
+    status: int | None
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    seconds: float = 0.0
+    error: str = ""
+    grpc: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.status == (0 if self.grpc else 200)
+
+    @property
+    def label(self) -> str:
+        """The status in a reader's words: `429`, `RESOURCE_EXHAUSTED`, `connection closed`."""
+        if self.status is None:
+            return self.error
+        return GRPC_NAMES.get(self.status, str(self.status)) if self.grpc else str(self.status)
+
+    def header(self, name: str) -> tuple[str, ...]:
+        return tuple(value for key, value in self.headers if key.lower() == name.lower())
+
+    @property
+    def seen(self) -> Seen | None:
+        """What the service saw; None where the answer was not the service's."""
+        try:
+            return parse(self.body)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+def http1(target: Target, request: Request, timeout: float = 10.0) -> Reply:
+    """One HTTP/1.1 request on a connection of its own."""
+    connection = http.client.HTTPConnection(
+        target.address, target.port, timeout=timeout, source_address=(target.source, 0)
+    )
+    started = time.monotonic()
+    try:
+        connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
+        connection.putheader("Host", target.authority)
+        for name, value in request.headers:
+            connection.putheader(name, value)
+        if request.body:
+            connection.putheader("Content-Length", str(len(request.body)))
+        connection.endheaders(request.body or None)
+        response = connection.getresponse()
+        body = response.read()
+        return Reply(response.status, tuple(response.getheaders()), body, time.monotonic() - started)
+    except (OSError, http.client.HTTPException) as error:
+        return Reply(None, seconds=time.monotonic() - started, error=_why(error))
+    finally:
+        connection.close()
+
+
+def h2c(target: Target, request: Request, timeout: float = 10.0) -> Reply:
+    """One HTTP/2 request without TLS, by prior knowledge."""
+    return _http2(target, request, (), timeout, is_grpc=False)
+
+
+def grpc_call(target: Target, request: Request, timeout: float = 10.0) -> Reply:
+    """One unary gRPC call; `status` is the gRPC code."""
+    framed = b"\0" + struct.pack(">I", len(request.body)) + request.body
+    asked = Request("POST", request.path, request.headers, framed)
+    return _http2(target, asked, (("content-type", "application/grpc"), ("te", "trailers")), timeout, is_grpc=True)
+
+
+def tcp(target: Target, timeout: float = 5.0) -> Reply:
+    """Open a connection, read the greeting, send a word and wait for it. `status` is 200 where all of it worked."""
+    started = time.monotonic()
+    word = b"are you there\n"
+    try:
+        with socket.create_connection((target.address, target.port), timeout, (target.source, 0)) as connection:
+            with connection.makefile("rb") as reader:
+                greeting = reader.readline()
+                if not greeting:
+                    return Reply(None, seconds=time.monotonic() - started, error="connection closed")
+                connection.sendall(word)
+                answer = reader.readline()
+            if answer != word:
+                return Reply(None, body=greeting, seconds=time.monotonic() - started, error="connection closed")
+            return Reply(200, (), greeting, time.monotonic() - started)
+    except OSError as error:
+        return Reply(None, seconds=time.monotonic() - started, error=_why(error))
+
+
+def send(protocol: str, target: Target, request: Request, timeout: float = 10.0) -> Reply:
+    """One request in a call's protocol."""
+    if protocol == "tcp":
+        return tcp(target, timeout)
+    return grpc_call(target, request, timeout) if protocol == "grpc" else http1(target, request, timeout)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, ConnectionError | http.client.RemoteDisconnected):
+        return "connection closed"
+    return str(error) or type(error).__name__
+
+
+def _http2(
+    target: Target, request: Request, extra: tuple[tuple[str, str], ...], timeout: float, *, is_grpc: bool
+) -> Reply:
+    started = time.monotonic()
+    try:
+        with socket.create_connection((target.address, target.port), timeout, (target.source, 0)) as connection:
+            headers, body, reset = _exchange(connection, target, request, extra, started + timeout)
+    except (OSError, ProtocolError) as error:
+        return Reply(None, seconds=time.monotonic() - started, error=_why(error), grpc=is_grpc)
+    seconds = time.monotonic() - started
+    named = dict(headers)
+    if not is_grpc:
+        status = int(named[":status"]) if ":status" in named and not reset else None
+        return Reply(status, tuple(headers), body, seconds, "" if status else "stream reset")
+    if "grpc-status" not in named:
+        why = "stream reset" if reset else f"HTTP {named.get(':status', 'answer')} without a gRPC status"
+        return Reply(None, tuple(headers), body, seconds, why, grpc=True)
+    return Reply(int(named["grpc-status"]), tuple(headers), body[5:], seconds, named.get("grpc-message", ""), grpc=True)
+
+
+def _exchange(
+    connection: socket.socket, target: Target, request: Request, extra: tuple[tuple[str, str], ...], deadline: float
+) -> tuple[list[tuple[str, str]], bytes, bool]:
+    """Headers and trailers, body, and whether the stream was reset."""
+    h2 = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+    h2.initiate_connection()
+    pseudo = [
+        (":method", request.method),
+        (":scheme", "http"),
+        (":path", request.path),
+        (":authority", target.authority),
+    ]
+    fields = [*pseudo, *extra, *((name.lower(), value) for name, value in request.headers)]
+    h2.send_headers(1, fields, end_stream=not request.body)
+    rest = request.body
+    headers: list[tuple[str, str]] = []
+    body = bytearray()
+    while True:
+        while rest and (room := min(h2.local_flow_control_window(1), h2.max_outbound_frame_size)) > 0:
+            part, rest = rest[:room], rest[room:]
+            h2.send_data(1, part, end_stream=not rest)
+        connection.sendall(h2.data_to_send())
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        data = connection.recv(65536)
+        if not data:
+            raise ConnectionResetError
+        for event in h2.receive_data(data):
+            if isinstance(event, ResponseReceived | TrailersReceived):
+                headers += [(str(name), str(value)) for name, value in event.headers or ()]
+            elif isinstance(event, DataReceived):
+                body += event.data or b""
+                h2.acknowledge_received_data(event.flow_controlled_length or 0, 1)
+            elif isinstance(event, StreamEnded):
+                return headers, bytes(body), False
+            elif isinstance(event, StreamReset):
+                # A server may answer and then reset what it did not want to read.
+                return headers, bytes(body), not headers
+            elif isinstance(event, ConnectionTerminated):
+                raise ConnectionResetError
