@@ -1,0 +1,1 @@
+"""From a program and its placement to what runs: Envoy resources, Kubernetes objects, interception rules, pictures."""

@@ -1,0 +1,84 @@
+"""The shell script that applies and removes interception rules any number of times.
+
+A rules file cannot ask whether a jump is there already; a shell can. The script is the same for every ADM and holds no
+name of any program: the rules come from the files beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from emitters.interception.captures import Family
+from emitters.interception.rules import CHAINS, HOOKS
+
+RULES_FILES: Final = {Family.IPV4: "iptables.rules", Family.IPV6: "ip6tables.rules"}
+"""Names under which `script` expects the output of `restore_file`, in its own folder."""
+
+_HEAD: Final = """\
+#!/bin/sh
+# Applies or removes the interception rules of the ADM whose files lie beside this script.
+# Needs iptables and NET_ADMIN, in the network namespace of the pod. May be run again at any time.
+set -eu
+
+here=$(dirname "$0")
+
+hook() { # tool table builtin chain
+    "$1" -w -t "$2" -C "$3" -p tcp -j "$4" 2>/dev/null || "$1" -w -t "$2" -I "$3" 1 -p tcp -j "$4"
+}
+
+unhook() { # tool table builtin chain
+    while "$1" -w -t "$2" -D "$3" -p tcp -j "$4" 2>/dev/null; do :; done
+}
+
+exists() { # tool table chain
+    "$1" -w -t "$2" -n -L "$3" >/dev/null 2>&1
+}
+
+flush() { # tool table chain
+    if exists "$@"; then "$1" -w -t "$2" -F "$3"; fi
+}
+
+delete() { # tool table chain
+    if exists "$@"; then "$1" -w -t "$2" -X "$3"; fi
+}
+
+"""
+
+_TAIL: Final = """\
+families="iptables"
+# A kernel without IPv6 carries no IPv6 traffic that could be missed.
+if [ -e /proc/net/if_inet6 ]; then families="iptables ip6tables"; fi
+
+case "${1:-}" in
+    apply | remove) for tool in $families; do "$1" "$tool"; done ;;
+    *)
+        echo "usage: $0 apply|remove" >&2
+        exit 2
+        ;;
+esac
+"""
+
+
+def script() -> str:
+    """`apply` loads `RULES_FILES` and adds the missing jumps; `remove` takes all of it away and nothing else.
+
+    `apply` fills the chains before it hooks them, and `nat` before `filter`: a connection is refused only once the
+    next attempt will be redirected.
+    """
+    apply = [
+        "apply() { # tool",
+        '    grep -v "^-I " "$here/$1.rules" | "$1-restore" -w --noflush',
+        *(f'    hook "$1" {hook.table} {hook.builtin} {hook.chain}' for hook in HOOKS),
+        "}",
+        "",
+    ]
+    # Jumps first: a chain that is still referred to cannot be deleted.
+    remove = [
+        "remove() { # tool",
+        *(f'    unhook "$1" {hook.table} {hook.builtin} {hook.chain}' for hook in reversed(HOOKS)),
+        *(f'    flush "$1" {table} {chain}' for table, chains in CHAINS.items() for chain in chains),
+        *(f'    delete "$1" {table} {chain}' for table, chains in CHAINS.items() for chain in chains),
+        "}",
+        "",
+    ]
+    return _HEAD + "\n".join([*apply, *remove]) + "\n" + _TAIL
