@@ -140,7 +140,8 @@ class PlacementError(Exception):
 class Violation(NamedTuple):
     """What the verifier found wrong with a placement."""
 
-    rule: Rule
+    rule: Rule | None
+    """None where the placement contradicts itself (an objective value that it does not have), not one of the rules."""
     message: str
     policy: str | None = None
     destination: str | None = None

@@ -1,0 +1,120 @@
+"""Whether two matches (`when`) can hold for one request.
+
+Order matters only where they can (rule R6). The answer "no" is a proof; whatever is too hard to refute counts as
+possible, so a placement is never called right because of a regular expression that nobody evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
+
+MAX_STEPS = 10_000
+"""Comparisons looked at before giving up on a refutation."""
+
+
+class _Literal(NamedTuple):
+    """A comparison with `==`, `starts_with` or `matches`, asserted or denied."""
+
+    field: Field
+    operator: Operator
+    value: str
+    holds: bool
+
+
+def can_both_hold(first: Match | None, second: Match | None, changing: frozenset[Field | None]) -> bool:
+    """False only if no request satisfies both.
+
+    `changing` are the fields that one of the two policies writes (a header field without a name: every header; None:
+    every field). Each match may see another value of those, so they refute nothing.
+    """
+    if first is None or second is None or None in changing:
+        return True
+    open_branches: list[tuple[tuple[tuple[Match, bool], ...], tuple[_Literal, ...]]] = [
+        (((first, True), (second, True)), ())
+    ]
+    steps = 0
+    while open_branches:
+        goals, literals = open_branches.pop()
+        while goals:
+            steps += 1
+            if steps > MAX_STEPS:
+                return True
+            (match, wanted), goals = goals[0], goals[1:]
+            if isinstance(match, Not):
+                goals = ((match.operand, not wanted), *goals)
+            elif isinstance(match, Comparison):
+                if _changes(match.field, changing):
+                    continue
+                literal = _literal(match, wanted)
+                if any(_contradict(literal, other) for other in (*literals, literal)):
+                    break
+                literals = (*literals, literal)
+            elif isinstance(match, And) is wanted:
+                goals = (*((operand, wanted) for operand in match.operands), *goals)
+            else:
+                open_branches.extend((((operand, wanted), *goals), literals) for operand in match.operands)
+                break
+        else:
+            return True
+    return False
+
+
+def fields(match: Match | None) -> frozenset[Field]:
+    """Everything that a match compares."""
+    found: set[Field] = set()
+    left = [] if match is None else [match]
+    while left:
+        item = left.pop()
+        if isinstance(item, Comparison):
+            found.add(item.field)
+        elif isinstance(item, Not):
+            left.append(item.operand)
+        elif isinstance(item, And | Or):
+            left.extend(item.operands)
+    return frozenset(found)
+
+
+def _changes(field: Field, changing: frozenset[Field | None]) -> bool:
+    return field in changing or (field.header is not None and Field(field.name) in changing)
+
+
+def _literal(comparison: Comparison, wanted: bool) -> _Literal:
+    if comparison.operator is Operator.NOT_EQUALS:
+        return _Literal(comparison.field, Operator.EQUALS, comparison.value, not wanted)
+    return _Literal(comparison.field, comparison.operator, comparison.value, wanted)
+
+
+def _contradict(one: _Literal, other: _Literal) -> bool:
+    """Whether two literals (or one, handed in twice) can be seen to exclude each other."""
+    if one.field != other.field:
+        return False
+    if not one.holds:
+        one, other = other, one
+    if not one.holds:
+        # A header may be missing, and then every denial holds; a path and a method are always there.
+        return one.field.header is None and any(
+            denied.operator is Operator.STARTS_WITH and not denied.value for denied in (one, other)
+        )
+    if one.operator == other.operator and one.value == other.value:
+        return one.holds != other.holds
+    if other.holds:
+        return not _compatible(one, other) or not _compatible(other, one)
+    if other.operator is Operator.STARTS_WITH:
+        # The prefix of what starts with a longer prefix, or is known in full, is known too.
+        known = "" if one.operator is Operator.MATCHES else one.value
+        return known.startswith(other.value)
+    return False
+
+
+def _compatible(one: _Literal, other: _Literal) -> bool:
+    """For two asserted literals: whether `other` leaves room for `one`."""
+    if one.operator is Operator.EQUALS:
+        if other.operator is Operator.EQUALS:
+            return one.value == other.value
+        if other.operator is Operator.STARTS_WITH:
+            return one.value.startswith(other.value)
+    if one.operator is Operator.STARTS_WITH and other.operator is Operator.STARTS_WITH:
+        return one.value.startswith(other.value) or other.value.startswith(one.value)
+    return True

@@ -1,0 +1,206 @@
+"""Rule R6, checked from the table in docs/rules.md: whatever does not commute is met in declared order.
+
+Where each decision of a destination sits further in than the one declared before it, there is nothing to look at: so
+the cost is linear, and pairs are compared only where an order was turned round.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from dsl.match import Field
+from dsl.program import Effect, Element, Policy, Side, Stage, Verb
+from solver.placement import Rule, Violation
+from solver.verify_match import can_both_hold, fields
+from solver.verify_scope import Job
+
+Depth = tuple[int, int, int]
+"""How far in a policy sits: side (egress first), stage, and rank within the routing stage."""
+
+# Pairs of effects other than `reads` and `writes` that commute. Everything else does not.
+_COMMUTING = frozenset(
+    frozenset(pair)
+    for pair in (
+        (Verb.REJECTS, Verb.TIMES_OUT),
+        (Verb.DELAYS,),
+        (Verb.DELAYS, Verb.COUNTS),
+        (Verb.COUNTS,),
+        (Verb.COUNTS, Verb.TIMES_OUT),
+        (Verb.COUNTS, Verb.COPIES),
+        (Verb.TIMES_OUT, Verb.ROUTES),
+        (Verb.TIMES_OUT, Verb.COPIES),
+        (Verb.COPIES,),
+    )
+)
+
+# What `reads(x)` and `writes(x)` do not commute with, beside each other: (verb, x is of the response) -> verbs.
+_DISTURBED_BY = {
+    (Verb.READS, False): frozenset[Verb](),
+    (Verb.READS, True): frozenset({Verb.REJECTS, Verb.REPEATS, Verb.TIMES_OUT, Verb.ROUTES}),
+    (Verb.WRITES, False): frozenset({Verb.ROUTES, Verb.COPIES}),
+    (Verb.WRITES, True): frozenset({Verb.REJECTS, Verb.REPEATS, Verb.TIMES_OUT, Verb.ROUTES}),
+}
+
+# At the routing stage Envoy's router decides the order, not the configuration.
+_RANKS = {Verb.COPIES: 0, Verb.ROUTES: 1, Verb.REPEATS: 2, Verb.TIMES_OUT: 2}
+_NO_RANK = (-1, 9)
+
+_FIELDS = {Element.HEADER: "header", Element.PATH: "path", Element.METHOD: "method"}
+_ELEMENTS = {name: element for element, name in _FIELDS.items()}
+
+
+class _Seat(NamedTuple):
+    job: Job
+    outermost: Depth
+    innermost: Depth
+
+
+def order(placed: Iterable[tuple[Job, tuple[Side, ...]]]) -> Iterator[Violation]:
+    """Pairs of policies that some request meets in the wrong order. `placed` is in declared order."""
+    judge = _Judge()
+    by_destination: dict[str, list[_Seat]] = defaultdict(list)
+    for job, sides in placed:
+        if job.calls and sides and all(side in job.policy.kind.sides for side in sides):
+            by_destination[job.destination].append(_seat(job, sides))
+    for seats in by_destination.values():
+        if len(seats) > 1:
+            yield from _destination(seats, judge)
+
+
+def _destination(seats: list[_Seat], judge: _Judge) -> Iterator[Violation]:
+    earlier: dict[tuple[Depth, int], list[_Seat]] = defaultdict(list)
+    deepest: Depth = (-1, -1, -1)
+    for seat in seats:
+        signature = judge.signature(seat.job.policy)
+        if seat.outermost < deepest:
+            outside = (
+                before
+                for (depth, other), group in earlier.items()
+                if depth > seat.outermost and not judge.commute(other, signature)
+                for before in group
+            )
+            for before in outside:
+                if _share_a_call(before.job, seat.job) and judge.overlap(before.job.policy, seat.job.policy):
+                    yield _violation(before.job, seat.job)
+                    break
+        earlier[(seat.innermost, signature)].append(seat)
+        deepest = max(deepest, seat.innermost)
+
+
+def _seat(job: Job, sides: tuple[Side, ...]) -> _Seat:
+    depths: list[Depth] = []
+    for side in sides:
+        stage = job.policy.kind.sides[side]
+        along = 0 if side is Side.EGRESS else 1
+        low, high = _ranks(job.policy) if stage is Stage.ROUTING else (0, 0)
+        depths += [(along, stage, low), (along, stage, high)]
+    return _Seat(job, min(depths), max(depths))
+
+
+def _ranks(policy: Policy) -> tuple[int, int]:
+    """Lowest and highest rank at the routing stage. One that has none is not known to follow or precede anything."""
+    ranks = [_RANKS[effect.verb] for effect in policy.effects or () if effect.verb in _RANKS]
+    return (min(ranks), max(ranks)) if ranks else _NO_RANK
+
+
+def _share_a_call(one: Job, other: Job) -> bool:
+    return not set(one.calls).isdisjoint(other.calls)
+
+
+def _violation(before: Job, after: Job) -> Violation:
+    return Violation(
+        Rule.ORDER,
+        f"`{before.policy.name}` is declared before `{after.policy.name}`, and the two do not commute, "
+        f"but requests to `{after.destination}` meet it after",
+        after.policy.name,
+        after.destination,
+    )
+
+
+class _Judge:
+    """Remembers answers for policies and for sets of effects, of which a program has few."""
+
+    def __init__(self) -> None:
+        self.signatures: dict[frozenset[Effect] | None, int] = {}
+        self.effects: list[frozenset[Effect] | None] = []
+        self.by_policy: dict[str, int] = {}
+        self.commuting: dict[tuple[int, int], bool] = {}
+        self.overlapping: dict[tuple[str, str], bool] = {}
+
+    def signature(self, policy: Policy) -> int:
+        known = self.by_policy.get(policy.name)
+        if known is None:
+            effects = _effects(policy)
+            known = self.signatures.setdefault(effects, len(self.effects))
+            if known == len(self.effects):
+                self.effects.append(effects)
+            self.by_policy[policy.name] = known
+        return known
+
+    def commute(self, one: int, other: int) -> bool:
+        key = (one, other)
+        if key not in self.commuting:
+            first, second = self.effects[one], self.effects[other]
+            self.commuting[key] = (
+                first is not None and second is not None and all(effects_commute(a, b) for a in first for b in second)
+            )
+        return self.commuting[key]
+
+    def overlap(self, one: Policy, other: Policy) -> bool:
+        if one.match is None or other.match is None:
+            return True
+        key = (one.name, other.name)
+        if key not in self.overlapping:
+            self.overlapping[key] = can_both_hold(one.match, other.match, _written(one) | _written(other))
+        return self.overlapping[key]
+
+
+def effects_commute(one: Effect, other: Effect) -> bool:
+    """The table of docs/rules.md for one pair of effects."""
+    about = (Verb.READS, Verb.WRITES)
+    if one.verb not in about and other.verb not in about:
+        return frozenset((one.verb, other.verb)) in _COMMUTING
+    if one.verb in about and other.verb in about:
+        return (one.verb is Verb.READS and other.verb is Verb.READS) or _disjoint(one, other)
+    about_it, verb = (one, other.verb) if one.verb in about else (other, one.verb)
+    if about_it.element is None:
+        return False
+    return verb not in _DISTURBED_BY[(about_it.verb, about_it.element.on_response)]
+
+
+def _disjoint(one: Effect, other: Effect) -> bool:
+    if one.element is None or other.element is None:
+        return False
+    if one.element is not other.element:
+        return True
+    return one.names is not None and other.names is not None and one.names.isdisjoint(other.names)
+
+
+def _effects(policy: Policy) -> frozenset[Effect] | None:
+    """The policy's effects; its match reads what it compares."""
+    if policy.effects is None:
+        return None
+    read = (
+        Effect(Verb.READS, _ELEMENTS[field.name], None if field.header is None else frozenset({field.header}))
+        for field in fields(policy.match)
+    )
+    return frozenset(policy.effects) | frozenset(read)
+
+
+def _written(policy: Policy) -> frozenset[Field | None]:
+    """The fields of a match that the policy itself changes; None for every field."""
+    if policy.effects is None:
+        return frozenset({None})
+    changed: set[Field | None] = set()
+    for effect in policy.effects:
+        if effect.verb is not Verb.WRITES:
+            continue
+        if effect.element is None:
+            changed.add(None)
+        elif effect.element is Element.HEADER:
+            changed.update([Field("header")] if effect.names is None else (Field("header", n) for n in effect.names))
+        elif effect.element in _FIELDS:
+            changed.add(Field(_FIELDS[effect.element]))
+    return frozenset(changed)

@@ -1,0 +1,193 @@
+"""What a placement has to do, worked out from the program alone.
+
+The verifier trusts nothing that the solver computed: which calls a policy covers, which undeclared callers it means,
+and who is called from inside a sidecar are all derived here once more, from services, calls and scopes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dsl.program import Parameter, Policy, Program, Protocol, Service, Value, Verb
+
+
+class Job(NamedTuple):
+    """One policy at one destination, as the rules ask for it."""
+
+    position: int
+    """Of the policy, in declared order."""
+    policy: Policy
+    destination: str
+    calls: tuple[int, ...]
+    """Indices of the declared calls in scope, ascending."""
+    senders: tuple[str, ...]
+    """Sources of `calls`, each once, by name."""
+    open: bool
+    """Undeclared callers are in scope too (rule R7)."""
+    ports: tuple[int, ...]
+    """Port numbers that the decision covers, ascending."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Facts about destinations that several rules ask for."""
+
+    unclosable: Mapping[str, str]
+    """Destination -> why no NetworkPolicy can close it to all but its declared senders."""
+    host_network_sender: Mapping[str, str]
+    """Destination -> a declared sender on the host's network."""
+    inner_calls: Mapping[str, frozenset[str]]
+    """Target of a mirror or a split -> the senders whose sidecar calls it."""
+
+
+def jobs(program: Program) -> dict[tuple[str, str], Job]:
+    """Every decision that a placement of `program` must hold, in canonical order, by policy and destination."""
+    scope = _Scope(program)
+    return {
+        (policy.name, job.destination): job
+        for position, policy in enumerate(program.policies)
+        for job in scope.jobs(position, policy)
+    }
+
+
+class _Scope:
+    """Finds the calls of one policy after another, by whichever end of its scope is the smaller."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.arriving: dict[str, list[int]] = defaultdict(list)
+        self.leaving: dict[str, list[int]] = defaultdict(list)
+        for index, call in enumerate(program.calls):
+            self.arriving[call.destination].append(index)
+            self.leaving[call.source].append(index)
+        self.served: dict[tuple[str, frozenset[int] | None, frozenset[Protocol]], tuple[int, ...]] = {}
+
+    def jobs(self, position: int, policy: Policy) -> Iterator[Job]:
+        calls = self.program.calls
+        found = self._calls(policy)
+        may_be_open = policy.open_sources or policy.kind.guard
+        for destination in sorted(policy.destinations) if may_be_open else sorted(found):
+            covered = found.get(destination, [])
+            ports = self._ports(policy, destination) if may_be_open else ()
+            is_open = bool(ports) and (
+                policy.open_sources
+                or len({(calls[index].source, calls[index].port.number) for index in covered})
+                < len(policy.sources) * len(ports)
+            )
+            if not covered and not is_open:
+                continue
+            if not is_open:
+                ports = tuple(sorted({calls[index].port.number for index in covered}))
+            senders = tuple(sorted({calls[index].source for index in covered}))
+            yield Job(position, policy, destination, tuple(covered), senders, is_open, ports)
+
+    def _calls(self, policy: Policy) -> dict[str, list[int]]:
+        calls, ports = self.program.calls, policy.ports
+        found: dict[str, list[int]] = {}
+        if len(policy.destinations) <= len(policy.sources):
+            for destination in policy.destinations:
+                arriving = [
+                    index
+                    for index in self.arriving.get(destination, ())
+                    if calls[index].source in policy.sources and (ports is None or calls[index].port.number in ports)
+                ]
+                if arriving:
+                    found[destination] = arriving
+            return found
+        destinations = frozenset(policy.destinations)
+        for source in policy.sources:
+            for index in self.leaving.get(source, ()):
+                call = calls[index]
+                if call.destination in destinations and (ports is None or call.port.number in ports):
+                    found.setdefault(call.destination, []).append(index)
+        for covered in found.values():
+            covered.sort()
+        return found
+
+    def _ports(self, policy: Policy, destination: str) -> tuple[int, ...]:
+        """The destination's ports that the policy selects and whose protocol its kind carries."""
+        key = (destination, policy.ports, policy.kind.protocols)
+        if key not in self.served:
+            party = self.program.services.get(destination) or self.program.externals.get(destination)
+            self.served[key] = tuple(
+                sorted(
+                    port.number
+                    for port in (party.ports if party else ())
+                    if port.protocol in policy.kind.protocols and (policy.ports is None or port.number in policy.ports)
+                )
+            )
+        return self.served[key]
+
+
+def neighbours(program: Program, wanted: Iterable[Job]) -> Neighbours:
+    """Who can be closed, who cannot be told by address, and who is called from inside a sidecar."""
+    services, externals = program.services, program.externals
+    unclosable: dict[str, str] = {}
+    host_network_sender: dict[str, str] = {}
+    for call in program.calls:
+        sender = services.get(call.source)
+        if sender is not None and sender.host_network:
+            host_network_sender.setdefault(call.destination, call.source)
+            unclosable.setdefault(call.destination, f"its sender `{call.source}` is on the host's network")
+        elif sender is None and not (call.source in externals and externals[call.source].cidrs):
+            unclosable.setdefault(call.destination, f"its sender `{call.source}` has no known address")
+    for service in services.values():
+        if service.host_network:
+            unclosable.setdefault(service.name, "it is on the host's network itself")
+
+    declared = {(call.source, call.destination) for call in program.calls}
+    inner: dict[str, set[str]] = defaultdict(set)
+    for job in wanted:
+        for target in _service_arguments(job.policy):
+            verbs = {effect.verb for effect in job.policy.effects or ()}
+            if not verbs & {Verb.COPIES, Verb.ROUTES}:
+                unclosable.setdefault(target, f"sidecars call it themselves for `{job.policy.name}`")
+                continue
+            inner[target].update(job.senders)
+            if any((sender, target) not in declared for sender in job.senders):
+                unclosable.setdefault(target, f"a sender of `{job.policy.name}` has no declared call to it")
+    return Neighbours(unclosable, host_network_sender, {target: frozenset(who) for target, who in inner.items()})
+
+
+def _service_arguments(policy: Policy) -> Iterator[str]:
+    for parameter in policy.kind.parameters:
+        if _holds(parameter, "service"):
+            yield from _names(policy.arguments.get(parameter.name))
+
+
+def tells_callers_apart(program: Program, policy: Policy) -> bool:
+    """Whether the policy, enforced at ingress, has to know who is calling."""
+    return (
+        not policy.open_sources
+        or len(policy.sources) < len(program.services) + len(program.externals)
+        or any(_holds(parameter, "caller") for parameter in policy.kind.parameters)
+    )
+
+
+def may_reject(policy: Policy) -> bool:
+    """Whether a request can end at this policy. Of a kind without `@effect` nothing is known, so it can."""
+    return policy.effects is None or any(effect.verb is Verb.REJECTS for effect in policy.effects)
+
+
+def can_host(service: Service | None) -> bool:
+    """Rule R8: whether an ADM can stand there at all; externals (None) host none."""
+    return service is not None and service.hosts_adm and not service.host_network
+
+
+def _holds(parameter: Parameter, type_name: str) -> bool:
+    kind = parameter.type
+    while kind.element is not None:
+        kind = kind.element
+    return kind.name == type_name
+
+
+def _names(value: Value) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            if isinstance(item, str):
+                yield item

@@ -1,0 +1,148 @@
+"""What follows from the decisions: the ADMs, the closed destinations, their load, and the objective values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from dsl.program import Metric, Program, Side
+from solver.placement import Adm, Costs, Placement, Rule, Status, Violation
+from solver.verify_scope import Job, can_host
+
+MICRO = 1_000_000
+"""Micro-cores in a core."""
+
+
+class Work(NamedTuple):
+    """What one service's ADM has to enforce: policies of each direction in declared order, and all its shares."""
+
+    ingress: list[str]
+    egress: list[str]
+    shares: list[tuple[Side, str, str]]
+    """(side, policy, destination)."""
+
+
+def work(program: Program, placed: Iterable[tuple[Job, tuple[Side, ...]]]) -> dict[str, Work]:
+    """The work of every service, by name. `placed` is in declared order. Externals do none."""
+    found: dict[str, Work] = defaultdict(lambda: Work([], [], []))
+    for job, sides in placed:
+        for side in sides:
+            for host in (job.destination,) if side is Side.INGRESS else job.senders:
+                if host not in program.services:
+                    continue
+                done = found[host]
+                policies = done.ingress if side is Side.INGRESS else done.egress
+                if not policies or policies[-1] != job.policy.name:
+                    policies.append(job.policy.name)
+                done.shares.append((side, job.policy.name, job.destination))
+    return found
+
+
+def adms(program: Program, placement: Placement, needed: Mapping[str, Work]) -> Iterator[Violation]:
+    """ADMs stand where there is work and nowhere else, and list that work in declared order."""
+    there: dict[str, Adm] = {}
+    for adm in placement.adms:
+        if adm.service in there:
+            yield Violation(Rule.COVERAGE, f"`{adm.service}` has two ADMs")
+        there[adm.service] = adm
+        if not can_host(program.services.get(adm.service)):
+            yield Violation(Rule.HOST, f"`{adm.service}` cannot host an ADM, and has one")
+        if adm.service not in needed:
+            yield Violation(Rule.COVERAGE, f"the ADM of `{adm.service}` has nothing to enforce")
+    for service, done in needed.items():
+        if service not in there:
+            yield Violation(Rule.COVERAGE, f"`{service}` has to enforce policies and has no ADM")
+            continue
+        for side, listed, wanted in (
+            (Side.INGRESS, there[service].ingress, done.ingress),
+            (Side.EGRESS, there[service].egress, done.egress),
+        ):
+            yield from _policies(service, side, listed, wanted)
+    if list(there) != sorted(there):
+        yield Violation(Rule.COVERAGE, "the ADMs are not in order of their services")
+
+
+def _policies(service: str, side: Side, listed: tuple[str, ...], wanted: list[str]) -> Iterator[Violation]:
+    if list(listed) == wanted:
+        return
+    for name in sorted(set(wanted) - set(listed)):
+        yield Violation(Rule.COVERAGE, f"the ADM of `{service}` leaves out `{name}` at {side}", name)
+    for name in sorted(set(listed) - set(wanted)):
+        yield Violation(Rule.COVERAGE, f"the ADM of `{service}` has no `{name}` to enforce at {side}", name)
+    if set(listed) != set(wanted):
+        return
+    if len(listed) != len(wanted):
+        yield Violation(Rule.COVERAGE, f"the ADM of `{service}` enforces a policy twice at {side}")
+    else:
+        yield Violation(Rule.ORDER, f"the ADM of `{service}` does not keep the declared order at {side}")
+
+
+def closed(placement: Placement, wanted: set[str]) -> Iterator[Violation]:
+    """The closed destinations are those that a decision rests on."""
+    for name in sorted(wanted - set(placement.closed)):
+        yield Violation(Rule.CLOSED, f"`{name}` has to be closed and is not", None, name)
+    for name in sorted(set(placement.closed) - wanted):
+        yield Violation(Rule.CLOSED, f"`{name}` is closed, and no decision asks for it", None, name)
+    if list(placement.closed) != sorted(set(placement.closed)):
+        yield Violation(Rule.CLOSED, "the closed destinations are not in order")
+
+
+def capacity(program: Program, needed: Mapping[str, Work], costs: Costs) -> Iterator[Violation]:
+    """Rule R9, where profiles exist."""
+    if not costs.known:
+        return
+    for service, done in needed.items():
+        limit = program.services[service].capacity
+        if limit is None:
+            continue
+        load = _cpu(service, done, costs)
+        if load > round(limit * MICRO):
+            yield Violation(
+                Rule.CAPACITY,
+                f"the ADM of `{service}` is estimated at {load} micro-cores, over its capacity of {limit:g} cores",
+            )
+
+
+def objectives(program: Program, placement: Placement, needed: Mapping[str, Work], costs: Costs) -> Iterator[Violation]:
+    """The values are what the placement has; bounds and status agree with them."""
+    cpu = sum(_cpu(service, done, costs) for service, done in needed.items())
+    real: dict[str, int] = {
+        Metric.ADMS: len(needed),
+        Metric.SIDECARS: sum(program.services[service].replicas for service in needed),
+        Metric.CPU: cpu,
+        Metric.OVERHEAD: cpu,
+        Metric.LATENCY: sum(_latency(service, done, costs) for service, done in needed.items()),
+    }
+    metrics = tuple(level.metric for level in placement.objectives)
+    if metrics[: len(program.objective)] != program.objective:
+        yield Violation(None, "the objective values are not those that the program asks for, in its order")
+    for metric, value, bound in placement.objectives:
+        # A level beyond the program's metrics (the change from an earlier plan) cannot be told from the placement.
+        if value != real.get(metric, value):
+            yield Violation(None, f"objective `{metric}` is given as {value}, and the placement has {real[metric]}")
+        if bound > value:
+            yield Violation(None, f"objective `{metric}` has the value {value}, below its bound {bound}")
+    proven = all(level.bound == level.value for level in placement.objectives)
+    if (placement.status is Status.OPTIMAL) is not proven:
+        yield Violation(None, f"the status is `{placement.status}`, and the bounds say otherwise")
+
+
+def _cpu(service: str, done: Work, costs: Costs) -> int:
+    load = costs.adm[service].cpu if service in costs.adm else 0
+    if costs.enforcement:
+        for side, policy, destination in done.shares:
+            cost = costs.enforcement.get((service, side, policy, destination))
+            if cost is not None:
+                load += cost.cpu
+    return load
+
+
+def _latency(service: str, done: Work, costs: Costs) -> int:
+    delay = costs.adm[service].latency if service in costs.adm else 0
+    if costs.enforcement:
+        for side, policy, destination in done.shares:
+            cost = costs.enforcement.get((service, side, policy, destination))
+            if cost is not None:
+                delay += cost.latency
+    return delay
