@@ -1,0 +1,18 @@
+"""What emitters raise when the target cannot express what a correct placement asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dsl.diagnostics import Diagnostic
+
+
+class EmitError(Exception):
+    """Envoy, Kubernetes or the packet filter cannot express it: carries every finding of the run."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("; ".join(f"{d.code}: {d.message}" for d in self.diagnostics[:3]))
