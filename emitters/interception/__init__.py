@@ -9,7 +9,6 @@ from emitters.interception.captures import (
     IngressCapture,
     Interception,
     Probe,
-    ProbeError,
     Reached,
     interceptions,
 )
@@ -23,7 +22,6 @@ __all__ = [
     "IngressCapture",
     "Interception",
     "Probe",
-    "ProbeError",
     "Reached",
     "interceptions",
     "remove_file",

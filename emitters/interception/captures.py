@@ -16,12 +16,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from dsl.program import Call, Program, Service, Side
+from dsl.diagnostics import Diagnostics
+from dsl.program import Side
+from emitters.errors import EmitError
+from emitters.scope import hops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from solver.placement import Decision, Placement
+    from dsl.program import Program, Service
+    from emitters.scope import Hop
+    from solver.placement import Placement
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -95,10 +100,6 @@ class Interception:
     """Sorted; only those at a port that is captured, as all others meet no ADM anyway."""
 
 
-class ProbeError(ValueError):
-    """A probe that cannot be let past the ADM safely; the message says why and what to do."""
-
-
 def interceptions(
     program: Program,
     placement: Placement,
@@ -108,81 +109,78 @@ def interceptions(
 ) -> tuple[Interception, ...]:
     """One `Interception` for each ADM of the placement, sorted by service.
 
-    `probes` names for each service the health checks that by-pass its ADM. Raises `ProbeError` where a by-pass would
+    `probes` names for each service the health checks that by-pass its ADM. Raises `EmitError` where a by-pass would
     let others by as well.
     """
-    ingress: dict[str, list[Decision]] = {}
-    egress: dict[str, list[tuple[Decision, Call]]] = {}
-    for decision in placement.decisions:
-        if Side.INGRESS in decision.sides:
-            ingress.setdefault(decision.destination, []).append(decision)
-        if Side.EGRESS in decision.sides:
-            for index in decision.calls:
-                call = program.calls[index]
-                egress.setdefault(call.source, []).append((decision, call))
     position = {policy.name: index for index, policy in enumerate(program.policies)}
     found = []
-    for adm in placement.adms:
-        service = program.services[adm.service]
-        inbound = _ingress(service, ingress.get(service.name, ()), position)
-        outbound = egress.get(service.name, ())
+    for name, enforced in hops(program, placement).items():
+        service = program.services[name]
+        inbound = _ingress((hop for hop in enforced if hop.side is Side.INGRESS), position)
+        outbound = [hop for hop in enforced if hop.side is Side.EGRESS]
         found.append(
             Interception(
-                service=service.name,
+                service=name,
                 ingress=inbound,
                 egress=_egress(program, outbound, addresses, position),
-                refused_to_self=tuple(
-                    sorted({call.port.target for _, call in outbound if call.destination == service.name})
-                ),
-                probes=_probes(program, service, inbound, (probes or {}).get(service.name, ())),
+                refused_to_self=tuple(sorted({hop.port.target for hop in outbound if hop.destination == name})),
+                probes=_probes(program, service, inbound, (probes or {}).get(name, ())),
             )
         )
     return tuple(found)
 
 
-def _ingress(
-    service: Service, decisions: Iterable[Decision], position: Mapping[str, int]
-) -> tuple[IngressCapture, ...]:
+def _ingress(enforced: Iterable[Hop], position: Mapping[str, int]) -> tuple[IngressCapture, ...]:
+    # Two ports of a service may lead to one port of its process, where the pod cannot tell them apart.
     policies: dict[int, set[str]] = {}
-    for decision in decisions:
-        for port in service.ports:
-            if port.number in decision.ports:
-                policies.setdefault(port.target, set()).add(decision.policy)
-    return tuple(IngressCapture(port, _ordered(names, position)) for port, names in sorted(policies.items()))
+    for hop in enforced:
+        policies.setdefault(hop.port.target, set()).update(policy.name for policy in hop.policies)
+    return tuple(
+        IngressCapture(port, tuple(sorted(names, key=position.__getitem__))) for port, names in sorted(policies.items())
+    )
 
 
 def _egress(
-    program: Program,
-    enforced: Iterable[tuple[Decision, Call]],
-    addresses: KnownAddresses,
-    position: Mapping[str, int],
+    program: Program, enforced: Iterable[Hop], addresses: KnownAddresses, position: Mapping[str, int]
 ) -> tuple[EgressCapture, ...]:
     policies: dict[tuple[str, Reached, Network | None, int], set[str]] = {}
-    for decision, call in enforced:
-        for reached, network, port in _ways(program, call, addresses):
-            policies.setdefault((call.destination, reached, network, port), set()).add(decision.policy)
+    for hop in enforced:
+        for reached, network, port in _ways(program, hop, addresses):
+            key = (hop.destination, reached, network, port)
+            policies.setdefault(key, set()).update(policy.name for policy in hop.policies)
     return tuple(
-        EgressCapture(*key, _ordered(names, position))
+        EgressCapture(*key, tuple(sorted(names, key=position.__getitem__)))
         for key, names in sorted(policies.items(), key=lambda item: _capture_key(item[0]))
     )
 
 
-def _ways(program: Program, call: Call, addresses: KnownAddresses) -> Iterable[tuple[Reached, Network | None, int]]:
-    """Every way in which the process can dial the destination of a call."""
-    stable = _networks(addresses.service_addresses(call.destination))
+def _ways(program: Program, hop: Hop, addresses: KnownAddresses) -> Iterable[tuple[Reached, Network | None, int]]:
+    """Every way in which the process can dial the destination."""
+    stable = _stable(program, hop.destination, addresses)
     if not stable:
         # Nobody translates ports here: a process dials what it listens on, or what a registry or a user wrote down.
-        return [(Reached.PORT, None, port) for port in sorted({call.port.number, call.port.target})]
+        return [(Reached.PORT, None, port) for port in sorted({hop.port.number, hop.port.target})]
     ways: list[tuple[Reached, Network | None, int]] = [
-        (Reached.SERVICE_ADDRESS, network, call.port.number) for network in stable
+        (Reached.SERVICE_ADDRESS, network, hop.port.number) for network in stable
     ]
-    pods = _networks(addresses.pod_addresses(call.destination)) if call.destination in program.services else ()
-    ways.extend((Reached.POD_ADDRESS, network, call.port.target) for network in pods)
+    pods = _networks(addresses.pod_addresses(hop.destination))
+    ways.extend((Reached.POD_ADDRESS, network, hop.port.target) for network in pods)
     return ways
 
 
+def _stable(program: Program, destination: str, addresses: KnownAddresses) -> tuple[Network, ...]:
+    """Where a destination is always found; nothing where a name or a registry may give another address tomorrow."""
+    external = program.externals.get(destination)
+    if external is None:
+        return _networks(addresses.service_addresses(destination))
+    try:
+        return _networks([*external.hosts, *external.cidrs])
+    except ValueError:
+        return ()
+
+
 def _networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    return tuple(sorted({ipaddress.ip_network(text) for text in texts}, key=_network_key))
+    return tuple(sorted({ipaddress.ip_network(text, strict=False) for text in texts}, key=_network_key))
 
 
 def _network_key(network: Network | None) -> tuple[int, int, int]:
@@ -196,10 +194,6 @@ def _capture_key(key: tuple[str, Reached, Network | None, int]) -> tuple[str, in
     return destination, list(Reached).index(reached), _network_key(network), port
 
 
-def _ordered(names: Iterable[str], position: Mapping[str, int]) -> tuple[str, ...]:
-    return tuple(sorted(names, key=position.__getitem__))
-
-
 def _probes(
     program: Program, service: Service, captured: Iterable[IngressCapture], probes: Iterable[Probe]
 ) -> tuple[Probe, ...]:
@@ -209,26 +203,36 @@ def _probes(
         for call in program.calls
         if call.destination == service.name and call.source in program.externals
     }
+    findings = Diagnostics()
     kept = set()
     for probe in probes:
-        where = f"the probe of `{service.name}` from `{probe.address}`"
-        try:
-            address = ipaddress.ip_address(probe.address)
-        except ValueError:
-            message = (
-                f"{where} needs the address of one node, not a name or a range: a range would let others by as well"
+        cause = hint = None
+        node = _node_address(probe.address)
+        if node is None:
+            cause = f"`{probe.address}` is not the address of one node, and a name or a range would let others by"
+        elif probe.port not in {port.target for port in service.ports}:
+            cause = f"{probe.port} is no target port of `{service.name}`"
+        elif probe.port in ports and probe.port in outside:
+            cause = (
+                f"`{outside[probe.port]}` calls that port from outside, and address translation can give its requests "
+                "the node's address"
             )
-            raise ProbeError(message) from None
-        if address.is_loopback or address.is_unspecified or address.is_multicast:
-            raise ProbeError(f"{where} needs the address of a node, and no node has this one")
-        if probe.port not in {port.target for port in service.ports}:
-            raise ProbeError(f"{where} asks port {probe.port}, which is no target port of `{service.name}`")
-        if probe.port not in ports:
-            continue
-        if probe.port in outside:
-            raise ProbeError(
-                f"{where} cannot by-pass the ADM at port {probe.port}: `{outside[probe.port]}` calls that port from "
-                "outside, and address translation can give its requests the node's address; probe another port"
-            )
-        kept.add(Probe(str(address), probe.port))
+            hint = "probe another port"
+        if cause is not None:
+            message = f"the probe of `{service.name}` at port {probe.port} cannot by-pass its ADM"
+            findings.error("ADM791", message, service.span, cause=cause, hint=hint)
+        elif probe.port in ports:
+            kept.add(Probe(str(node), probe.port))
+    if findings.has_errors:
+        raise EmitError(findings.items)
     return tuple(sorted(kept, key=lambda probe: (_network_key(ipaddress.ip_network(probe.address)), probe.port)))
+
+
+def _node_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    scoped = isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None
+    wrong = address.is_loopback or address.is_unspecified or address.is_multicast or scoped
+    return None if wrong else address

@@ -1,0 +1,61 @@
+"""A placement as a mermaid flowchart, for pages that render mermaid (such as pull requests)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from dsl.program import Side
+from emitters.pictures.scene import scene
+
+if TYPE_CHECKING:
+    from dsl.program import Program
+    from emitters.pictures.scene import Node
+    from solver.placement import Placement
+
+_STYLES: Final = (
+    "classDef adm fill:#eef2ff,stroke:#4f46e5,stroke-width:2px,color:#1e1b4b",
+    "classDef plain fill:#f8fafc,stroke:#94a3b8,color:#334155",
+    "classDef cannot fill:#f8fafc,stroke:#94a3b8,stroke-dasharray:4 3,color:#334155",
+    "classDef external fill:#ffffff,stroke:#64748b,stroke-dasharray:2 3,color:#334155",
+)
+_LINK: Final = {Side.INGRESS: "#0f766e", Side.EGRESS: "#c2410c"}
+MAX_EDGES: Final = 500
+"""What mermaid draws unless the page that shows it is configured otherwise."""
+
+
+def mermaid(program: Program, placement: Placement) -> str:
+    """Flowchart text: one node for each service and external, one thick arrow for each call with an enforcement."""
+    whole = scene(program, placement)
+    lines = ["flowchart LR", f"  accTitle: Sidecars of {re.sub('[^A-Za-z0-9_-]', ' ', whole.app)}"]
+    if len(whole.edges) > MAX_EDGES:
+        lines.append(f"  %% {len(whole.edges)} edges: raise mermaid's maxEdges, which draws {MAX_EDGES} by default")
+    lines += [f"  n{index}{_shape(node)}" for index, node in enumerate(whole.nodes)]
+    coloured: dict[Side, list[str]] = {Side.INGRESS: [], Side.EGRESS: []}
+    for number, edge in enumerate(whole.edges):
+        labels = [f"{_text(', '.join(edge.egress))} at egress"] if edge.egress else []
+        labels += [f"{_text(', '.join(edge.ingress))} at ingress"] if edge.ingress else []
+        arrow = f'==>|"{"<br/>".join(labels)}"|' if labels else "-->"
+        lines.append(f"  n{edge.source} {arrow} n{edge.destination}")
+        if labels:
+            coloured[Side.EGRESS if edge.egress else Side.INGRESS].append(str(number))
+    lines += [f"  {style}" for style in _STYLES]
+    lines += [f"  linkStyle {','.join(numbers)} stroke:{_LINK[side]}" for side, numbers in coloured.items() if numbers]
+    return "\n".join(lines) + "\n"
+
+
+def _shape(node: Node) -> str:
+    label = _text(node.name) + (f" ×{node.replicas}" if node.replicas > 1 else "")
+    if node.external:
+        return f'(["{label}"]):::external'
+    if node.closed:
+        label += "<br/>(closed)"
+    if not node.adm:
+        return f'["{label}"]:::{"plain" if node.can_host else "cannot"}'
+    rows = [f"{sitting.side}: {_text(sitting.label)}" for sitting in node.policies]
+    return f'[["{"<br/>".join([f"<b>{label}</b>", *rows])}"]]:::adm'
+
+
+def _text(text: str) -> str:
+    """Text inside mermaid's quotes: whatever could mean something to mermaid or to HTML becomes a character code."""
+    return re.sub(r"[^\w ,.:→×-]", lambda match: f"#{ord(match[0])};", text)

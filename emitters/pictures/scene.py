@@ -1,0 +1,165 @@
+"""What a picture of a placement shows, apart from how it is drawn.
+
+One `Scene` feeds every format, so that a mermaid diagram and an SVG of one plan cannot tell different stories.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsl.program import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsl.program import Program
+    from solver.placement import Adm, Placement
+
+
+class Sitting(NamedTuple):
+    """One policy in one ADM. `destinations` are what it is enforced towards at egress; empty at ingress."""
+
+    policy: str
+    side: Side
+    destinations: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"{self.policy} → {', '.join(self.destinations)}" if self.destinations else self.policy
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A service or an external."""
+
+    name: str
+    external: bool = False
+    replicas: int = 1
+    adm: bool = False
+    can_host: bool = True
+    closed: bool = False
+    """A NetworkPolicy admits its declared senders only."""
+    policies: tuple[Sitting, ...] = ()
+    """In the ADM's order: those at ingress, then those at egress."""
+
+
+class Edge(NamedTuple):
+    """All calls from one node to another, whatever the port. Indices are into `Scene.nodes`."""
+
+    source: int
+    destination: int
+    ingress: tuple[str, ...]
+    """Policies enforced on these calls at the destination, in declared order."""
+    egress: tuple[str, ...]
+    """Policies enforced on these calls at the source, in declared order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    app: str
+    nodes: tuple[Node, ...]
+    """Externals by name, then services by name."""
+    edges: tuple[Edge, ...]
+    """Sorted by source and destination."""
+    hidden: int = 0
+    """Services that were left out because there are too many to draw."""
+    hidden_adms: int = 0
+
+    @property
+    def services(self) -> int:
+        return sum(not node.external for node in self.nodes) + self.hidden
+
+    @property
+    def adms(self) -> int:
+        return sum(node.adm for node in self.nodes) + self.hidden_adms
+
+
+def scene(program: Program, placement: Placement) -> Scene:
+    """The whole placement as nodes and edges."""
+    adms = {adm.service: adm for adm in placement.adms}
+    closed = frozenset(placement.closed)
+    towards: dict[tuple[str, str], set[str]] = {}
+    at: dict[tuple[str, str], dict[Side, set[str]]] = {}
+    for call in program.calls:
+        at.setdefault((call.source, call.destination), {Side.INGRESS: set(), Side.EGRESS: set()})
+    for decision in placement.decisions:
+        for index in decision.calls:
+            call = program.calls[index]
+            for side in decision.sides:
+                at[call.source, call.destination][side].add(decision.policy)
+            if Side.EGRESS in decision.sides:
+                towards.setdefault((call.source, decision.policy), set()).add(call.destination)
+    names = [*sorted(program.externals), *sorted(program.services)]
+    nodes = []
+    for name in names:
+        if name in program.externals:
+            nodes.append(Node(name, external=True))
+            continue
+        service = program.services[name]
+        adm = adms.get(name)
+        nodes.append(
+            Node(
+                name,
+                replicas=service.replicas,
+                adm=adm is not None,
+                can_host=service.hosts_adm and not service.host_network,
+                closed=name in closed,
+                policies=_sittings(adm, towards) if adm else (),
+            )
+        )
+    index_of = {name: index for index, name in enumerate(names)}
+    position = {policy.name: index for index, policy in enumerate(program.policies)}
+    edges = sorted(
+        Edge(
+            index_of[source],
+            index_of[destination],
+            tuple(sorted(sides[Side.INGRESS], key=position.__getitem__)),
+            tuple(sorted(sides[Side.EGRESS], key=position.__getitem__)),
+        )
+        for (source, destination), sides in at.items()
+    )
+    return Scene(program.app, tuple(nodes), tuple(edges))
+
+
+def _sittings(adm: Adm, towards: Mapping[tuple[str, str], set[str]]) -> tuple[Sitting, ...]:
+    inbound = tuple(Sitting(policy, Side.INGRESS) for policy in adm.ingress)
+    return inbound + tuple(
+        Sitting(policy, Side.EGRESS, tuple(sorted(towards.get((adm.service, policy), ())))) for policy in adm.egress
+    )
+
+
+def around_adms(whole: Scene, limit: int) -> Scene:
+    """The part of a large scene that is about policies, with at most `limit` nodes.
+
+    ADMs come first, those with most policies before others, each with the other ends of its enforced calls while there
+    is room. A scene within the limit is kept as it is.
+    """
+    if len(whole.nodes) <= limit:
+        return whole
+    partners: dict[int, list[int]] = {}
+    for edge in whole.edges:
+        if edge.egress:
+            partners.setdefault(edge.source, []).append(edge.destination)
+        if edge.ingress:
+            partners.setdefault(edge.destination, []).append(edge.source)
+    hosts = [index for index, node in enumerate(whole.nodes) if node.adm]
+    hosts.sort(key=lambda index: (-len(whole.nodes[index].policies), index))
+    kept: set[int] = set()
+    for host in hosts:
+        for index in (host, *sorted(partners.get(host, ()))):
+            if len(kept) < limit:
+                kept.add(index)
+    order = sorted(kept)
+    new = {old: index for index, old in enumerate(order)}
+    return Scene(
+        whole.app,
+        tuple(whole.nodes[index] for index in order),
+        tuple(
+            edge._replace(source=new[edge.source], destination=new[edge.destination])
+            for edge in whole.edges
+            if edge.source in new and edge.destination in new and (edge.ingress or edge.egress)
+        ),
+        hidden=sum(not node.external for i, node in enumerate(whole.nodes) if i not in kept),
+        hidden_adms=sum(node.adm for i, node in enumerate(whole.nodes) if i not in kept),
+    )
