@@ -1,0 +1,271 @@
+"""Small programs and placements for tests, built without the language and without the solver.
+
+A `Spec` says what a policy line says; `program` resolves it naively, so that a test of the solver does not rest on the
+resolver. `placement` turns sides into a whole placement the same way, by going through every request there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dsl.match import Match
+from dsl.program import (
+    Call,
+    Effect,
+    Element,
+    External,
+    Kind,
+    Metric,
+    Parameter,
+    ParameterType,
+    Pin,
+    Policy,
+    Port,
+    Program,
+    Protocol,
+    Service,
+    Side,
+    Stage,
+    Value,
+    Verb,
+)
+from dsl.text import SourceText, Span
+from solver.placement import Adm, Cost, Costs, Decision, ObjectiveValue, Placement, Reason, Rule, Status
+
+INGRESS, EGRESS = Side.INGRESS, Side.EGRESS
+EVERYONE = "*"
+
+
+def kind(
+    name: str,
+    *,
+    ingress: Stage | None = Stage.FILTER,
+    egress: Stage | None = Stage.FILTER,
+    effects: Sequence[Effect] | None = (),
+    protocols: Collection[Protocol] = tuple(Protocol),
+    takes: Mapping[str, str] | None = None,
+    both: bool = False,
+    guard: bool = False,
+    state: bool = False,
+    per_replica: bool = False,
+) -> Kind:
+    """A kind of the test's own; `takes` are parameters by name with the name of their type."""
+    sides = {side: stage for side, stage in ((INGRESS, ingress), (EGRESS, egress)) if stage is not None}
+    return Kind(
+        name=name,
+        parameters=tuple(Parameter(n, ParameterType(t), optional=False) for n, t in (takes or {}).items()),
+        protocols=frozenset(protocols),
+        sides=sides,
+        span=_line(f"kind {name}"),
+        both=both,
+        guard=guard,
+        state=state,
+        per_replica=per_replica,
+        effects=None if effects is None else tuple(effects),
+    )
+
+
+def effect(verb: Verb, element: Element | None = None, *names: str) -> Effect:
+    return Effect(verb, element, frozenset(names) or None)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One policy line: the kind, who calls, what is called, and the rest of it."""
+
+    name: str
+    kind: Kind
+    sources: str | Collection[str]
+    destinations: str | Collection[str]
+    arguments: Mapping[str, Value] = field(default_factory=dict)
+    side: Side | None = None
+    match: Match | None = None
+    reads: tuple[Effect, ...] = ()
+    ports: frozenset[int] | None = None
+    excluded: frozenset[str] = frozenset()
+
+
+def service(name: str, *ports: Port, **fields: object) -> Service:
+    return Service(name, ports or (Port(8080, Protocol.HTTP, 8080),), _line(f"service {name}"), **fields)  # type: ignore[arg-type]
+
+
+def external(name: str, *ports: Port, cidrs: Sequence[str] = ()) -> External:
+    return External(name, _line(f"external {name}"), ports, (), tuple(cidrs))
+
+
+def program(
+    parties: Iterable[Service | External],
+    calls: Iterable[tuple[str, str] | tuple[str, str, int]],
+    policies: Iterable[Spec],
+    pins: Iterable[tuple[str, Side, str]] = (),
+    objective: Sequence[Metric] = (Metric.ADMS, Metric.OVERHEAD),
+) -> Program:
+    """The program that these lines mean. A call without a port takes the first one."""
+    everyone = {party.name: party for party in sorted(parties, key=lambda party: party.name)}
+    services = {name: party for name, party in everyone.items() if isinstance(party, Service)}
+    externals = {name: party for name, party in everyone.items() if isinstance(party, External)}
+    edges = set()
+    for source, destination, *number in calls:
+        ports = {port.number: port for port in everyone[destination].ports}
+        edges.add((destination, source, ports[number[0] if number else next(iter(ports))]))
+    declared = tuple(
+        Call(source, destination, port, _line(f"call {source} -> {destination}:{port.number}"))
+        for destination, source, port in sorted(edges, key=lambda edge: (edge[0], edge[1], edge[2].number))
+    )
+    resolved = tuple(_policy(spec, everyone, declared) for spec in policies)
+    return Program(
+        app="test",
+        services=services,
+        externals=externals,
+        calls=declared,
+        kinds={policy.kind.name: policy.kind for policy in resolved},
+        policies=resolved,
+        pins=tuple(
+            Pin(name, there, side, _line(f"pin {name} at {side} on * -> {there}")) for name, side, there in pins
+        ),
+        objective=tuple(objective),
+        inputs=(),
+        source=SourceText("test.adm", ""),
+    )
+
+
+def _policy(spec: Spec, everyone: Mapping[str, Service | External], declared: tuple[Call, ...]) -> Policy:
+    sources = frozenset(everyone if spec.sources == EVERYONE else spec.sources) - spec.excluded
+    destinations = sorted(everyone if spec.destinations == EVERYONE else spec.destinations)
+    destinations = [name for name in destinations if everyone[name].ports and name not in spec.excluded]
+    sides = frozenset(spec.kind.sides) if spec.side is None else frozenset({spec.side})
+    return Policy(
+        name=spec.name,
+        kind=spec.kind,
+        arguments=spec.arguments,
+        sides=sides,
+        sources=sources,
+        open_sources=spec.sources == EVERYONE,
+        destinations=tuple(destinations),
+        calls=tuple(
+            index
+            for index, call in enumerate(declared)
+            if call.source in sources
+            and call.destination in destinations
+            and (spec.ports is None or call.port.number in spec.ports)
+        ),
+        effects=None if spec.kind.effects is None else (*spec.kind.effects, *spec.reads),
+        span=_line(f"policy {spec.name}"),
+        ports=spec.ports,
+        match=spec.match,
+        narrowing=None if spec.side is None else _line(f"@{spec.side}"),
+    )
+
+
+def _line(text: str) -> Span:
+    return Span(SourceText("test.adm", text), 0, len(text))
+
+
+class Task(NamedTuple):
+    """A decision that has to be taken."""
+
+    policy: Policy
+    destination: str
+    calls: tuple[int, ...]
+    open: bool
+    ports: tuple[int, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.policy.name, self.destination
+
+
+def tasks(program: Program) -> list[Task]:
+    """Every decision that docs/rules.md asks for, found by looking at every call for every policy."""
+    return [
+        task
+        for policy in program.policies
+        for destination in sorted(policy.destinations)
+        if (task := _task(program, policy, destination)) is not None
+    ]
+
+
+def _task(program: Program, policy: Policy, destination: str) -> Task | None:
+    def selected(port: Port) -> bool:
+        return policy.ports is None or port.number in policy.ports
+
+    calls = [
+        (index, call)
+        for index, call in enumerate(program.calls)
+        if call.destination == destination and call.source in policy.sources and selected(call.port)
+    ]
+    party = program.services.get(destination) or program.externals[destination]
+    ports = sorted(p.number for p in party.ports if selected(p) and p.protocol in policy.kind.protocols)
+    made = {(call.source, call.port.number) for _, call in calls}
+    strangers = [(source, port) for source in policy.sources for port in ports if (source, port) not in made]
+    is_open = bool(ports) and (policy.open_sources or (policy.kind.guard and bool(strangers)))
+    if not calls and not is_open:
+        return None
+    covered = ports if is_open else sorted({call.port.number for _, call in calls})
+    return Task(policy, destination, tuple(index for index, _ in calls), is_open, tuple(covered))
+
+
+Assignment = Mapping[tuple[str, str], tuple[Side, ...]]
+
+
+def placement(program: Program, sides: Assignment, costs: Costs | None = None) -> Placement:
+    """The whole placement that follows from a side for each decision, right or wrong."""
+    decisions, closed = [], set()
+    work: dict[str, dict[Side, list[str]]] = {}
+    loads: list[Cost] = []
+    costs = costs or Costs()
+    for task in tasks(program):
+        taken = sides[task.key]
+        closes = task.open and EGRESS in taken and task.destination in program.services
+        if closes:
+            closed.add(task.destination)
+        decisions.append(
+            Decision(
+                policy=task.policy.name,
+                destination=task.destination,
+                sides=taken,
+                calls=task.calls,
+                ruled_out={side: Reason(Rule.COVERAGE, "not taken") for side in Side if side not in taken},
+                open=task.open,
+                ports=task.ports,
+                closes=closes,
+            )
+        )
+        for side in taken:
+            for host in hosts(program, task, side):
+                if host not in program.services:
+                    continue  # an external hosts nothing, whatever the sides say
+                listed = work.setdefault(host, {INGRESS: [], EGRESS: []})[side]
+                if task.policy.name not in listed:
+                    listed.append(task.policy.name)
+                loads.append(costs.enforcement.get((host, side, *task.key), Cost()))
+    adms = tuple(Adm(name, tuple(work[name][INGRESS]), tuple(work[name][EGRESS])) for name in sorted(work))
+    loads += [costs.adm.get(adm.service, Cost()) for adm in adms]
+    values = {
+        Metric.ADMS: len(adms),
+        Metric.SIDECARS: sum(program.services[adm.service].replicas for adm in adms),
+        Metric.CPU: sum(load.cpu for load in loads),
+        Metric.OVERHEAD: sum(load.cpu for load in loads),
+        Metric.LATENCY: sum(load.latency for load in loads),
+    }
+    return Placement(
+        decisions=tuple(decisions),
+        adms=adms,
+        closed=tuple(sorted(closed)),
+        status=Status.OPTIMAL,
+        objectives=tuple(ObjectiveValue(metric, values[metric], values[metric]) for metric in program.objective),
+    )
+
+
+def hosts(program: Program, task: Task, side: Side) -> list[str]:
+    """Who does the work of a decision at one side."""
+    if side is INGRESS:
+        return [task.destination]
+    return sorted({program.calls[index].source for index in task.calls})
+
+
+def everywhere(program: Program, choose: Callable[[Task], Side]) -> Assignment:
+    """Both sides where the kind needs both, and what `choose` says elsewhere."""
+    return {task.key: (INGRESS, EGRESS) if task.policy.kind.both else (choose(task),) for task in tasks(program)}

@@ -1,0 +1,283 @@
+"""The rules once more, as plainly as docs/rules.md states them: slow, for tests of the solver and of the verifier.
+
+`broken` looks at every request and every pair of policies and names each rule that an assignment of sides breaks.
+`best` goes through all assignments.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from dsl.match import And, Comparison, Match, Not, Operator, Or
+from dsl.program import Effect, Element, Metric, Policy, Program, Side, Stage, Verb
+from solver.placement import Costs, Rule
+from tests.solver.build import EGRESS, INGRESS, Assignment, Task, hosts, placement, tasks
+
+RESPONSE = {Element.STATUS, Element.RESPONSE_HEADER, Element.RESPONSE_BODY}
+
+# The rows of the table in docs/rules.md.
+ABOUT = {
+    "reads request": "rejects delays repeats counts times_out routes copies",
+    "reads response": "delays counts copies",
+    "writes request": "rejects delays repeats counts times_out",
+    "writes response": "delays counts copies",
+}
+OTHERS = {
+    "rejects": "times_out",
+    "delays": "delays counts",
+    "repeats": "",
+    "counts": "delays counts times_out copies",
+    "times_out": "rejects counts routes copies",
+    "routes": "times_out",
+    "copies": "counts times_out copies",
+}
+RANK = {Verb.COPIES: 0, Verb.ROUTES: 1, Verb.REPEATS: 2, Verb.TIMES_OUT: 2}
+
+
+def broken(program: Program, assignment: Assignment, costs: Costs) -> set[Rule]:
+    """Every rule that the assignment breaks (one side a decision, or both for kinds that need both)."""
+    found: set[Rule] = set()
+    every = tasks(program)
+    for task in every:
+        for side in assignment[task.key]:
+            found |= side_broken(program, task, side)
+        for pin in program.pins:
+            if (pin.policy, pin.destination) == task.key and pin.side not in assignment[task.key]:
+                found.add(Rule.PIN)
+    for before, after in itertools.combinations(every, 2):
+        if not in_order(before, assignment[before.key], after, assignment[after.key]):
+            found.add(Rule.ORDER)
+    if costs.known:
+        loads: dict[str, int] = {}
+        for task in every:
+            for side in assignment[task.key]:
+                for host in hosts(program, task, side):
+                    adm = costs.adm[host].cpu if host in costs.adm else 0
+                    share = costs.enforcement.get((host, side, *task.key))
+                    loads[host] = loads.get(host, adm) + (share.cpu if share else 0)
+        for host, load in loads.items():
+            limit = program.services[host].capacity if host in program.services else None
+            if limit is not None and load > limit * 1_000_000:
+                found.add(Rule.CAPACITY)
+    return found
+
+
+def side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
+    """Every rule that forbids one side to one decision, whatever becomes of the others."""
+    policy, there = task.policy, task.destination
+    found: set[Rule] = set()
+    senders = {program.calls[index].source for index in task.calls}
+    if side not in policy.kind.sides or side not in policy.sides:
+        found.add(Rule.CAPABILITY)
+    if side is INGRESS:
+        if there in program.externals:
+            found.add(Rule.OUTSIDE)
+        callers = {call.source for call in program.calls if call.destination == there}
+        unknown = any(name in program.services and program.services[name].host_network for name in callers)
+        everyone = set(program.services) | set(program.externals)
+        takes_callers = any(parameter.type.name == "caller" for parameter in policy.kind.parameters)
+        if unknown and (not policy.open_sources or set(policy.sources) != everyone or takes_callers):
+            found.add(Rule.CLOSED)
+    else:
+        if senders & set(program.externals):
+            found.add(Rule.OUTSIDE)
+        if policy.kind.per_replica or (policy.kind.state and len(senders) > 1):
+            found.add(Rule.STATE)
+        for sender in senders & set(program.services):
+            service = program.services[sender]
+            doubtful = not service.trusted or service.host_network
+            rejects = policy.effects is None or any(e.verb is Verb.REJECTS for e in policy.effects)
+            if doubtful and (policy.kind.guard or rejects):
+                found.add(Rule.CLOSED)
+        for sender in senders:
+            if (sender, there) in inner_calls(program):
+                found.add(Rule.CAPABILITY)
+        if task.open and there in program.services:
+            if not closable(program, there):
+                found.add(Rule.CLOSED)
+            if policy.kind.guard and not task.calls:
+                found.add(Rule.CLOSED)
+    for host in hosts(program, task, side):
+        if host in program.services and (not program.services[host].hosts_adm or program.services[host].host_network):
+            found.add(Rule.HOST)
+    return found
+
+
+def inner_calls(program: Program) -> set[tuple[str, str]]:
+    """(sender, target) of every mirror and split."""
+    return {
+        (program.calls[index].source, str(policy.arguments["to"]))
+        for policy in program.policies
+        if "to" in policy.arguments
+        for index in policy.calls
+    }
+
+
+def closable(program: Program, there: str) -> bool:
+    if program.services[there].host_network:
+        return False
+    for call in program.calls:
+        if call.destination != there:
+            continue
+        if call.source in program.externals:
+            if not program.externals[call.source].cidrs:
+                return False
+        elif program.services[call.source].host_network:
+            return False
+    called_from_adms = {task.policy.arguments.get("service") for task in tasks(program)}
+    return there not in called_from_adms
+
+
+def in_order(p: Task, p_sides: tuple[Side, ...], q: Task, q_sides: tuple[Side, ...]) -> bool:
+    """For `p` declared before `q`."""
+    if p.destination != q.destination or not set(p.calls) & set(q.calls):
+        return True
+    if commute(p.policy, q.policy) or not overlap(p.policy, q.policy):
+        return True
+    for p_side, q_side in itertools.product(p_sides, q_sides):
+        if p_side not in p.policy.kind.sides or q_side not in q.policy.kind.sides:
+            continue
+        if p_side is INGRESS and q_side is EGRESS:
+            return False
+        if p_side is q_side:
+            p_stage, q_stage = p.policy.kind.sides[p_side], q.policy.kind.sides[q_side]
+            if p_stage > q_stage:
+                return False
+            if p_stage is q_stage is Stage.ROUTING:
+                p_ranks = [RANK[e.verb] for e in p.policy.effects or () if e.verb in RANK]
+                q_ranks = [RANK[e.verb] for e in q.policy.effects or () if e.verb in RANK]
+                if not p_ranks or not q_ranks or max(p_ranks) > min(q_ranks):
+                    return False
+    return True
+
+
+def commute(p: Policy, q: Policy) -> bool:
+    if p.effects is None or q.effects is None:
+        return False
+    return all(effects_commute(a, b) for a in p.effects for b in q.effects)
+
+
+def effects_commute(a: Effect, b: Effect) -> bool:
+    if a.element is None and b.element is None:
+        return b.verb.value in OTHERS[a.verb.value].split()
+    if a.element is None:
+        a, b = b, a
+    if b.element is None:
+        row = f"{a.verb.value} {'response' if a.element in RESPONSE else 'request'}"
+        return b.verb.value in ABOUT[row].split()
+    if a.verb is Verb.READS and b.verb is Verb.READS:
+        return True
+    if a.element is not b.element:
+        return True
+    return a.names is not None and b.names is not None and not a.names & b.names
+
+
+def overlap(p: Policy, q: Policy) -> bool:
+    """Tries requests made of the values that the matches name; each match sees its own value of what they write."""
+    if p.match is None or q.match is None or p.effects is None or q.effects is None:
+        return True
+    written = {
+        (effect.element.value, name)
+        for effect in (*p.effects, *q.effects)
+        if effect.verb is Verb.WRITES and effect.element is not None
+        for name in (effect.names or {None})
+    }
+    compared = sorted({(c.field.name, c.field.header or "") for c in (*_comparisons(p.match), *_comparisons(q.match))})
+    values: dict[tuple[str, str], list[str | None]] = {}
+    for name, header in compared:
+        named = [c.value for c in (*_comparisons(p.match), *_comparisons(q.match)) if c.field.name == name]
+        longer = [value + "~" for value in named]
+        values[(name, header)] = [*named, *longer, "~"] + ([None] if header else [])
+    free = [key for key in compared if (key[0], key[1] or None) in written or (key[0], None) in written]
+    for request in itertools.product(*(values[key] for key in compared)):
+        seen = dict(zip(compared, request, strict=True))
+        if not _holds(p.match, seen):
+            continue
+        for other in itertools.product(*(values[key] for key in free)):
+            if _holds(q.match, seen | dict(zip(free, other, strict=True))):
+                return True
+    return False
+
+
+def _comparisons(match: Match) -> Iterator[Comparison]:
+    if isinstance(match, Comparison):
+        yield match
+    elif isinstance(match, Not):
+        yield from _comparisons(match.operand)
+    else:
+        for operand in match.operands:
+            yield from _comparisons(operand)
+
+
+def _holds(match: Match, request: dict[tuple[str, str], str | None]) -> bool:
+    if isinstance(match, Not):
+        return not _holds(match.operand, request)
+    if isinstance(match, And):
+        return all(_holds(operand, request) for operand in match.operands)
+    if isinstance(match, Or):
+        return any(_holds(operand, request) for operand in match.operands)
+    value = request[(match.field.name, match.field.header or "")]
+    if match.operator is Operator.EQUALS:
+        return value == match.value
+    if match.operator is Operator.NOT_EQUALS:
+        return value != match.value
+    assert match.operator is Operator.STARTS_WITH, "the oracle evaluates no regular expressions"
+    return value is not None and value.startswith(match.value)
+
+
+MAX_ASSIGNMENTS = 20_000
+
+
+def assignments(program: Program, *, only_possible: bool) -> Iterator[dict[tuple[str, str], tuple[Side, ...]]]:
+    """Every way to give sides to decisions; `only_possible` leaves out sides that break a rule by themselves."""
+    every = tasks(program)
+    options: list[list[tuple[Side, ...]]] = []
+    for task in every:
+        sides: list[tuple[Side, ...]] = [(INGRESS, EGRESS)] if task.policy.kind.both else [(INGRESS,), (EGRESS,)]
+        if only_possible:
+            sides = [taken for taken in sides if not any(side_broken(program, task, side) for side in taken)]
+        options.append(sides)
+    for taken in itertools.product(*options):
+        yield dict(zip((task.key for task in every), taken, strict=True))
+
+
+def values(program: Program, assignment: Assignment, costs: Costs) -> tuple[int, ...]:
+    """The objective, and the overhead that decides where it leaves a choice."""
+    wanted = tuple(level.value for level in placement(program, assignment, costs).objectives)
+    if not {Metric.CPU, Metric.OVERHEAD} & set(program.objective):
+        loads = [cost.cpu for host, cost in costs.adm.items() if host in _working(program, assignment)]
+        for task in tasks(program):
+            for side in assignment[task.key]:
+                for host in hosts(program, task, side):
+                    share = costs.enforcement.get((host, side, *task.key))
+                    loads.append(share.cpu if share else 0)
+        wanted = (*wanted, sum(loads))
+    return wanted
+
+
+def _working(program: Program, assignment: Assignment) -> set[str]:
+    return {host for task in tasks(program) for side in assignment[task.key] for host in hosts(program, task, side)}
+
+
+def best(program: Program, costs: Costs) -> list[tuple[tuple[int, ...], dict[tuple[str, str], tuple[Side, ...]]]]:
+    """All optimal assignments with their values; empty if none is correct."""
+    found: list[tuple[tuple[int, ...], dict[tuple[str, str], tuple[Side, ...]]]] = []
+    for assignment in assignments(program, only_possible=True):
+        if broken(program, assignment, costs):
+            continue
+        value = values(program, assignment, costs)
+        if not found or value < found[0][0]:
+            found = [(value, assignment)]
+        elif value == found[0][0]:
+            found.append((value, assignment))
+    return found
+
+
+def count(program: Program) -> int:
+    """How many assignments there are where no rule forbids a side by itself."""
+    product = 1
+    for task in tasks(program):
+        if not task.policy.kind.both:
+            product *= sum(1 for side in Side if not side_broken(program, task, side))
+    return product
