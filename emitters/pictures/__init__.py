@@ -1,1 +1,10 @@
-"""Pictures of a placement, as text."""
+"""Pictures of a placement, as text: mermaid, Graphviz and SVG.
+
+program + placement -> Scene (what is shown) -> layout (where) -> text
+"""
+
+from emitters.pictures.dot import dot
+from emitters.pictures.mermaid import mermaid
+from emitters.pictures.svg import svg
+
+__all__ = ["dot", "mermaid", "svg"]
