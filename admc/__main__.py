@@ -1,0 +1,48 @@
+"""Where the `admc` command begins and ends: every way to fail becomes a report and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from admc.exits import CommandError, Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line (without the program's name) and return its exit code (docs/cli.md)."""
+    typed = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # A name in a script that this terminal cannot show is shown escaped.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    try:
+        return int(_run(typed))
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted\n")
+        return Exit.INTERRUPTED
+    except Exception as error:
+        from admc.bug import report_bug
+
+        if os.environ.get("ADMC_TRACEBACK") == "1":
+            raise
+        return report_bug(error, typed)
+
+
+def _run(typed: list[str]) -> int:
+    from admc.cli.app import run
+    from admc.cli.options import requested_format
+
+    try:
+        return run(typed)
+    except CommandError as error:
+        from admc.output import show_report
+        from admc.render.report import Report
+
+        show_report(Report(error.diagnostics, error.exit_code, error.folder), requested_format(typed))
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

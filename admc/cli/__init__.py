@@ -1,0 +1,1 @@
+"""The command line: one command a module, and nothing heavy loaded before a command runs."""

@@ -1,0 +1,89 @@
+"""All commands in one application, and how it is run: usage errors are diagnostics like all others, with exit 1."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from admc import __version__
+from admc.cli.check import check
+from admc.cli.compile import compile_
+from admc.cli.completion import COMPLETE_VARIABLE, completion
+from admc.cli.doctor import doctor
+from admc.cli.explain import explain
+from admc.cli.fmt import fmt
+from admc.cli.graph import graph
+from admc.exits import Exit, wrong_usage
+from admc.output import write_out
+from admc.terminal import visible
+
+app = typer.Typer(
+    name="admc",
+    # Plain help: Rich would double the time to the first line.
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("compile")(compile_)
+app.command("check")(check)
+app.command("fmt")(fmt)
+app.command("explain")(explain)
+app.command("graph")(graph)
+app.command("doctor")(doctor)
+app.command("completion")(completion)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        write_out(f"admc {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback(
+    epilog="Exit codes: 0 done, 1 wrong input or usage, 2 changes found, 3 no correct placement, 4 a gate was "
+    "breached, 5 optimality not proven, 70 a bug in admc."
+)
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Compile communication policies into the smallest correct set of sidecars."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line. Raises `CommandError` where it cannot be done; returns the exit code otherwise."""
+    command = typer.main.get_command(app)
+    if os.environ.get(COMPLETE_VARIABLE):
+        from typer._completion_classes import completion_init
+
+        completion_init()
+    try:
+        code = command.main(
+            args=arguments or ["--help"], prog_name="admc", standalone_mode=False, complete_var=COMPLETE_VARIABLE
+        )
+    except typer.Abort:
+        return Exit.INTERRUPTED
+    except TyperException as error:
+        raise wrong_usage("ADM801", _said(error), hint=_hint(error)) from error
+    return code if isinstance(code, int) else Exit.DONE
+
+
+def _said(error: TyperException) -> str:
+    """The parser's message in the style of the others."""
+    format_message = getattr(error, "format_message", None)
+    message = str(format_message() if callable(format_message) else error)
+    message = " ".join(visible(line.strip()) for line in message.splitlines() if line.strip()).rstrip(".")
+    if message.count("'") % 2 == 0 and "`" not in message:
+        message = message.replace("'", "`")
+    return message[:1].lower() + message[1:]
+
+
+def _hint(error: TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    path = "admc" if context is None else context.command_path
+    return f"`{path} --help` shows what it takes"

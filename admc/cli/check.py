@@ -1,0 +1,34 @@
+"""`admc check`: is the program right? Reads and resolves it; never solves."""
+
+from __future__ import annotations
+
+from admc.cli.options import FormatOption, ProgramArgument
+from admc.render.report import Format
+
+
+def check(program: ProgramArgument, format_: FormatOption = Format.TEXT) -> int:
+    """Check a program without compiling it."""
+    from admc.exits import CommandError, Exit
+    from admc.output import show_report, write_out
+    from admc.pipeline import folder_of, load_program
+    from admc.render.report import Report, shown_path
+    from admc.terminal import visible
+
+    folder = folder_of(program)
+    try:
+        loaded = load_program(program)
+    except CommandError as error:
+        show_report(Report(error.diagnostics, error.exit_code, folder), format_, findings_are_the_result=True)
+        return error.exit_code
+    facts = {
+        "app": loaded.app,
+        "services": len(loaded.services),
+        "externals": len(loaded.externals),
+        "calls": len(loaded.calls),
+        "policies": len(loaded.policies),
+    }
+    show_report(Report(loaded.warnings, Exit.DONE, folder, facts), format_, findings_are_the_result=True)
+    if format_ is Format.TEXT:
+        numbers = ", ".join(f"{number} {word}" for word, number in facts.items() if word != "app")
+        write_out(f"{visible(shown_path(loaded.source.path, folder))}: no errors ({numbers})\n")
+    return Exit.DONE

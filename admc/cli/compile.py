@@ -1,0 +1,239 @@
+"""`admc compile`: from a program to its plan, and with `--emit` to the configuration that runs it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from admc.cli.options import FormatOption, ProgramArgument
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.render.report import Format
+
+if TYPE_CHECKING:
+    from admc.emit_folder import Emitted
+    from admc.pipeline import Compiled
+    from admc.plan import Plan
+    from dsl.diagnostics import Diagnostic
+    from dsl.program import Side
+
+
+class EmitMode(StrEnum):
+    REDIRECT = "redirect"
+    EXPLICIT = "explicit"
+
+
+def compile_(
+    program: ProgramArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Where the plan goes; beside the program by default."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the plan; write it only with -o.")] = False,
+    emit: Annotated[
+        Path | None, typer.Option("--emit", metavar="DIR", help="Write the configuration of every ADM there.")
+    ] = None,
+    endpoints: Annotated[
+        Path | None, typer.Option("--endpoints", metavar="FILE", help="Addresses of the services, for --emit.")
+    ] = None,
+    mode: Annotated[
+        EmitMode | None,
+        typer.Option("--mode", help="How ADMs get traffic: redirect with --endpoints, explicit listeners without."),
+    ] = None,
+    previous: Annotated[
+        Path | None, typer.Option("--previous", metavar="PLAN", help="Of equally good plans, take the nearest to this.")
+    ] = None,
+    effort: Annotated[
+        float | None, typer.Option("--effort", help="Deterministic solver time; running out is no error.")
+    ] = None,
+    require_optimal: Annotated[
+        bool, typer.Option("--require-optimal", help="Exit 5 and write nothing unless the optimum is proven.")
+    ] = False,
+    format_: FormatOption = Format.TEXT,
+) -> int:
+    """Compile a program into the smallest correct set of ADMs."""
+    _check_options(json, format_, emit, endpoints, mode, effort)
+    from admc.output import Progress
+    from admc.pipeline import compile_program, folder_of, input_files
+    from admc.plan_json import to_json
+
+    progress = Progress()
+    try:
+        earlier = None if previous is None else _previous(previous)
+        compiled = compile_program(
+            program, previous=None if earlier is None else _sides(earlier), effort=effort, progress=progress
+        )
+        if require_optimal:
+            _require_optimal(compiled, folder_of(program))
+        files = None if emit is None else _configuration(compiled, folder_of(program), endpoints, mode)
+        progress("writing")
+        content = to_json(compiled.plan)
+        inputs = input_files(program, compiled.program)
+        emitted = None if emit is None or files is None else _write_folder(emit, files, inputs)
+        target = output or (None if json else default_plan_path(program))
+        changed = target is not None and _write_plan(target, content, inputs)
+    finally:
+        progress.clear()
+    if json:
+        from admc.output import write_out
+
+        write_out(content.decode("ascii"))
+        return Exit.DONE
+    notes = _notes(program, target, changed, emit, emitted, endpoints)
+    found = [*compiled.program.warnings, *_other_app(earlier, compiled), *(emitted.warnings if emitted else ())]
+    _show(compiled, folder_of(program), notes, found, target, format_)
+    return Exit.DONE
+
+
+def default_plan_path(program: Path) -> Path:
+    """`policies.plan.json` for `policies.adm`."""
+    return program.with_name(f"{program.stem}.plan.json")
+
+
+def _check_options(
+    json: bool, format_: Format, emit: Path | None, endpoints: Path | None, mode: EmitMode | None, effort: float | None
+) -> None:
+    if json and format_ not in (Format.TEXT, Format.JSON):
+        raise wrong_usage(
+            "ADM801",
+            f"`--json` and `--format {format_}` both want standard output",
+            hint="write the plan with `-o FILE` and keep `--format`",
+        )
+    if emit is None:
+        for option, given in (("--endpoints", endpoints), ("--mode", mode)):
+            if given is not None:
+                raise wrong_usage("ADM801", f"`{option}` says nothing without `--emit DIR`")
+    if mode is EmitMode.REDIRECT and endpoints is None:
+        raise wrong_usage(
+            "ADM801",
+            "`--mode redirect` needs the addresses of the services",
+            hint="give them with `--endpoints FILE`",
+        )
+    if effort is not None and not 0 < effort < float("inf"):
+        raise wrong_usage("ADM801", "`--effort` must be a number above 0")
+
+
+def _previous(path: Path) -> Plan:
+    from admc.plan_read import read_plan
+
+    return read_plan(path)
+
+
+def _sides(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
+    from admc.plan_read import previous_sides
+
+    return previous_sides(plan)
+
+
+def _require_optimal(compiled: Compiled, folder: str) -> None:
+    from admc.summary import summarize
+    from dsl.diagnostics import Diagnostic, Severity
+    from solver.placement import Status
+
+    if compiled.placement.status is Status.OPTIMAL:
+        return
+    raise CommandError(
+        Exit.NOT_PROVEN,
+        [
+            Diagnostic(
+                "ADM809",
+                Severity.ERROR,
+                "the optimum is not proven, and `--require-optimal` asks for it",
+                None,
+                cause=summarize(compiled.program, compiled.plan).proof,
+                hint="give the solver more time with `--effort`; nothing was written",
+            )
+        ],
+        folder,
+    )
+
+
+def _configuration(compiled: Compiled, folder: str, endpoints: Path | None, mode: EmitMode | None) -> dict[str, bytes]:
+    """What `--emit` writes. Raises `CommandError`: exit 3 where Envoy cannot express what is asked."""
+    from admc.emission import configuration
+
+    redirect = mode is EmitMode.REDIRECT or (mode is None and endpoints is not None)
+    return configuration(compiled.program, compiled.placement, folder, endpoints, redirect=redirect)
+
+
+def _write_folder(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...]) -> Emitted:
+    from admc.emit_folder import write_folder
+
+    return write_folder(folder, files, inputs)
+
+
+def _write_plan(target: Path, content: bytes, inputs: tuple[Path, ...]) -> bool:
+    from admc.files import write_whole
+
+    return write_whole(target, content, inputs=inputs)
+
+
+def _other_app(earlier: Plan | None, compiled: Compiled) -> list[Diagnostic]:
+    from dsl.diagnostics import Diagnostic, Severity
+
+    if earlier is None or earlier.app == compiled.program.app:
+        return []
+    return [
+        Diagnostic(
+            "ADM811",
+            Severity.WARNING,
+            f"the previous plan is of `{earlier.app}`, and this program is `{compiled.program.app}`",
+            None,
+            hint="leave `--previous` away unless the application was renamed",
+        )
+    ]
+
+
+def _notes(
+    program: Path,
+    target: Path | None,
+    changed: bool,
+    emit: Path | None,
+    emitted: Emitted | None,
+    endpoints: Path | None,
+) -> list[str]:
+    notes = []
+    if target is not None:
+        notes.append(f"wrote `{target}`" if changed else f"`{target}` is up to date")
+    if emit is not None and emitted is not None:
+        removed = f", {emitted.removed} removed" if emitted.removed else ""
+        notes.append(f"configuration in `{emit}`: {emitted.written} files written, {emitted.unchanged} kept{removed}")
+        if endpoints is None:
+            notes.append(
+                "without `--endpoints` it uses loopback addresses and explicit listeners, to try out on one machine"
+            )
+        notes.append(f"next: `admc explain {program}` says why each ADM is there")
+    else:
+        notes.append(
+            f"next: `admc explain {program}` says why each ADM is there, "
+            f"`admc compile {program} --emit DIR` writes its configuration"
+        )
+    return notes
+
+
+def _show(
+    compiled: Compiled, folder: str, notes: list[str], found: list[Diagnostic], target: Path | None, format_: Format
+) -> None:
+    from admc.output import show_report, write_out
+    from admc.render.report import Report
+    from admc.summary import facts, summarize
+
+    summary = summarize(compiled.program, compiled.plan)
+    if format_ is Format.TEXT:
+        import sys
+
+        from admc.render import summary_text
+        from admc.terminal import takes_colour, width
+
+        own = tuple(item for item in found if item not in compiled.program.warnings)
+        show_report(Report(own, Exit.DONE, folder), Format.TEXT)
+        write_out(summary_text.render(summary, folder, notes, colour=takes_colour(sys.stdout), width=width(sys.stdout)))
+    elif format_ is Format.MARKDOWN:
+        from admc.render import summary_markdown
+
+        write_out(summary_markdown.render(summary, folder, notes))
+    else:
+        told = {**facts(summary), "plan": None if target is None else target.as_posix()}
+        show_report(Report(tuple(found), Exit.DONE, folder, told), format_)

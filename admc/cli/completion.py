@@ -1,0 +1,28 @@
+"""`admc completion`: the script that makes a shell complete admc's commands and options."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+COMPLETE_VARIABLE = "_ADMC_COMPLETE"
+
+
+class Shell(StrEnum):
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell to write for.")]) -> int:
+    """Print a completion script, such as for `eval "$(admc completion bash)"`."""
+    from typer._completion_shared import get_completion_script
+
+    from admc.exits import Exit
+    from admc.output import write_out
+
+    script = get_completion_script(prog_name="admc", complete_var=COMPLETE_VARIABLE, shell=shell.value)
+    write_out(script + "\n")
+    return Exit.DONE

@@ -1,0 +1,116 @@
+"""`admc explain`: why an ADM is there, why a policy is where it is, and what a code means."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from admc.exits import Exit, wrong_usage
+from admc.render.report import Format
+
+if TYPE_CHECKING:
+    from admc.explanation import Explanation
+    from dsl.program import Program
+    from solver.placement import Placement
+
+CODE = re.compile(r"ADM[0-9]{3}", re.IGNORECASE)
+
+
+class ExplainFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def explain(
+    subject: Annotated[str, typer.Argument(metavar="PROGRAM|CODE", help="A program, or a code such as ADM606.")],
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A service or a policy of the program.")] = None,
+    format_: Annotated[ExplainFormat, typer.Option("--format", help="How the answer is written.")] = ExplainFormat.TEXT,
+) -> int:
+    """Explain a plan, one of its services or policies, or a code."""
+    from admc.output import write_out
+    from admc.pipeline import folder_of
+    from admc.render.explanation import render
+
+    path = Path(subject)
+    if name is None and CODE.fullmatch(subject) and not path.exists():
+        folder, explanations = "", [_code(subject.upper())]
+    else:
+        folder, explanations = folder_of(path), _answers(path, name)
+    document = explanations[0] if len(explanations) == 1 else _together(explanations)
+    write_out(render(document, folder, Format(format_.value)))
+    return Exit.DONE
+
+
+def _code(code: str) -> Explanation:
+    from admc.codes import registry
+    from admc.explanation import Explanation
+    from dsl.diagnostics import did_you_mean
+
+    known = registry()
+    if code not in known:
+        raise wrong_usage("ADM807", f"there is no code `{code}`", hint=did_you_mean(code, known))
+    entry = known[code]
+    examples = tuple((label, text) for label, text in (("wrong", entry.bad), ("right", entry.good)) if text)
+    return Explanation(code, f"{code}: {entry.title}. {entry.explanation}", (), examples)
+
+
+def _answers(path: Path, name: str | None) -> list[Explanation]:
+    from admc.explain import explain_application, explain_policy, explain_service
+    from admc.output import Progress
+    from admc.pipeline import folder_of, load_program, place_program
+
+    progress = Progress()
+    try:
+        program = load_program(path)
+        if name is not None:
+            _check_name(program, name)
+        placement, _seconds = place_program(program, folder_of(path), progress=progress)
+        if name is None:
+            return [explain_application(program, placement)]
+        answers = []
+        if name in program.services:
+            answers.append(explain_service(program, placement, name, _solve))
+        if name in program.policy_by_name:
+            answers.append(explain_policy(program, placement, name))
+        return answers
+    finally:
+        progress.clear()
+
+
+def _solve(program: Program) -> Placement:
+    from solver.place import place
+
+    return place(program)
+
+
+def _check_name(program: Program, name: str) -> None:
+    from dsl.diagnostics import did_you_mean
+
+    known = [*program.services, *program.policy_by_name]
+    if name in known:
+        return
+    if name in program.externals:
+        raise wrong_usage(
+            "ADM807", f"`{name}` is an external, and no ADM is placed outside the mesh", hint="ask for a service"
+        )
+    raise wrong_usage(
+        "ADM807",
+        f"the program has no service and no policy `{name}`",
+        hint=did_you_mean(name, known) or "leave the name away to see the whole application",
+    )
+
+
+def _together(explanations: list[Explanation]) -> Explanation:
+    """A service and a policy may share a name; then both are meant."""
+    from admc.explanation import Explanation
+
+    return Explanation(
+        " and ".join(item.subject for item in explanations),
+        "; ".join(item.answer for item in explanations),
+        tuple(part for item in explanations for part in item.sections),
+    )

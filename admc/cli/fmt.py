@@ -1,0 +1,118 @@
+"""`admc fmt`: programs in the one layout."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from admc.exits import CommandError, Exit
+
+if TYPE_CHECKING:
+    pass
+
+MAX_BYTES = 100_000_000
+STANDARD_INPUT = "-"
+
+
+def fmt(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Programs; `-` is standard input.")],
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if a file would change.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Change nothing; show what would change.")] = False,
+) -> int:
+    """Format programs in place."""
+    from admc.output import show_report, write_out
+    from admc.render.report import Format, Report
+    from dsl.diagnostics import Diagnostic, Severity
+
+    code = Exit.DONE
+    for name in dict.fromkeys(files):
+        try:
+            before, after = _formatted(name)
+            changed = before != after
+            if diff:
+                if changed:
+                    write_out("".join(_diff(name, before, after)))
+            elif name == STANDARD_INPUT and not check:
+                write_out(after)
+            elif changed and not check:
+                from admc.files import write_whole
+
+                write_whole(Path(name), after.encode("utf-8"))
+                write_out(f"formatted {_shown(name)}\n")
+            if check and changed:
+                raise CommandError(
+                    Exit.INPUT,
+                    [
+                        Diagnostic(
+                            "ADM808",
+                            Severity.ERROR,
+                            f"`{name}` is not formatted",
+                            None,
+                            hint=f"`admc fmt {name}` formats it",
+                        )
+                    ],
+                )
+        except CommandError as error:
+            show_report(Report(error.diagnostics, error.exit_code, error.folder), Format.TEXT)
+            code = error.exit_code
+    return code
+
+
+def _formatted(name: str) -> tuple[str, str]:
+    import dsl
+    from admc.pipeline import folder_of
+    from dsl.diagnostics import ProgramError
+
+    before = _text(name)
+    try:
+        return before, dsl.format_text(before, "<stdin>" if name == STANDARD_INPUT else Path(name).name)
+    except ProgramError as error:
+        folder = "" if name == STANDARD_INPUT else folder_of(Path(name))
+        raise CommandError(Exit.INPUT, error.diagnostics, folder) from error
+
+
+def _text(name: str) -> str:
+    from admc.exits import wrong_usage
+    from admc.files import read_bounded
+
+    if name == STANDARD_INPUT:
+        content = sys.stdin.buffer.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise wrong_usage("ADM802", "standard input is too large", cause=f"it has more than {MAX_BYTES} bytes")
+    else:
+        content = read_bounded(Path(name), MAX_BYTES, "the program")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise wrong_usage("ADM802", f"cannot read `{name}`", cause=f"byte {error.start} is not UTF-8") from error
+
+
+def _diff(name: str, before: str, after: str) -> Iterator[str]:
+    """A patch; on a terminal only as far as it is safe to show."""
+    import difflib
+
+    from admc.terminal import is_terminal, visible
+
+    escape = is_terminal(sys.stdout)
+    lines = difflib.unified_diff(_lines(before), _lines(after), fromfile=name, tofile=f"{name} (formatted)")
+    for line in lines:
+        body = line.rstrip("\n")
+        yield (visible(body) if escape else body) + "\n"
+        if not line.endswith("\n"):
+            yield "\\ No newline at end of file\n"
+
+
+def _lines(text: str) -> list[str]:
+    """Lines as a patch counts them: only a line feed ends one."""
+    return list(io.StringIO(text, newline="\n"))
+
+
+def _shown(name: str) -> str:
+    from admc.terminal import visible
+
+    return visible(name)

@@ -1,0 +1,29 @@
+"""Options that several commands share, so that they mean and read the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from admc.render.report import Format
+
+ProgramArgument = Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="How the outcome is reported.")]
+
+
+def requested_format(arguments: list[str]) -> Format:
+    """The format that a command line asks for, also when it could not be parsed: its error is reported in it."""
+    asked = Format.TEXT
+    for index, argument in enumerate(arguments):
+        if argument == "--":
+            break
+        if argument == "--json":
+            return Format.JSON
+        name, separator, value = argument.partition("=")
+        if name == "--format":
+            word = value if separator else "".join(arguments[index + 1 : index + 2])
+            if word in {known.value for known in Format}:
+                asked = Format(word)
+    return asked

@@ -1,0 +1,174 @@
+"""Every code that admc can show, with what `admc explain CODE` says of it.
+
+Each package owns its codes; this module adds those of the application and looks up all of them in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+
+class Code(NamedTuple):
+    """`good` and `bad` are lines of a program or a shell; empty where no example helps."""
+
+    title: str
+    explanation: str
+    bad: str = ""
+    good: str = ""
+
+
+_PLACEMENT = {
+    "ADM601": Code(
+        "a policy cannot be enforced everywhere (R1)",
+        "Every request in a policy's scope must be enforced at exactly one side, and here both sides of one "
+        "destination are ruled out. The message names an irreducible set of lines: without any one of them a correct "
+        "placement exists. Change one of them.",
+    ),
+    "ADM602": Code(
+        "the callers of one destination cannot be treated alike (R2)",
+        "One policy at one destination is enforced either at the destination for all its calls, or at the sender of "
+        "each of them. Some of the calls need one side and some the other. Split the policy in two, one for each group "
+        "of callers.",
+    ),
+    "ADM603": Code(
+        "a call crosses the edge of the mesh (R3)",
+        "A call from an external can only be enforced at its destination, and a call to an external only at its "
+        "sender, because admc places no ADM outside the mesh. Leave the external out of the scope (`* except "
+        "internet`), or let the policy take the other side.",
+        bad="external internet\n@egress\npolicy q = rate_limit(requests: 5, per: 1s) on internet -> frontend",
+        good="external internet\npolicy q = rate_limit(requests: 5, per: 1s) on internet -> frontend",
+    ),
+    "ADM604": Code(
+        "no side is able to enforce the policy (R4)",
+        "The kind's annotations, the policy's own narrowing and where the call starts leave no side. A load balancing "
+        "choice, a retry or a timeout, for example, works at the sender only, and the target of a mirror or a split is "
+        "called from inside the sender's ADM, behind its filters.",
+    ),
+    "ADM605": Code(
+        "a policy keeps state that cannot be spread (R5)",
+        "A quota counts all callers of a destination together. At the senders there would be one count for each, so it "
+        "moves there only where one service alone calls the destination in the policy's scope.",
+    ),
+    "ADM606": Code(
+        "the declared order cannot be kept (R6)",
+        "The order of policies is the order in which a request meets them. Egress comes before ingress, and inside an "
+        "ADM filters come before routing. No choice of sides meets these policies in their declared order. Declare "
+        "them in another order, or let one of them take the other side.",
+        bad="policy again = retry(attempts: 3) on a -> b\n@egress\n"
+        "policy quota = rate_limit(requests: 5, per: 1s) on a -> b",
+        good="@egress\npolicy quota = rate_limit(requests: 5, per: 1s) on a -> b\n"
+        "policy again = retry(attempts: 3) on a -> b",
+    ),
+    "ADM607": Code(
+        "callers could go round the policy (R7)",
+        "A policy at the senders holds only if nobody else reaches the destination. Here the destination cannot be "
+        "closed, or a sender cannot be relied on, and the destination's own side is ruled out too.",
+    ),
+    "ADM608": Code(
+        "a service cannot host an ADM (R8)",
+        "A service marked `no adm`, or on the host's network, hosts none, and the policy can be enforced nowhere else.",
+    ),
+    "ADM609": Code(
+        "an ADM would carry more than its limit (R9)",
+        "The predicted load of an ADM is over the `capacity` of its service, in every placement.",
+    ),
+    "ADM610": Code(
+        "a pin cannot be obeyed (R10)",
+        "A `pin` names a side that another rule forbids. A pin is obeyed or reported, never ignored: remove it, or "
+        "change one of the other lines.",
+    ),
+}
+
+_USAGE = {
+    "ADM801": Code(
+        "the command line is not understood",
+        "An option, an argument or a command is missing, unknown or has a value that does not fit. `admc --help` and "
+        "`admc COMMAND --help` list what there is.",
+    ),
+    "ADM802": Code(
+        "a file cannot be read",
+        "A file that the command line names does not exist, is not readable or is larger than admc reads.",
+    ),
+    "ADM803": Code(
+        "a file cannot be written",
+        "admc writes a file whole or not at all, so what was there before is still there. It refuses to write to a "
+        "directory, to a symbolic link, and to a file that the program is read from.",
+    ),
+    "ADM804": Code(
+        "the file is not a plan",
+        "`--previous` wants a plan that `admc compile` wrote. The cause says which field does not fit; a file that was "
+        "cut short says so too.",
+        good="admc compile policies.adm --previous policies.plan.json",
+    ),
+    "ADM805": Code(
+        "the plan was written by a newer admc",
+        "Its schema version is higher than this admc reads. Use the newer admc, or compile without `--previous`.",
+    ),
+    "ADM806": Code(
+        "the endpoints file is wrong",
+        "`--endpoints` wants a JSON file with the addresses of the services and externals of the program.",
+    ),
+    "ADM807": Code(
+        "nothing of that name",
+        "`admc explain` knows the program's services and policies, and the codes. The hint names the closest one.",
+        good="admc explain policies.adm search\nadmc explain ADM606",
+    ),
+    "ADM808": Code(
+        "a file is not formatted",
+        "`admc fmt --check` found a file that `admc fmt` would change. It has changed nothing.",
+        good="admc fmt policies.adm",
+    ),
+    "ADM809": Code(
+        "the optimum is not proven",
+        "The solver ran out of its effort with a correct placement whose distance from the optimum it could only "
+        "bound. With `--require-optimal` that ends the command, and the plan is not written.",
+        good="admc compile policies.adm --effort 100 --require-optimal",
+    ),
+    "ADM810": Code(
+        "a file of an earlier emit was changed by hand",
+        "admc removes only what it wrote. This file is no longer part of the configuration, and its content is not "
+        "what admc wrote, so it stays.",
+    ),
+    "ADM811": Code(
+        "the previous plan is of another application",
+        "`--previous` asks for the least change from an earlier plan. Decisions are matched by policy and destination, "
+        "and a plan of another application shares them by accident at most.",
+    ),
+}
+
+_BUG = {
+    "ADM901": Code(
+        "a bug in admc",
+        "Something happened that admc does not foresee. Please report it with what the message shows, and with the "
+        "program if you may share it. `ADMC_TRACEBACK=1` adds the full trace.",
+    ),
+    "ADM902": Code(
+        "the placement did not pass its verification",
+        "Every placement is checked by a verifier that shares no code with the solver. They disagree, which is a bug "
+        "in one of them, so nothing was written. Please report it with the program.",
+    ),
+}
+
+OWN: Mapping[str, Code] = {**_PLACEMENT, **_USAGE, **_BUG}
+
+
+@cache
+def registry() -> Mapping[str, Code]:
+    """All codes of all packages, in ascending order."""
+    from dsl.codes import CODES as LANGUAGE
+    from emitters.codes import CODES as EMITTERS
+
+    found = {**_adopted(LANGUAGE), **_adopted(EMITTERS), **OWN}
+    return {code: found[code] for code in sorted(found)}
+
+
+def _adopted(codes: Mapping[str, tuple[str, ...]]) -> dict[str, Code]:
+    """The packages below know nothing of this one; their entries have the same fields in the same order."""
+    return {code: Code(*entry) for code, entry in codes.items()}
+
+
+def title(code: str) -> str:
+    entry = registry().get(code)
+    return code if entry is None else entry.title

@@ -1,0 +1,116 @@
+"""Reading with a bound, and writing whole or not at all.
+
+An existing file survives everything that can go wrong on the way to its successor, a full disk included: the new
+content is complete and on disk under another name before it takes the old one's place.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from admc.exits import CommandError, wrong_usage
+
+
+def read_bounded(path: Path, limit: int, what: str) -> bytes:
+    """Content of a file named on the command line. Raises `CommandError` if that fails or it is too large."""
+    try:
+        with path.open("rb") as stream:
+            # A pipe or a device has no size to ask for: read one byte more than is allowed instead.
+            content = stream.read(limit + 1)
+    except OSError as error:
+        raise wrong_usage("ADM802", f"cannot read {what} `{path}`", cause=_said(error)) from error
+    if len(content) > limit:
+        raise wrong_usage(
+            "ADM802",
+            f"{what} `{path}` is too large",
+            cause=f"it has more than {limit // 1_000_000} MB",
+        )
+    return content
+
+
+def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = ()) -> bool:
+    """Put `content` at `path`; False where it was there already. `inputs` are files that must not be overwritten.
+
+    Keeps the mode of an existing file. A symbolic link is refused, not followed: replacing it would leave the file
+    that it names as it was, and writing through it could reach any file.
+    """
+    try:
+        mode = _permitted_mode(path, inputs)
+        if mode is not None and path.stat().st_size == len(content) and path.read_bytes() == content:
+            return False
+        _replace(path, content, mode)
+    except OSError as error:
+        raise wrong_usage(
+            "ADM803",
+            f"cannot write `{path}`",
+            cause=_said(error),
+            hint="nothing was changed; name another place with `-o` or `--emit`",
+        ) from error
+    return True
+
+
+def _permitted_mode(path: Path, inputs: tuple[Path, ...]) -> int | None:
+    """Mode of the existing file, None where there is none."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        raise _refusal(path, "it is a symbolic link", "name the file that the link stands for")
+    if stat.S_ISDIR(status.st_mode):
+        raise _refusal(path, "it is a directory", "name a file in it")
+    if not stat.S_ISREG(status.st_mode):
+        raise _refusal(path, "it is not a regular file", "use `--json` to send the plan elsewhere")
+    for source in inputs:
+        try:
+            other = source.stat()
+        except OSError:
+            continue  # an input that went away cannot be overwritten
+        if (other.st_dev, other.st_ino) == (status.st_dev, status.st_ino):
+            raise _refusal(path, "the program is read from it", "name another file")
+    return stat.S_IMODE(status.st_mode)
+
+
+def _replace(path: Path, content: bytes, mode: int | None) -> None:
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+    # O_EXCL: a file or link of that name, planted or left over, is never written through.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            if mode is not None:
+                os.fchmod(stream.fileno(), mode)
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last through a power cut. Some file systems cannot: the content is safe all the same."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+def _refusal(path: Path, cause: str, hint: str) -> CommandError:
+    return wrong_usage("ADM803", f"admc does not write to `{path}`", cause=cause, hint=hint)
+
+
+def _said(error: OSError) -> str:
+    """The system's own words, in the style of the others."""
+    said = error.strerror or "the system refused"
+    return said[:1].lower() + said[1:]

@@ -1,0 +1,74 @@
+"""Standard output and standard error: one document out, at most once, whatever happens to the reader."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from admc.render.report import Format, Report
+from admc.terminal import is_terminal, takes_colour
+
+
+def render(report: Report, format_: Format, *, colour: bool = False) -> str:
+    """The report in a format. Each renderer is loaded only when it is asked for."""
+    if format_ is Format.TEXT:
+        from admc.render import text
+
+        return text.render(report, colour=colour)
+    if format_ is Format.JSON:
+        from admc.render import json
+
+        return json.render(report)
+    if format_ is Format.MARKDOWN:
+        from admc.render import markdown
+
+        return markdown.render(report)
+    if format_ is Format.SARIF:
+        from admc.render import sarif
+
+        return sarif.render(report)
+    from admc.render import github
+
+    return github.render(report)
+
+
+def write_out(text: str) -> None:
+    """Write a document to standard output. A reader that went away (`| head`) wants no more of it: that is no error."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes standard output once more at exit; let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def write_error(text: str) -> None:
+    """Write to standard error; if nobody listens there, there is nobody left to tell."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (BrokenPipeError, ValueError):
+        return
+
+
+def show_report(report: Report, format_: Format, *, findings_are_the_result: bool = False) -> None:
+    """Machine formats go to standard output, whatever they say. Text goes there only where findings are the result."""
+    if format_ is Format.TEXT and not findings_are_the_result:
+        write_error(render(report, format_, colour=takes_colour(sys.stderr)))
+    else:
+        write_out(render(report, format_, colour=takes_colour(sys.stdout)))
+
+
+class Progress:
+    """One line on a terminal that says what is going on, gone when it is done. Nothing anywhere else."""
+
+    def __init__(self) -> None:
+        self._shown = is_terminal(sys.stderr)
+
+    def __call__(self, stage: str) -> None:
+        if self._shown:
+            write_error(f"\r\x1b[K{stage} ...")
+
+    def clear(self) -> None:
+        if self._shown:
+            write_error("\r\x1b[K")

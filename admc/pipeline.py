@@ -1,0 +1,138 @@
+"""The one way from a program's path to its plan; every command that needs a placement goes through it.
+
+    path -> dsl.load -> Program -> solver.place -> Placement -> solver.verify -> Plan
+
+The verifier shares no code with the solver. What it does not accept is never shown, written or emitted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from admc.exits import CommandError, Exit
+from admc.plan import Plan
+from dsl.diagnostics import Diagnostic, ProgramError, Severity
+from dsl.program import Program, Side
+from solver.placement import Costs, Placement, PlacementError, Violation
+
+SHOWN_VIOLATIONS = 20
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    program: Program
+    placement: Placement
+    plan: Plan
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Wall time of each stage, for benchmarks only."""
+
+
+def folder_of(path: Path) -> str:
+    """The program's folder as the user typed it: what paths in spans are relative to."""
+    folder = path.parent.as_posix()
+    return "" if folder == "." else folder
+
+
+def load_program(path: Path) -> Program:
+    """The program at `path`. Raises `CommandError` (exit 1) with all findings."""
+    import dsl
+
+    try:
+        return dsl.load(path)
+    except ProgramError as error:
+        raise CommandError(Exit.INPUT, error.diagnostics, folder_of(path)) from error
+
+
+def place_program(
+    program: Program,
+    folder: str = "",
+    *,
+    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    effort: float | None = None,
+    costs: Costs | None = None,
+    progress: Progress | None = None,
+) -> tuple[Placement, dict[str, float]]:
+    """A verified placement and its seconds. Raises `CommandError`: exit 3 with the conflict, 70 if not verified."""
+    costs = costs or Costs()
+    tell = progress or _silent
+    started = time.perf_counter()
+    tell("solving")
+    from solver.place import place
+
+    try:
+        placement = place(program, costs, previous=previous, effort=effort)
+    except PlacementError as error:
+        from admc.conflicts import conflict_diagnostic
+
+        raise CommandError(Exit.NO_PLACEMENT, [conflict_diagnostic(error), *program.warnings], folder) from error
+    solved = time.perf_counter()
+    tell("verifying")
+    from solver.verify import verify
+
+    violations = verify(program, placement, costs)
+    if violations:
+        raise CommandError(Exit.BUG, _bug(program, violations), folder)
+    return placement, {"solve": solved - started, "verify": time.perf_counter() - solved}
+
+
+def compile_program(
+    path: Path,
+    *,
+    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    effort: float | None = None,
+    costs: Costs | None = None,
+    progress: Progress | None = None,
+) -> Compiled:
+    """Read, solve, verify and explain the program at `path`.
+
+    `previous` is (policy, destination) -> sides of an earlier plan, for the least change; `effort` is the solver's
+    deterministic time; `progress` is told the name of each stage as it begins. Raises `CommandError`.
+    """
+    tell = progress or _silent
+    started = time.perf_counter()
+    tell("reading")
+    program = load_program(path)
+    read = time.perf_counter()
+    placement, seconds = place_program(
+        program, folder_of(path), previous=previous, effort=effort, costs=costs, progress=progress
+    )
+    verified = time.perf_counter()
+    tell("explaining")
+    from admc.plan_build import build
+
+    plan = build(program, placement)
+    return Compiled(
+        program, placement, plan, {"read": read - started, **seconds, "plan": time.perf_counter() - verified}
+    )
+
+
+def _silent(_stage: str) -> None:
+    return
+
+
+def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic]:
+    """A placement that the verifier rejects is admc's fault, whatever the program says."""
+    found = []
+    for violation in violations[:SHOWN_VIOLATIONS]:
+        policy = None if violation.policy is None else program.policy_by_name.get(violation.policy)
+        found.append(
+            Diagnostic(
+                "ADM902",
+                Severity.ERROR,
+                f"the placement breaks {violation.rule or 'its own account'}: {violation.message}",
+                None if policy is None else policy.span,
+                cause="admc's solver and its verifier disagree, so the placement is not used; this is a bug in admc",
+                hint="please report it with the program; nothing was written",
+            )
+        )
+    return found
+
+
+def input_files(path: Path, program: Program) -> tuple[Path, ...]:
+    """The files that the program was read from, as they can be opened from here."""
+    return (path, *(path.parent / item.path for item in program.inputs))

@@ -1,0 +1,166 @@
+"""The plan: the placement with its reasons and input digests, the file that people review.
+
+    program, placement -> [Plan] -> emit | diff | explain
+
+Everything in it is in canonical order, and nothing in it depends on the machine, the clock or the working directory:
+two runs on one program give the same bytes. `plan.schema.json` is the published form; `docs/plan.md` says what each
+field means. Rows are plain tuples of names and numbers, since a large application has 150,000 of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dsl.program import Side
+from solver.placement import Status
+
+SCHEMA_VERSION = 1
+FREE = "free"
+"""Why a side was not taken where no rule forbade it: the objective chose the other."""
+
+
+class Line(NamedTuple):
+    """A line of an input; `path` is relative to the program's folder."""
+
+    path: str
+    line: int
+
+
+class InputFile(NamedTuple):
+    path: str
+    sha256: str
+
+
+class Objective(NamedTuple):
+    metric: str
+    value: int
+    bound: int
+
+
+class Solver(NamedTuple):
+    name: str
+    version: str
+    status: Status
+    objectives: tuple[Objective, ...]
+
+
+class PolicyLine(NamedTuple):
+    """A policy and where it and its kind are declared."""
+
+    name: str
+    kind: str
+    line: Line
+    kind_line: Line
+
+
+class AdmPort(NamedTuple):
+    """A port that the ADM works on: its own service's at ingress, a destination's at egress."""
+
+    direction: Side
+    service: str
+    port: int
+
+
+class AdmPolicy(NamedTuple):
+    policy: str
+    side: Side
+    destinations: tuple[str, ...]
+    line: Line
+
+
+class Because(NamedTuple):
+    """Why a policy stands at this ADM. `rule` is the one that ruled out the other side, or `free`."""
+
+    policy: str
+    side: Side
+    destinations: tuple[str, ...]
+    rule: str
+    text: str
+    lines: tuple[Line, ...]
+
+
+class AdmPlan(NamedTuple):
+    """The middlebox of one service. Policies are in the order in which they are declared, ingress before egress."""
+
+    service: str
+    dataplane: str
+    directions: tuple[Side, ...]
+    ports: tuple[AdmPort, ...]
+    policies: tuple[AdmPolicy, ...]
+    replicas: int
+    because: tuple[Because, ...]
+    overhead: None = None
+
+
+class Enforcement(NamedTuple):
+    """One policy on one call. Source `*`: a guard that stands against undeclared callers only."""
+
+    policy: str
+    source: str
+    destination: str
+    port: int
+    side: Side
+    service: str
+
+
+class NotTaken(NamedTuple):
+    """A side that a decision did not take. `reason` is a rule (`R1` to `R10`), or `free`."""
+
+    side: Side
+    reason: str
+    message: str | None
+    lines: tuple[Line, ...]
+
+
+class DecisionPlan(NamedTuple):
+    """One policy at one destination. `open`: callers that the program does not declare are meant too; `closes`: it
+    holds only because the destination is closed to them."""
+
+    policy: str
+    destination: str
+    sides: tuple[Side, ...]
+    ports: tuple[int, ...]
+    open: bool
+    closes: bool
+    not_taken: tuple[NotTaken, ...]
+    line: Line
+
+
+class Closed(NamedTuple):
+    """A destination that only its declared senders may reach, the policies that need it, and those senders."""
+
+    destination: str
+    policies: tuple[str, ...]
+    senders: tuple[str, ...]
+
+
+class Assumption(NamedTuple):
+    """What must hold outside admc's reach for the plan to hold, and for whom."""
+
+    about: tuple[str, ...]
+    text: str
+
+
+class Warned(NamedTuple):
+    code: str
+    message: str
+    line: Line | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    app: str
+    inputs: tuple[InputFile, ...]
+    solver: Solver
+    policies: tuple[PolicyLine, ...]
+    """In declared order, which is the order of rule R6."""
+    adms: tuple[AdmPlan, ...]
+    enforcements: tuple[Enforcement, ...]
+    decisions: tuple[DecisionPlan, ...]
+    closed: tuple[Closed, ...]
+    assumptions: tuple[Assumption, ...]
+    warnings: tuple[Warned, ...]
+    overhead: None = None
+    """Totals; null until profiles exist, never invented."""
+    schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,43 @@
+"""Findings as GitHub workflow commands, which show up beside the changed lines.
+
+A workflow command is one line, and a line break in a message would start another command: everything that could end a
+command or one of its properties is escaped the way the runner undoes it.
+"""
+
+from __future__ import annotations
+
+from admc.render.report import Report, place
+from admc.terminal import visible
+from dsl.diagnostics import Diagnostic, Severity
+
+_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
+
+
+def render(report: Report) -> str:
+    """Without findings this is one notice, so that a log shows that admc ran."""
+    if not report.diagnostics:
+        return "::notice title=admc::no findings\n"
+    return "".join(_command(item, report.folder) + "\n" for item in report.diagnostics)
+
+
+def _command(item: Diagnostic, folder: str) -> str:
+    properties = {}
+    if item.span is not None:
+        where = place(item.span, folder)
+        properties = {"file": where.path, "line": str(where.line), "col": str(where.column)}
+        if where.end_line == where.line and where.end_column > where.column:
+            properties |= {"endLine": str(where.end_line), "endColumn": str(where.end_column)}
+    properties["title"] = f"admc {item.code}"
+    listed = ",".join(f"{key}={visible(value).translate(_PROPERTY)}" for key, value in properties.items())
+    lines = [item.message]
+    if item.cause:
+        lines.append(f"because: {item.cause}")
+    if item.hint:
+        lines.append(f"hint: {item.hint}")
+    for related in item.related:
+        where = place(related.span, folder)
+        lines.append(f"{where.path}:{where.line}:{where.column}: {related.message}")
+    message = "\n".join(visible(line) for line in lines)
+    command = "error" if item.severity is Severity.ERROR else "warning"
+    return f"::{command} {listed}::{message.translate(_DATA)}"

@@ -1,0 +1,69 @@
+"""Findings for a comment on a change: Markdown in which nothing that a user wrote becomes markup."""
+
+from __future__ import annotations
+
+import re
+
+from admc.render.report import Report, counts, place
+from admc.terminal import visible
+from dsl.diagnostics import Diagnostic
+
+EXCERPT = 200
+"""Characters of a source line that are quoted."""
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~@&$:])")
+
+
+def render(report: Report) -> str:
+    if not report.diagnostics:
+        return "No findings.\n"
+    blocks = [f"**{counts(report.diagnostics)}**"]
+    blocks += [_block(item, report.folder) for item in report.diagnostics]
+    return "\n\n".join(blocks) + "\n"
+
+
+def prose(text: str) -> str:
+    """A message: what stands between backticks becomes code, all else is taken literally."""
+    parts = visible(text).split("`")
+    if len(parts) % 2 == 0:  # a lone backtick: it quotes nothing
+        return _SPECIAL.sub(r"\\\1", visible(text))
+    return "".join(
+        f"`{part}`" if i % 2 and part.strip() else _SPECIAL.sub(r"\\\1", part) for i, part in enumerate(parts)
+    )
+
+
+def code(text: str) -> str:
+    """Text of the user as a code span, with more backticks round it than it has in it."""
+    shown = visible(text)
+    fence = "`" * (_longest_run(shown) + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def fenced(text: str) -> str:
+    """Lines of the user as a code block."""
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)
+
+
+def _block(item: Diagnostic, folder: str) -> str:
+    lines = [f"### {item.severity.value} {item.code}: {prose(item.message)}"]
+    if item.span is not None:
+        where = place(item.span, folder)
+        source = visible(item.span.source.line(where.line)[:EXCERPT].replace("\t", "    ")).strip()
+        lines += ["", code(f"{where.path}:{where.line}:{where.column}"), "", fenced(source)]
+    notes = []
+    if item.cause:
+        notes.append(f"- because: {prose(item.cause)}")
+    if item.hint:
+        notes.append(f"- hint: {prose(item.hint)}")
+    for related in item.related:
+        where = place(related.span, folder)
+        notes.append(f"- {code(f'{where.path}:{where.line}:{where.column}')}: {prose(related.message)}")
+    if notes:
+        lines += ["", *notes]
+    return "\n".join(lines)

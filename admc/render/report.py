@@ -1,0 +1,66 @@
+"""What all renderers render: the findings of one run, and where its files lie.
+
+Spans carry paths relative to the program's folder, because a plan must not change with the working directory. A
+person, an editor and a code host want a path that opens from where the command ran, so the report carries the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from dsl.diagnostics import Diagnostic, Severity
+from dsl.text import Span
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+@dataclass(frozen=True)
+class Report:
+    diagnostics: tuple[Diagnostic, ...]
+    exit_code: int = 0
+    folder: str = ""
+    """The program's folder as the user would type it; empty for the working directory."""
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """What else a machine wants to know of the run, for the JSON format: plain JSON values."""
+
+
+class Place(NamedTuple):
+    """A span as people and tools count it: lines and columns from 1, the end column exclusive."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+def shown_path(path: str, folder: str) -> str:
+    """A span's path, seen from the working directory. Text that is no file (the prelude) keeps its name."""
+    if not folder or path.startswith(("/", "<")):
+        return path
+    return f"{folder.rstrip('/')}/{path}" if folder != "/" else f"/{path}"
+
+
+def place(span: Span, folder: str) -> Place:
+    line, column = span.source.position(span.start)
+    end_line, end_column = span.source.position(max(span.start, span.end))
+    return Place(shown_path(span.source.path, folder), line, column, end_line, end_column)
+
+
+def counts(diagnostics: tuple[Diagnostic, ...]) -> str:
+    """`2 errors, 1 warning`; empty where there is nothing."""
+    parts = []
+    for severity in Severity:
+        number = sum(1 for item in diagnostics if item.severity is severity)
+        if number:
+            parts.append(f"{number} {severity.value}{'s' if number > 1 else ''}")
+    return ", ".join(parts)

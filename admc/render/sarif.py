@@ -1,0 +1,60 @@
+"""Findings as SARIF 2.1.0, for code hosts and editors that collect results of many tools."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+from admc import __version__
+from admc.codes import title
+from admc.render.report import Report, place
+from admc.terminal import visible
+from dsl.diagnostics import Diagnostic, Severity
+from dsl.text import Span
+
+
+def render(report: Report) -> str:
+    codes = sorted({item.code for item in report.diagnostics})
+    rules = [{"id": code, "shortDescription": {"text": title(code)}} for code in codes]
+    run = {
+        "tool": {"driver": {"name": "admc", "version": __version__, "rules": rules}},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [{"executionSuccessful": report.exit_code == 0, "exitCode": int(report.exit_code)}],
+        "results": [_result(item, codes.index(item.code), report.folder) for item in report.diagnostics],
+    }
+    document = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [run],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _result(item: Diagnostic, rule: int, folder: str) -> dict[str, object]:
+    sentences = [item.message, item.cause and f"because: {item.cause}", item.hint and f"hint: {item.hint}"]
+    result: dict[str, object] = {
+        "ruleId": item.code,
+        "ruleIndex": rule,
+        "level": "error" if item.severity is Severity.ERROR else "warning",
+        "message": {"text": "\n".join(visible(sentence) for sentence in sentences if sentence)},
+    }
+    if item.span is not None:
+        result["locations"] = [_location(item.span, folder)]
+    if item.related:
+        result["relatedLocations"] = [
+            {"id": number, "message": {"text": visible(related.message)}, **_location(related.span, folder)}
+            for number, related in enumerate(item.related, start=1)
+        ]
+    return result
+
+
+def _location(span: Span, folder: str) -> dict[str, object]:
+    where = place(span, folder)
+    region = {
+        "startLine": where.line,
+        "startColumn": where.column,
+        "endLine": where.end_line,
+        "endColumn": where.end_column,
+    }
+    uri = quote(where.path, safe="/", errors="replace")
+    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}

@@ -1,0 +1,48 @@
+"""The summary of a plan for a comment on a change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from admc.render.markdown import code, prose
+from admc.render.report import shown_path
+from admc.summary import Summary, headline
+
+ROWS = 50
+
+
+def render(summary: Summary, folder: str, notes: Sequence[str]) -> str:
+    lines = [f"## {prose(summary.app)}: {prose(headline(summary))}", "", prose(summary.proof) + "\\."]
+    if summary.rows:
+        lines += ["", "| ADM | ingress | egress | because |", "|---|---|---|---|"]
+        lines += [
+            f"| {code(row.service)} | {_names(row.ingress)} | {_names(row.egress)} | {_cell(prose(row.because))} |"
+            for row in summary.rows[:ROWS]
+        ]
+        if len(summary.rows) > ROWS:
+            lines += ["", f"and {len(summary.rows) - ROWS} more ADMs"]
+    if summary.plan.closed:
+        closed = ", ".join(code(item.destination) for item in summary.plan.closed[:ROWS])
+        lines += ["", f"Closed to undeclared callers by NetworkPolicy: {closed}"]
+    if summary.plan.warnings:
+        lines += ["", "### Warnings", ""]
+        for warning in summary.plan.warnings:
+            at = "" if warning.line is None else f"{shown_path(warning.line.path, folder)}:{warning.line.line}"
+            lines.append(f"- {warning.code} {code(at) if at else ''} {prose(warning.message)}")
+    if summary.plan.assumptions:
+        lines += ["", "### Assumed", ""]
+        for assumption in summary.plan.assumptions:
+            about = ", ".join(code(name) for name in assumption.about[:ROWS])
+            lines.append(f"- {about}: {prose(assumption.text)}")
+    if notes:
+        lines += ["", *(f"- {prose(note)}" for note in notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _names(listed: Sequence[str]) -> str:
+    return _cell(", ".join(code(name) for name in listed)) or "-"
+
+
+def _cell(markdown: str) -> str:
+    """A bar ends a cell even inside a code span."""
+    return markdown.replace("\\|", "|").replace("|", "\\|")

@@ -1,0 +1,100 @@
+"""The summary of a plan for a person at a terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from admc.render.report import shown_path
+from admc.summary import Summary, headline
+from admc.terminal import visible
+
+ROWS = 25
+"""ADMs, warnings and assumptions that are listed before they are counted."""
+NAMES = 4
+
+
+def render(summary: Summary, folder: str, notes: Sequence[str], *, colour: bool, width: int) -> str:
+    """`notes` are what else happened: files written, and what to do next."""
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        soft_wrap=False,
+    )
+    console.print(Text.assemble((visible(summary.app), "bold"), f": {headline(summary)}"))
+    console.print(Text(visible(summary.proof), style="dim"))
+    if summary.rows:
+        console.print()
+        console.print(_table(summary))
+        _rest(console, len(summary.rows), "ADMs")
+    _closed(console, summary)
+    _warnings(console, summary, folder)
+    _assumptions(console, summary)
+    if notes:
+        console.print()
+    for note in notes:
+        console.print(Text(visible(note)))
+    # Rich pads cells to the width; trailing spaces are noise in logs and golden files.
+    return "".join(line.rstrip() + "\n" for line in stream.getvalue().splitlines())
+
+
+def names(listed: Sequence[str]) -> str:
+    shown = ", ".join(visible(name) for name in listed[:NAMES])
+    return shown if len(listed) <= NAMES else f"{shown} and {len(listed) - NAMES} more"
+
+
+def _table(summary: Summary) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("ADM", style="bold", overflow="fold", min_width=3)
+    table.add_column("ingress", overflow="fold")
+    table.add_column("egress", overflow="fold")
+    table.add_column("because", overflow="fold", ratio=1)
+    for row in summary.rows[:ROWS]:
+        cells = (visible(row.service), names(row.ingress) or "-", names(row.egress) or "-", visible(row.because))
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _rest(console: Console, number: int, what: str) -> None:
+    if number > ROWS:
+        console.print(Text(f"... and {number - ROWS} more {what}; the plan has them all", style="dim"))
+
+
+def _closed(console: Console, summary: Summary) -> None:
+    closed = [item.destination for item in summary.plan.closed]
+    if closed:
+        console.print()
+        console.print(Text(f"closed to undeclared callers by NetworkPolicy: {names(closed)}"))
+
+
+def _warnings(console: Console, summary: Summary, folder: str) -> None:
+    warnings = summary.plan.warnings
+    if not warnings:
+        return
+    console.print()
+    for warning in warnings[:ROWS]:
+        at = "" if warning.line is None else f"{shown_path(warning.line.path, folder)}:{warning.line.line}: "
+        console.print(
+            Text.assemble((f"warning[{warning.code}]", "bold yellow"), f" {visible(at)}{visible(warning.message)}")
+        )
+    _rest(console, len(warnings), "warnings")
+
+
+def _assumptions(console: Console, summary: Summary) -> None:
+    assumptions = summary.plan.assumptions
+    if not assumptions:
+        return
+    console.print()
+    console.print(Text("assumed, since admc cannot see it:"))
+    for assumption in assumptions:
+        console.print(Text(f"- {names(assumption.about)}: {visible(assumption.text)}"))

@@ -1,0 +1,102 @@
+"""What a person wants to know of a plan in ten seconds: how many sidecars, where, and why.
+
+Everything is taken from the plan itself, so that the summary cannot say what the plan does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from admc.plan import FREE, AdmPlan, Line, Plan
+from dsl.program import Program, Side
+from solver.placement import Status
+
+
+class Row(NamedTuple):
+    """One ADM: its policies at each side, and the reason that says most."""
+
+    service: str
+    ingress: tuple[str, ...]
+    egress: tuple[str, ...]
+    because: str
+    line: Line | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    app: str
+    services: int
+    instances: int
+    """Sidecars of a full mesh: every replica of every service."""
+    sidecars: int
+    """Sidecars of this plan: every replica of every ADM."""
+    policies: int
+    proof: str
+    rows: tuple[Row, ...]
+    plan: Plan
+
+
+def summarize(program: Program, plan: Plan) -> Summary:
+    return Summary(
+        app=plan.app,
+        services=len(program.services),
+        instances=sum(service.replicas for service in program.services.values()),
+        sidecars=sum(adm.replicas for adm in plan.adms),
+        policies=len(plan.policies),
+        proof=_proof(plan),
+        rows=tuple(_row(adm) for adm in plan.adms),
+        plan=plan,
+    )
+
+
+def headline(summary: Summary) -> str:
+    adms = len(summary.rows)
+    if not adms:
+        return f"{_number(summary.services, 'service')}, and none needs an ADM"
+    share = round(100 * adms / summary.services)
+    text = f"{adms} of {_number(summary.services, 'service')} {'get' if adms > 1 else 'gets'} an ADM ({share}%)"
+    if summary.instances != summary.services:
+        text += f"; with replicas {summary.sidecars} sidecars instead of {summary.instances}"
+    return text
+
+
+def facts(summary: Summary) -> dict[str, object]:
+    """The same for a machine."""
+    return {
+        "app": summary.app,
+        "services": summary.services,
+        "adms": len(summary.rows),
+        "full_mesh_sidecars": summary.instances,
+        "sidecars": summary.sidecars,
+        "policies": summary.policies,
+        "enforcements": len(summary.plan.enforcements),
+        "status": summary.plan.solver.status.value,
+    }
+
+
+def _row(adm: AdmPlan) -> Row:
+    # A forced reason explains an ADM; a free choice only explains why a policy joined it.
+    because = next((item for item in adm.because if item.rule != FREE), adm.because[0] if adm.because else None)
+    return Row(
+        adm.service,
+        tuple(item.policy for item in adm.policies if item.side is Side.INGRESS),
+        tuple(item.policy for item in adm.policies if item.side is Side.EGRESS),
+        "" if because is None else because.text,
+        because.lines[0] if because is not None and because.lines else None,
+    )
+
+
+def _proof(plan: Plan) -> str:
+    if plan.solver.status is Status.OPTIMAL:
+        return "proven optimal: no correct placement needs less"
+    open_levels = [
+        f"{level.metric} {level.value}, proven to be at least {level.bound}"
+        for level in plan.solver.objectives
+        if level.value != level.bound
+    ]
+    return "correct, but not proven optimal: " + "; ".join(open_levels or ["a later objective is open"])
+
+
+def _number(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,68 @@
+"""What may be shown: whether a stream takes colour, and text that cannot take over the terminal.
+
+Programs come from strangers, and a name in an error message could carry escape sequences, line breaks or characters
+that reverse the reading direction. Everything that a user wrote passes `visible` before it is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import unicodedata
+from typing import TextIO
+
+
+def visible(text: str) -> str:
+    """`text` with everything that does not print (controls, direction marks, lone surrogates) written as an escape.
+
+    >>> visible("a" + chr(27) + "[2J")
+    'a\\\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else _escaped(character) for character in text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character == "\n":
+        return "\\n"
+    if character == "\t":
+        return "\\t"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def cells(text: str) -> int:
+    """Columns that printable text takes on a terminal: wide characters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(_cell(character) for character in text)
+
+
+def _cell(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def takes_colour(stream: TextIO) -> bool:
+    """True on a terminal, unless NO_COLOR or a dumb terminal says otherwise."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return is_terminal(stream)
+
+
+def is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False  # a closed stream
+
+
+def width(stream: TextIO) -> int:
+    """Columns to fill: the terminal's, and always the same number for a file or a pipe."""
+    if not is_terminal(stream):
+        return 100
+    return max(40, min(shutil.get_terminal_size().columns, 140))
