@@ -3,8 +3,9 @@
 program + placement -> Scene (what is shown) -> layout (where) -> text
 """
 
+from emitters.pictures.comparison import svg_comparison
 from emitters.pictures.dot import dot
 from emitters.pictures.mermaid import mermaid
 from emitters.pictures.svg import svg
 
-__all__ = ["dot", "mermaid", "svg"]
+__all__ = ["dot", "mermaid", "svg", "svg_comparison"]

@@ -27,7 +27,7 @@ MAX_BENDS: Final = 4000
 class Spacing(NamedTuple):
     """Distances in pixels."""
 
-    between_layers: float = 90
+    between_layers: float = 80
     between_boxes: float = 22
     between_arrows: float = 12
 

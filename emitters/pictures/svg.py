@@ -42,7 +42,7 @@ def svg(program: Program, placement: Placement) -> str:
     shown = around_adms(whole, MAX_NODES)
     boxes = [_box(node) for node in shown.nodes]
     layout = layered(boxes, [(edge.source, edge.destination) for edge in shown.edges])
-    legend = _legend(shown)
+    legend = _legend(shown, max(layout.width, 860))
     title = f"Sidecars of {shown.app}"
     width = max(layout.width, legend.width, drawing.text_width(_summary(shown), 12.5)) + 2 * _MARGIN
     height = _TITLE + layout.height + 2 * _MARGIN + 24 * len(legend.rows)
@@ -202,7 +202,8 @@ def _arrow(shown: Scene, edge: Edge, route: tuple[Point, ...]) -> Iterator[str]:
     else:
         yield drawing.arrow(route, colour, 1.8 if loud else 1.2)
     if edge.egress:
-        yield _dot(route[0], drawing.EGRESS)
+        outward = 8 if route[1].x >= route[0].x else -8
+        yield _dot(Point(route[0].x + outward, route[0].y), drawing.EGRESS)
     if edge.ingress:
         # Beside the arrow's head, so that both can be seen.
         inward = -10 if route[-1].x >= route[-2].x else 10
@@ -213,8 +214,9 @@ def _arrow(shown: Scene, edge: Edge, route: tuple[Point, ...]) -> Iterator[str]:
 
 def _self_arrow(route: tuple[Point, ...], colour: str, width: float) -> str:
     start, end = route
+    back = drawing.number(end.x - start.x)
     return (
-        f'<path d="M{drawing.number(start.x)} {drawing.number(start.y)}c4 -18 -24 -18 {drawing.number(end.x - start.x)} -5"'
+        f'<path d="M{drawing.number(start.x)} {drawing.number(start.y)}c4 -18 -24 -18 {back} -5"'
         f' fill="none" stroke="{colour}" stroke-width="{drawing.number(width)}"/>'
         + drawing.polygon([(end.x, end.y), (end.x - 3.5, end.y - 6.5), (end.x + 3.5, end.y - 6.5)], colour)
     )
@@ -230,13 +232,13 @@ def _dot(at: Point, colour: str) -> str:
 class _Legend:
     """Signs of the picture with their meaning: only those that occur in it."""
 
-    def __init__(self, entries: list[tuple[str, str]]) -> None:
+    def __init__(self, entries: list[tuple[str, str]], room: float) -> None:
         self.rows: list[list[tuple[str, str, float]]] = [[]]
         self.width = 0.0
         at = 0.0
         for sign, meaning in entries:
             step = 40 + drawing.text_width(meaning, 11.5) + 20
-            if at and at + step > 860:
+            if at and at + step > room:
                 self.rows.append([])
                 at = 0.0
             self.rows[-1].append((sign, meaning, at))
@@ -251,7 +253,7 @@ class _Legend:
                 yield drawing.words(left + at + 40, y + 4, meaning, 11.5, drawing.MUTED)
 
 
-def _legend(shown: Scene) -> _Legend:
+def _legend(shown: Scene, room: float) -> _Legend:
     edges = shown.edges
     nodes = shown.nodes
     entries = [
@@ -264,7 +266,7 @@ def _legend(shown: Scene) -> _Legend:
         ("call", "call without a policy", any(not edge.ingress and not edge.egress for edge in edges)),
         ("closed", "closed to all but its declared senders", any(node.closed for node in nodes)),
     ]
-    return _Legend([(sign, meaning) for sign, meaning, occurs in entries if occurs])
+    return _Legend([(sign, meaning) for sign, meaning, occurs in entries if occurs], room)
 
 
 def _legend_sign(sign: str, x: float, y: float) -> Iterator[str]:
