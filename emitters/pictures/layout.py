@@ -165,12 +165,15 @@ def _ordered(graph: _Graph) -> list[list[int]]:
     """Nodes of each layer from top to bottom: the order with the fewest crossings that the sweeps met."""
     order = [list(layer) for layer in graph.layers]
     best, fewest = [list(layer) for layer in order], _crossings(graph, order)
+    place = [0] * len(graph.heights)
+    for layer in order:
+        for spot, node in enumerate(layer):
+            place[node] = spot
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         links = graph.before if down else graph.after
         span = range(1, len(order)) if down else range(len(order) - 2, -1, -1)
         for index in span:
-            place = {node: spot for layer in order for spot, node in enumerate(layer)}
             keys = {
                 node: sum(place[other] for other in links[node]) / len(links[node]) if links[node] else place[node]
                 for node in order[index]
@@ -179,6 +182,8 @@ def _ordered(graph: _Graph) -> list[list[int]]:
             if sweep % 4 >= 2:
                 order[index].reverse()
             order[index].sort(key=keys.__getitem__)
+            for spot, node in enumerate(order[index]):
+                place[node] = spot
         crossings = _crossings(graph, order)
         if crossings < fewest:
             best, fewest = [list(layer) for layer in order], crossings
