@@ -160,6 +160,9 @@ class ParameterType(NamedTuple):
     """int, float, bool, string, duration, size, percent, header, service, caller, file, one_of or list."""
     element: ParameterType | None = None
     items: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    """Least and largest value of an `int` or `float`, where the kind says so: `int(1..100)`."""
 
 
 class Parameter(NamedTuple):
@@ -246,7 +249,7 @@ class Metric(StrEnum):
 
 
 class Input(NamedTuple):
-    """A file that the program was read from, in the order of reading."""
+    """A file that the program was read from: the main file first, then all others by path."""
 
     path: str
     sha256: str

@@ -1,0 +1,126 @@
+"""Checks across policies: exclusive kinds, and the targets of copies and routes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Diagnostics, Related
+from dsl.disjoint import disjoint
+from dsl.entities import Application
+from dsl.program import Policy, Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dsl.program import Value
+
+
+def check_exclusive(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:
+    """At most one policy of an exclusive kind on one call, unless their matches are proven never to hold together."""
+    by_kind: dict[str, list[Policy]] = {}
+    for policy in policies:
+        if policy.kind.exclusive:
+            by_kind.setdefault(policy.kind.name, []).append(policy)
+    for rivals in by_kind.values():
+        if len(rivals) > 1:
+            _check_rivals(application, rivals, diagnostics)
+
+
+def _check_rivals(application: Application, rivals: Sequence[Policy], diagnostics: Diagnostics) -> None:
+    on_call: dict[int, list[int]] = {}
+    decided: set[tuple[int, int]] = set()
+    for position, policy in enumerate(rivals):
+        for index in policy.calls:
+            earlier = on_call.setdefault(index, [])
+            for other in earlier:
+                pair = other, position
+                if pair not in decided:
+                    decided.add(pair)
+                    if not disjoint(rivals[other].match, policy.match):
+                        _clash(application, rivals[other], policy, index, diagnostics)
+                        if diagnostics.full:
+                            return
+            earlier.append(position)
+
+
+def _clash(application: Application, first: Policy, second: Policy, index: int, diagnostics: Diagnostics) -> None:
+    call = application.calls[index]
+    cause = f"at most one `{second.kind.name}` can hold for a request"
+    if first.match is not None and second.match is not None:
+        cause += ", and nothing proves that their matches never hold together"
+    diagnostics.error(
+        "ADM402",
+        f"`{first.name}` and `{second.name}` are both on the call `{call.source} -> {call.destination}`",
+        second.span,
+        cause=cause,
+        hint="narrow one of them with `except` or another scope, or give both a `when` that excludes the other",
+        related=(Related(first.span, f"`{first.name}` is here"), Related(call.span, "the call is declared here")),
+    )
+
+
+def callee(value: Value) -> tuple[str, int | None]:
+    """Name and port number of a `service` argument, `NAME` or `NAME:NUMBER`."""
+    name, _, port = str(value).partition(":")
+    return name, int(port) if port else None
+
+
+def check_targets(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:
+    """The target of a copy or a route has to be a declared call of each sender in scope."""
+    for policy in policies:
+        verbs = {effect.verb for effect in policy.effects or ()}
+        if verbs & {Verb.COPIES, Verb.ROUTES}:
+            for parameter in policy.kind.parameters:
+                value = policy.arguments[parameter.name]
+                if parameter.type.name == "service" and value is not None:
+                    _check_target(application, policy, value, diagnostics)
+
+
+def _check_target(application: Application, policy: Policy, value: Value, diagnostics: Diagnostics) -> None:
+    target, number = callee(value)
+    calls = application.calls
+    to_target: dict[str, set[str]] = {}
+    for index in application.calls_to.get(target, ()):
+        call = calls[index]
+        if number in (None, call.port.number):
+            to_target.setdefault(call.source, set()).add(call.port.protocol)
+    missing: dict[str, int] = {}
+    for index in policy.calls:
+        call = calls[index]
+        if call.destination == target and number in (None, call.port.number):
+            diagnostics.error(
+                "ADM416",
+                f"`{target}` is the target of `{policy.name}` and in its scope as well",
+                policy.span,
+                cause="requests would be sent on to where they go already",
+                hint=f"leave it out: `except {target}`",
+                related=(Related(call.span, "the call is declared here"),),
+            )
+            return
+        if call.source in application.externals:
+            # Rule R3 keeps this policy away from the call; the solver says so.
+            continue
+        if call.port.protocol not in to_target.get(call.source, ()):
+            missing.setdefault(call.source, index)
+    if not missing:
+        return
+    source, index = min(missing.items())
+    protocol = calls[index].port.protocol
+    known = to_target.get(source)
+    more = "" if len(missing) == 1 else f" (and {len(missing) - 1} more senders)"
+    if known:
+        spoken = " and ".join(f"`{name}`" for name in sorted(known))
+        message = (
+            f"`{source}` speaks {spoken} to `{target}`, but the requests of `{policy.name}` are `{protocol}`{more}"
+        )
+        hint = f"give `{target}` a port for `{protocol}` and declare the call to it"
+    else:
+        message = f"`{policy.name}` sends requests of `{source}` to `{target}`, a call that is not declared{more}"
+        hint = f"declare it: `call {source} -> {target}`"
+    diagnostics.error(
+        "ADM403",
+        message,
+        policy.span,
+        cause="the target of a mirror or a split is called by the sender, and other policies may hold for that call",
+        hint=hint,
+        related=(Related(calls[index].span, "the call in scope is declared here"),),
+    )

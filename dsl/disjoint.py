@@ -1,0 +1,89 @@
+"""Proves that two matches never hold for the same request.
+
+Sound and not complete: True is a proof, False means only that none was found. Regular expressions prove nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import NamedTuple
+
+from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
+
+MAX_CONJUNCTIONS = 256
+
+
+class _Literal(NamedTuple):
+    comparison: Comparison
+    positive: bool
+
+
+_Conjunction = frozenset[_Literal]
+
+
+def disjoint(one: Match | None, other: Match | None) -> bool:
+    """True where it is proven that no request satisfies both. None matches every request."""
+    given = tuple(match for match in (one, other) if match is not None)
+    if not given:
+        return False
+    conjunctions = _normal(And(given), True)
+    return conjunctions is not None and all(_impossible(conjunction) for conjunction in conjunctions)
+
+
+def _normal(match: Match, positive: bool) -> list[_Conjunction] | None:
+    """Disjunctive normal form, or None where it grows too large."""
+    if isinstance(match, Comparison):
+        return [frozenset((_Literal(match, positive),))]
+    if isinstance(match, Not):
+        return _normal(match.operand, not positive)
+    parts: list[list[_Conjunction]] = []
+    for operand in match.operands:
+        part = _normal(operand, positive)
+        if part is None:
+            return None
+        parts.append(part)
+    if isinstance(match, Or) is positive:
+        whole = list(dict.fromkeys(chain.from_iterable(parts)))
+        return whole if len(whole) <= MAX_CONJUNCTIONS else None
+    product: list[_Conjunction] = [frozenset()]
+    for part in parts:
+        product = list(dict.fromkeys(left | right for left in product for right in part))
+        product = [conjunction for conjunction in product if not _impossible(conjunction)]
+        if len(product) > MAX_CONJUNCTIONS:
+            return None
+    return product
+
+
+def _impossible(conjunction: _Conjunction) -> bool:
+    """Whether no value of some field satisfies all its literals."""
+    fields: dict[Field, list[_Literal]] = {}
+    for literal in conjunction:
+        fields.setdefault(literal.comparison.field, []).append(literal)
+    return any(_contradicts(literals) for literals in fields.values())
+
+
+def _contradicts(literals: list[_Literal]) -> bool:
+    equal: set[str] = set()
+    unequal: set[str] = set()
+    prefixes: set[str] = set()
+    other_prefixes: set[str] = set()
+    for (_, operator, value), positive in literals:
+        if operator is Operator.STARTS_WITH:
+            (prefixes if positive else other_prefixes).add(value)
+        elif operator is not Operator.MATCHES:
+            (equal if (operator is Operator.EQUALS) is positive else unequal).add(value)
+        elif Comparison(literals[0].comparison.field, operator, value) in {
+            literal.comparison for literal in literals if literal.positive is not positive
+        }:
+            return True
+    if len(equal) > 1 or equal & unequal:
+        return True
+    # A value that has to be there, be it whole or only how it begins.
+    beginnings = equal | prefixes
+    if any(start.startswith(tuple(other_prefixes)) for start in beginnings):
+        return True
+    for value in equal:
+        if not all(value.startswith(prefix) for prefix in prefixes):
+            return True
+    longest = max(prefixes, key=len, default="")
+    return not all(longest.startswith(prefix) for prefix in prefixes)

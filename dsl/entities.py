@@ -1,0 +1,435 @@
+"""Services, externals and calls: the application graph that policies speak of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dsl import syntax, units
+from dsl.diagnostics import Diagnostics, Related, did_you_mean
+from dsl.program import Call, External, Port, Protocol, Service
+from dsl.text import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+MAX_REPLICAS = 100_000
+MAX_NAME = 200
+_PORTS = (1, 65535)
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+_LABEL_KEY = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_HOST = re.compile(
+    r"(?=.{1,253}\Z)(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+)
+
+
+@dataclass(eq=False)
+class Application:
+    """The graph. `broken` are names whose declaration has an error of its own: nobody calls them unknown."""
+
+    services: Mapping[str, Service]
+    externals: Mapping[str, External]
+    calls: tuple[Call, ...] = ()
+    broken: frozenset[str] = frozenset()
+    complete: bool = True
+    """False where a file could not be read: unknown names may be declared there."""
+    _ranges: dict[str, range] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset((*self.services, *self.externals))
+
+    @cached_property
+    def sorted_names(self) -> tuple[str, ...]:
+        return tuple(sorted(self.names))
+
+    @cached_property
+    def callable(self) -> tuple[str, ...]:
+        """Names with a port, in canonical order."""
+        return tuple(name for name in self.sorted_names if self.ports(name))
+
+    def ports(self, name: str) -> tuple[Port, ...]:
+        service = self.services.get(name)
+        return self.externals[name].ports if service is None else service.ports
+
+    @cached_property
+    def calls_to(self) -> Mapping[str, range]:
+        """Calls are sorted by destination, so those to one destination are a range."""
+        found: dict[str, range] = {}
+        start = 0
+        for index in range(1, len(self.calls) + 1):
+            if index == len(self.calls) or self.calls[index].destination != self.calls[start].destination:
+                found[self.calls[start].destination] = range(start, index)
+                start = index
+        return found
+
+    @cached_property
+    def calls_from(self) -> Mapping[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for index, call in enumerate(self.calls):
+            found.setdefault(call.source, []).append(index)
+        return found
+
+    def known(self, word: syntax.Word, diagnostics: Diagnostics, what: str = "service or external") -> bool:
+        """Whether a name is declared; reports it where it is not (and nothing else explains that)."""
+        if word.text in self.services or word.text in self.externals:
+            return True
+        if word.text not in self.broken and self.complete:
+            diagnostics.error(
+                "ADM101",
+                f"there is no {what} named `{word.text}`",
+                word.span,
+                hint=did_you_mean(word.text, self.sorted_names)
+                or f"declare it: `service {word.text} {{ http 8080 }}` or `external {word.text}`",
+            )
+        return False
+
+
+def find_port(
+    application: Application,
+    name: str,
+    port: syntax.Word | syntax.Number,
+    diagnostics: Diagnostics,
+) -> Port | None:
+    """The port of a callee that `name:port` means, or None after an error."""
+    ports = application.ports(name)
+    found = match_port(ports, port)
+    if found is None:
+        known = [p.name for p in ports if p.name] + [str(p.number) for p in ports]
+        listed = ", ".join(f"`{p.name}` ({p.number})" if p.name else f"`{p.number}`" for p in ports)
+        hint = did_you_mean(port.text, known) or (f"`{name}` has {listed}" if ports else f"`{name}` has no ports")
+        diagnostics.error("ADM104", f"`{name}` has no port `{port.text}`", port.span, hint=hint)
+    return found
+
+
+def match_port(ports: Sequence[Port], port: syntax.Word | syntax.Number) -> Port | None:
+    if isinstance(port, syntax.Number):
+        return next((p for p in ports if str(p.number) == port.text), None)
+    return next((p for p in ports if p.name == port.text), None)
+
+
+def the_port(application: Application, reference: syntax.Reference, diagnostics: Diagnostics) -> Port | None:
+    """The port that a reference to a known callee means, or None after an error."""
+    name = reference.name.text
+    if reference.port is not None:
+        return find_port(application, name, reference.port, diagnostics)
+    ports = application.ports(name)
+    if len(ports) == 1:
+        return ports[0]
+    if not ports:
+        what = "service" if name in application.services else "external"
+        diagnostics.error(
+            "ADM111",
+            f"`{name}` has no port, so nothing can call it",
+            reference.span,
+            hint=f"give it one: `{what} {name} {{ http 8080 }}`",
+        )
+        return None
+    choices = ", ".join(f"`{name}:{p.name or p.number}`" for p in ports)
+    diagnostics.error(
+        "ADM112",
+        f"`{name}` has {len(ports)} ports, and this does not say which one is meant",
+        reference.span,
+        hint=f"write one of {choices}",
+    )
+    return None
+
+
+def declare(statements: Iterable[object], diagnostics: Diagnostics, *, complete: bool) -> Application:
+    """Services and externals, then the calls between them."""
+    services: dict[str, Service] = {}
+    externals: dict[str, External] = {}
+    first: dict[str, Span] = {}
+    broken: set[str] = set()
+    calls: list[syntax.Call] = []
+    for statement in statements:
+        if isinstance(statement, syntax.Call):
+            calls.append(statement)
+            continue
+        if isinstance(statement, syntax.Broken):
+            if statement.keyword in ("service", "external"):
+                broken.update(statement.names)
+            continue
+        if not isinstance(statement, syntax.Service | syntax.External):
+            continue
+        fresh = [word for word in statement.names if _fresh(word, first, diagnostics)]
+        if isinstance(statement, syntax.Service):
+            for service in _services(statement, fresh, diagnostics):
+                services[service.name] = service
+        else:
+            for external in _externals(statement, fresh, diagnostics):
+                externals[external.name] = external
+    application = Application(
+        {name: services[name] for name in sorted(services)},
+        {name: externals[name] for name in sorted(externals)},
+        broken=frozenset(broken),
+        complete=complete,
+    )
+    application.calls = _calls(application, calls, diagnostics)
+    return application
+
+
+def _fresh(word: syntax.Word, first: dict[str, Span], diagnostics: Diagnostics) -> bool:
+    name = word.text
+    if name in first:
+        diagnostics.error(
+            "ADM105",
+            f"`{name}` is declared twice",
+            word.span,
+            cause="services and externals share one set of names",
+            hint="remove or rename one of them",
+            related=(Related(first[name], "first declared here"),),
+        )
+        return False
+    if len(name) > MAX_NAME:
+        diagnostics.error("ADM210", f"the name `{name[:40]}...` is longer than {MAX_NAME} characters", word.span)
+        return False
+    first[name] = word.span
+    return True
+
+
+def _wrong(wrong: units.Wrong, span: Span, diagnostics: Diagnostics) -> None:
+    diagnostics.error(wrong.code, wrong.message, span, hint=wrong.hint)
+
+
+class _Once:
+    """Reports an item of a body that is given twice."""
+
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self.diagnostics = diagnostics
+        self.seen: dict[str, Span] = {}
+
+    def __call__(self, key: str, span: Span) -> bool:
+        if key in self.seen:
+            self.diagnostics.error(
+                "ADM109",
+                f"{key} is given twice",
+                span,
+                hint="keep one of them",
+                related=(Related(self.seen[key], "first given here"),),
+            )
+            return False
+        self.seen[key] = span
+        return True
+
+
+def _port(item: syntax.PortItem, once: _Once, diagnostics: Diagnostics) -> Port | None:
+    number = units.integer(item.number.text, *_PORTS, what="a port")
+    target = number if item.target is None else units.integer(item.target.text, *_PORTS, what="a port")
+    if isinstance(number, units.Wrong):
+        _wrong(number, item.number.span, diagnostics)
+        return None
+    if isinstance(target, units.Wrong):
+        if item.target is not None:
+            _wrong(target, item.target.span, diagnostics)
+        return None
+    if not once(f"port `{number}`", item.span):
+        return None
+    if item.name is not None and not once(f"port `{item.name.text}`", item.name.span):
+        return None
+    return Port(number, Protocol(item.protocol.text), target, None if item.name is None else item.name.text)
+
+
+def _services(statement: syntax.Service, names: Sequence[syntax.Word], diagnostics: Diagnostics) -> Iterable[Service]:
+    ports: list[Port] = []
+    replicas = 1
+    capacity: float | None = None
+    namespace = "default"
+    labels: dict[str, str] = {}
+    flags: dict[str, Span] = {}
+    once = _Once(diagnostics)
+    for item in statement.items:
+        if isinstance(item, syntax.PortItem):
+            port = _port(item, once, diagnostics)
+            if port is not None:
+                ports.append(port)
+        elif isinstance(item, syntax.Flag):
+            if once(f"`{item.name}`", item.span):
+                flags[item.name] = item.span
+        elif isinstance(item, syntax.Labels):
+            if once("`labels`", item.span):
+                labels = _labels(item, diagnostics)
+        elif once(f"`{item.name}`", item.span):
+            value = item.value
+            if item.name == "replicas":
+                replicas = _or(
+                    units.integer(_text(value), 1, MAX_REPLICAS, "a number of replicas"), 1, value.span, diagnostics
+                )
+            elif item.name == "capacity":
+                capacity = _or(
+                    units.decimal(_text(value), 0.001, 100_000, "a capacity in CPU cores"), 1.0, value.span, diagnostics
+                )
+            else:
+                namespace = _text(value)
+                if _NAMESPACE.fullmatch(namespace) is None:
+                    hint = "lower-case letters, digits and `-`, at most 63 characters"
+                    diagnostics.error("ADM210", f"`{namespace[:60]}` is not a namespace", value.span, hint=hint)
+    ports.sort()
+    note = min(flags.values(), key=lambda span: span.start) if flags else None
+    every = tuple(ports)
+    for word in names:
+        yield Service(
+            word.text,
+            every,
+            word.span,
+            replicas,
+            labels or None,
+            namespace,
+            capacity,
+            "no adm" not in flags,
+            "untrusted" not in flags,
+            "host_network" in flags,
+            note,
+        )
+
+
+def _text(value: syntax.Number | syntax.String | syntax.Word) -> str:
+    return value.value if isinstance(value, syntax.String) else value.text
+
+
+def _or(value: int | float | units.Wrong, instead: float, span: Span, diagnostics: Diagnostics) -> int:
+    if isinstance(value, units.Wrong):
+        _wrong(value, span, diagnostics)
+        return instead  # type: ignore[return-value]
+    return value  # type: ignore[return-value]
+
+
+def _labels(item: syntax.Labels, diagnostics: Diagnostics) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for label in item.labels:
+        if label.key in labels:
+            diagnostics.error("ADM109", f"label `{label.key}` is given twice", label.span, hint="keep one of them")
+        elif not _LABEL_KEY.fullmatch(label.key) or not _LABEL_VALUE.fullmatch(label.value):
+            diagnostics.error(
+                "ADM210",
+                f'`{label.key[:60]} = "{label.value[:60]}"` is not a label that Kubernetes accepts',
+                label.span,
+                hint="letters, digits, `-`, `_` and `.`, at most 63 characters, with a letter or digit at both ends",
+            )
+        labels[label.key] = label.value
+    return {key: labels[key] for key in sorted(labels)}
+
+
+def _externals(
+    statement: syntax.External, names: Sequence[syntax.Word], diagnostics: Diagnostics
+) -> Iterable[External]:
+    ports: list[Port] = []
+    found: dict[str, list[str]] = {"host": [], "cidr": []}
+    once = _Once(diagnostics)
+    for item in statement.items:
+        if isinstance(item, syntax.PortItem):
+            port = _port(item, once, diagnostics)
+            if port is not None:
+                ports.append(port)
+        elif isinstance(item, syntax.Attribute):
+            written = _text(item.value)
+            value = _host(written) if item.name == "host" else _cidr(written)
+            if isinstance(value, units.Wrong):
+                _wrong(value, item.value.span, diagnostics)
+            elif once(f'`{item.name} "{value}"`', item.span):
+                found[item.name].append(value)
+    every = tuple(sorted(ports))
+    for word in names:
+        yield External(word.text, word.span, every, tuple(sorted(found["host"])), tuple(sorted(found["cidr"])))
+
+
+def _host(text: str) -> str | units.Wrong:
+    if ":" in text:
+        import ipaddress
+
+        try:
+            return str(ipaddress.ip_address(text))
+        except ValueError:
+            pass
+    elif _HOST.fullmatch(text):
+        return text.lower()
+    return units.Wrong("ADM210", f"`{text[:60]}` is not a host name or an address", 'write `host "api.example.com"`')
+
+
+def _cidr(text: str) -> str | units.Wrong:
+    import ipaddress
+
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError:
+        pass
+    try:
+        meant = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return units.Wrong("ADM210", f"`{text[:60]}` is not an address range", 'write `cidr "10.9.0.0/16"`')
+    return units.Wrong("ADM210", f"`{text}` has bits set outside its range", f'write `cidr "{meant}"`')
+
+
+def _calls(application: Application, statements: Iterable[syntax.Call], diagnostics: Diagnostics) -> tuple[Call, ...]:
+    calls: list[Call] = []
+    externals = application.externals
+    for statement in statements:
+        rate, size = _load(statement, diagnostics) if statement.items else (None, None)
+        sources = [word for word in statement.sources if application.known(word, diagnostics)]
+        several = len(statement.destinations) > 1
+        single = not several and len(statement.sources) == 1
+        for reference in statement.destinations:
+            if not application.known(reference.name, diagnostics):
+                continue
+            name = reference.name.text
+            port = the_port(application, reference, diagnostics)
+            if port is None:
+                continue
+            for word in sources:
+                if name in externals and word.text in externals:
+                    diagnostics.error(
+                        "ADM113",
+                        f"`{word.text}` and `{name}` are both externals, and calls between them never meet the mesh",
+                        reference.span,
+                        hint="remove the call, or declare one of them as a service",
+                    )
+                    continue
+                if single:
+                    span = Span(word.span.source, word.span.start, reference.span.end)
+                    if word.span.start > reference.span.end or word.span.source is not reference.span.source:
+                        span = reference.span
+                else:
+                    span = reference.span if several else word.span
+                calls.append(Call(word.text, name, port, span, rate, size))
+    calls.sort(key=_order)
+    return _distinct(calls, diagnostics)
+
+
+def _order(call: Call) -> tuple[str, str, int]:
+    return call.destination, call.source, call.port.number
+
+
+def _distinct(calls: list[Call], diagnostics: Diagnostics) -> tuple[Call, ...]:
+    kept: list[Call] = []
+    for call in calls:
+        if kept and _order(kept[-1]) == _order(call):
+            diagnostics.error(
+                "ADM114",
+                f"the call `{call.source} -> {call.destination}` is declared twice",
+                call.span,
+                hint="keep one of them; its `rate` is the rate of all its requests",
+                related=(Related(kept[-1].span, "first declared here"),),
+            )
+        else:
+            kept.append(call)
+    return tuple(kept)
+
+
+def _load(statement: syntax.Call, diagnostics: Diagnostics) -> tuple[float | None, int | None]:
+    once = _Once(diagnostics)
+    rate: float | None = None
+    size: int | None = None
+    for item in statement.items:
+        if not once(f"`{item.name}`", item.span):
+            continue
+        value = units.rate(_text(item.value)) if item.name == "rate" else units.size(_text(item.value))
+        if isinstance(value, units.Wrong):
+            _wrong(value, item.value.span, diagnostics)
+        elif item.name == "rate":
+            rate = value
+        else:
+            size = int(value)
+    return rate, size

@@ -1,0 +1,119 @@
+"""Reads a program with every file that it names, and resolves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dsl import syntax
+from dsl.diagnostics import Diagnostics, ProgramError
+from dsl.files import Reader, decode, folder_reader, no_reader, resolve_path
+from dsl.parser import parse
+from dsl.program import Program
+from dsl.resolver import in_order, resolve
+from dsl.text import SourceText, Span
+from dsl.topology import read_topology
+
+MAX_USE_DEPTH = 64
+
+
+def load(path: Path) -> Program:
+    diagnostics = Diagnostics()
+    reader = Reader(folder_reader(path.parent), diagnostics)
+    source = reader.text(path.name, None)
+    if source is None:
+        raise ProgramError(in_order(diagnostics))
+    return _program(source, reader, diagnostics)
+
+
+def load_text(text: str, path: str = "policies.adm", read: Callable[[str], bytes] | None = None) -> Program:
+    diagnostics = Diagnostics()
+    reader = Reader(read or no_reader, diagnostics)
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError:
+        content = text.encode("utf-8", "surrogatepass")
+    reader.add(path, content)
+    source = decode(path, content, None, diagnostics)
+    if source is None:
+        raise ProgramError(in_order(diagnostics))
+    return _program(source, reader, diagnostics)
+
+
+def _program(source: SourceText, reader: Reader, diagnostics: Diagnostics) -> Program:
+    files = _Files(reader, diagnostics)
+    files.gather(source)
+    program = resolve(source, files.statements, reader, diagnostics, complete=files.complete)
+    if program is None:
+        raise ProgramError(in_order(diagnostics))
+    return program
+
+
+class _Files:
+    """Follows `use` and `topology`, depth first, so that policies come in the order in which they would be read."""
+
+    def __init__(self, reader: Reader, diagnostics: Diagnostics) -> None:
+        self.reader = reader
+        self.diagnostics = diagnostics
+        self.statements: list[syntax.Statement | syntax.Broken] = []
+        self.complete = True
+        self._open: list[str] = []
+        self._done: set[str] = set()
+
+    def gather(self, source: SourceText) -> None:
+        self._open.append(source.path)
+        for statement in parse(source, self.diagnostics).statements:
+            if isinstance(statement, syntax.Use):
+                self._use(statement)
+            elif isinstance(statement, syntax.Topology):
+                self._topology(statement)
+            else:
+                if isinstance(statement, syntax.Broken) and statement.keyword in ("use", "topology"):
+                    self.complete = False
+                self.statements.append(statement)
+        if self.diagnostics.full:
+            self.complete = False
+        self._done.add(self._open.pop())
+
+    def _path(self, written: syntax.String) -> str | None:
+        path = resolve_path(written.value, written.span.source, written.span, self.diagnostics)
+        if path is None:
+            self.complete = False
+        return path
+
+    def _text(self, path: str, span: Span) -> SourceText | None:
+        source = self.reader.text(path, span)
+        if source is None:
+            self.complete = False
+        return source
+
+    def _use(self, statement: syntax.Use) -> None:
+        path = self._path(statement.path)
+        if path is None or path in self._done:
+            return
+        span = statement.path.span
+        if path in self._open:
+            chain = " -> ".join(f"`{name}`" for name in (*self._open[self._open.index(path) :], path))
+            self.diagnostics.error(
+                "ADM505", "these files use each other", span, cause=chain, hint="move what both need to a third file"
+            )
+            return
+        if len(self._open) >= MAX_USE_DEPTH:
+            self.diagnostics.error("ADM508", f"`use` is nested deeper than {MAX_USE_DEPTH} files", span)
+            self.complete = False
+            return
+        source = self._text(path, span)
+        if source is not None:
+            self.gather(source)
+
+    def _topology(self, statement: syntax.Topology) -> None:
+        path = self._path(statement.path)
+        if path is None or path in self._done:
+            return
+        self._done.add(path)
+        source = self._text(path, statement.path.span)
+        statements = None if source is None else read_topology(source, self.diagnostics)
+        if statements is None:
+            self.complete = False
+        else:
+            self.statements.extend(statements)

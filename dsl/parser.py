@@ -1,0 +1,217 @@
+"""Text to syntax tree, one statement at a time, so that one run finds the errors of every line.
+
+lark and its grammar are loaded on first use: a help page needs neither.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dsl import fastpath, syntax
+from dsl.diagnostics import Diagnostics, did_you_mean
+from dsl.scan import KEYWORDS, Fault, Line, Token, next_line, unescape
+from dsl.text import SourceText, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import lark
+
+_GRAMMAR = Path(__file__).with_name("grammar.lark")
+
+
+def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) -> syntax.Module:
+    """All statements of one file. Without `fast` every statement goes through lark (tests compare the two)."""
+    text = source.text
+    statements: list[syntax.Statement | syntax.Broken] = []
+    pending: list[syntax.Annotation] = []
+    position = 0
+    while position < len(text) and not diagnostics.full:
+        if fast and not pending:
+            position = fastpath.read(source, position, statements)
+        line = next_line(text, position)
+        position = line.next
+        if not line.tokens:
+            break
+        statement = _statement(source, line, diagnostics)
+        if isinstance(statement, tuple) and not hasattr(statement, "_fields"):
+            pending.extend(statement)
+            continue
+        if pending and isinstance(statement, syntax.Kind | syntax.Policy):
+            statement = statement._replace(annotations=(*pending, *statement.annotations))
+        elif pending and not isinstance(statement, syntax.Broken):
+            _stray(pending, diagnostics)
+        pending.clear()
+        statements.append(statement)
+    if pending:
+        _stray(pending, diagnostics)
+    return syntax.Module(source, tuple(statements))
+
+
+def _stray(annotations: list[syntax.Annotation], diagnostics: Diagnostics) -> None:
+    diagnostics.error(
+        "ADM007",
+        f"the annotation `{annotations[0].span.text}` belongs to nothing",
+        annotations[0].span,
+        cause="annotations describe the `kind` or the `policy` that follows them",
+        hint="put it on the line before a `kind` or a `policy`, or remove it",
+    )
+
+
+def _statement(source: SourceText, line: Line, diagnostics: Diagnostics) -> Any:
+    """A statement, a tuple of annotations, or `Broken`."""
+    span = line.span(source)
+    values: dict[int, str] = {}
+    fault = line.fault
+    for token in line.tokens if fault is None else ():
+        if token.type == "STRING":
+            value = unescape(token.text)
+            if isinstance(value, Fault):
+                fault = value._replace(start=value.start + token.start, end=value.end + token.start)
+                break
+            values[token.start] = value
+    if fault is not None:
+        diagnostics.error(fault.code, fault.message, Span(source, fault.start, fault.end), hint=fault.hint)
+        return _broken(line, span)
+    first = line.tokens[0]
+    if first.text not in KEYWORDS and first.text != "@":
+        _unknown_statement(source, first, diagnostics)
+        return _broken(line, span)
+    from lark.exceptions import UnexpectedToken
+
+    try:
+        node: Any = _lark().parse(_Input(source, line.tokens, values))  # type: ignore[arg-type]
+    except UnexpectedToken as error:
+        _unexpected(source, line, error, diagnostics)
+        return _broken(line, span)
+    if not hasattr(node, "_fields"):
+        return node
+    start = span.start
+    if first.text == "@":
+        # The statement itself begins at its keyword, which is the token before its name.
+        start = max(token.start for token in line.tokens if token.start < node.name.span.start)
+    return node._replace(span=Span(source, start, span.end))
+
+
+def _broken(line: Line, span: Span) -> syntax.Broken:
+    """What a statement that does not parse would have declared, as far as that can be told."""
+    tokens = line.tokens
+    at = next((i for i, token in enumerate(tokens) if token.text in KEYWORDS), 0)
+    meant = difflib.get_close_matches(tokens[at].text, KEYWORDS, n=1)
+    names: list[str] = []
+    for token in tokens[at + 1 :]:
+        if token.type == "NAME":
+            names.append(token.text)
+        elif token.text != ",":
+            break
+    return syntax.Broken(meant[0] if meant else "", tuple(names), span)
+
+
+def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostics) -> None:
+    diagnostics.error(
+        "ADM008",
+        f"a statement does not start with `{first.text}`",
+        Span(source, first.start, first.end),
+        cause="a statement starts with one of " + ", ".join(f"`{word}`" for word in KEYWORDS),
+        hint=did_you_mean(first.text, KEYWORDS),
+    )
+
+
+class _Input:
+    """What the lexer gets from `parse`, handed through lark untouched."""
+
+    __slots__ = ("source", "tokens", "values")
+
+    def __init__(self, source: SourceText, tokens: list[Token], values: dict[int, str]) -> None:
+        self.source = source
+        self.tokens = tokens
+        self.values = values
+
+
+@lru_cache(maxsize=1)
+def _lark() -> lark.Lark:
+    import lark
+    from lark.common import LexerConf
+    from lark.lexer import Lexer, LexerState, PatternStr
+
+    from dsl.build import Builder, Located
+
+    class StatementLexer(Lexer):
+        """Hands on the tokens of one statement; a word is a keyword where the parser can take that keyword."""
+
+        __future_interface__ = 2
+
+        def __init__(self, conf: LexerConf) -> None:
+            self.literals = {
+                terminal.pattern.value: terminal.name
+                for terminal in conf.terminals
+                if isinstance(terminal.pattern, PatternStr)
+            }
+
+        def lex(self, lexer_state: LexerState, parser_state: Any) -> Iterator[lark.Token]:
+            given: Any = lexer_state.text
+            source = given.source
+            values = given.values
+            literals = self.literals
+            states = parser_state.parse_conf.states
+            stack = parser_state.state_stack
+            for type_, text, start, end in given.tokens:
+                name = type_
+                value = text
+                if type_ == "SIGN":
+                    name = literals[text]
+                elif type_ == "NAME":
+                    keyword = literals.get(text)
+                    if keyword is not None and keyword in states[stack[-1]]:
+                        name = keyword
+                elif type_ == "STRING":
+                    value = values[start]
+                token = Located(name, value)
+                token.span = Span(source, start, end)
+                yield token
+
+    nowhere = Span(SourceText("", ""), 0, 0)
+    return lark.Lark(
+        _GRAMMAR.read_text(encoding="utf-8"),
+        parser="lalr",
+        lexer=StatementLexer,
+        transformer=Builder(nowhere),
+        maybe_placeholders=True,
+    )
+
+
+_SHOWN = {
+    "NAME": "a name",
+    "GLOB": "`*`",
+    "NUMBER": "a number",
+    "STRING": 'a string `"..."`',
+    "$END": "the end of the line",
+}
+
+
+def _unexpected(source: SourceText, line: Line, error: Any, diagnostics: Diagnostics) -> None:
+    literals = {terminal.name: terminal.pattern.value for terminal in _lark().terminals if terminal.pattern is not None}
+    expected = sorted(
+        _SHOWN.get(name) or (f"`{literals[name]}`" if name in literals else name)
+        for name in error.state.parse_conf.states[error.state.position]
+        if name in _SHOWN or name in literals
+    )
+    words = sorted(literals[name] for name in error.expected if literals.get(name, "").replace("_", "").isalpha())
+    at_end = error.token.type == "$END"
+    if at_end:
+        last = line.tokens[-1]
+        span = Span(source, last.end, last.end)
+        message = f"the statement ends too early, after `{_short(last.text)}`"
+    else:
+        span = error.token.span
+        message = f"`{_short(span.text)}` is unexpected here"
+    close = difflib.get_close_matches(span.text, words, n=1, cutoff=0.6)
+    cause = "expected " + (" or ".join(expected) if len(expected) <= 6 else "one of " + ", ".join(expected))
+    diagnostics.error("ADM001", message, span, cause=cause, hint=f"did you mean `{close[0]}`?" if close else None)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."

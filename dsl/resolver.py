@@ -1,0 +1,273 @@
+"""Statements to `Program`: every name looked up, everything in canonical order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsl import prelude, syntax
+from dsl.checks import check_exclusive, check_targets
+from dsl.diagnostics import Diagnostics, Related, did_you_mean
+from dsl.entities import Application, declare
+from dsl.kinds import Declared, resolve_kind
+from dsl.policies import PolicyResolver
+from dsl.program import Metric, Pin, Policy, Program, Side
+from dsl.selectors import Selectors
+from dsl.text import SourceText, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.files import Reader
+
+DEFAULT_OBJECTIVE = (Metric.ADMS, Metric.OVERHEAD)
+
+
+def resolve(
+    source: SourceText,
+    statements: Sequence[syntax.Statement | syntax.Broken],
+    reader: Reader,
+    diagnostics: Diagnostics,
+    *,
+    complete: bool,
+) -> Program | None:
+    """The program, or None after an error. `complete` is False where a file that it uses could not be read."""
+    app = _app(source, statements, diagnostics)
+    application = declare(statements, diagnostics, complete=complete)
+    kinds, broken_kinds = _kinds(statements, reader, diagnostics)
+    selectors = Selectors(application, diagnostics)
+    resolver = PolicyResolver(application, kinds, broken_kinds, selectors, reader, diagnostics)
+    policies, broken = _policies(statements, resolver, diagnostics)
+    check_exclusive(application, policies.values(), diagnostics)
+    check_targets(application, policies.values(), diagnostics)
+    pins = _pins(statements, policies, broken, selectors, application, diagnostics)
+    objective = _objective(statements, diagnostics)
+    if diagnostics.has_errors or app is None:
+        return None
+    return Program(
+        app,
+        application.services,
+        application.externals,
+        application.calls,
+        {name: kinds[name].kind for name in sorted(kinds)},
+        tuple(policies.values()),
+        pins,
+        objective,
+        reader.inputs(source.path),
+        source,
+        in_order(diagnostics),
+    )
+
+
+def in_order(diagnostics: Diagnostics) -> tuple[Any, ...]:
+    """Findings by place."""
+
+    def place(item: Any) -> tuple[str, int, str]:
+        return ("", -1, item.code) if item.span is None else (item.span.source.path, item.span.start, item.code)
+
+    return tuple(sorted(diagnostics.items, key=place))
+
+
+def _app(source: SourceText, statements: Sequence[object], diagnostics: Diagnostics) -> str | None:
+    first: syntax.App | None = None
+    for statement in statements:
+        if isinstance(statement, syntax.Broken) and statement.keyword == "app":
+            return None
+        if not isinstance(statement, syntax.App):
+            continue
+        if statement.span.source is not source:
+            diagnostics.error(
+                "ADM108",
+                f"`{statement.span.source.path}` is used by another program, and has an `app` line of its own",
+                statement.span,
+                cause="one program names the application",
+                hint="move what both share to a third file without `app`, and `use` that",
+            )
+        elif first is not None:
+            diagnostics.error(
+                "ADM107",
+                "a program has one `app` line",
+                statement.span,
+                hint="remove one of them",
+                related=(Related(first.span, "the first one is here"),),
+            )
+        else:
+            first = statement
+    if first is None:
+        diagnostics.error(
+            "ADM106",
+            "this program does not say which application it is for",
+            Span(source, 0, 0),
+            hint="begin it with `app NAME`",
+        )
+        return None
+    return first.name.text
+
+
+def _kinds(
+    statements: Sequence[object], reader: Reader, diagnostics: Diagnostics
+) -> tuple[dict[str, Declared], frozenset[str]]:
+    kinds = dict(prelude.kinds())
+    broken: set[str] = set()
+    own: dict[str, Span] = {}
+    for statement in statements:
+        if isinstance(statement, syntax.Broken) and statement.keyword == "kind":
+            broken.update(statement.names[:1])
+        if not isinstance(statement, syntax.Kind):
+            continue
+        name = statement.name.text
+        if name in own or name in prelude.kinds():
+            built_in = name not in own
+            diagnostics.error(
+                "ADM105",
+                f"`{name}` is a built-in kind" if built_in else f"kind `{name}` is declared twice",
+                statement.name.span,
+                hint="give yours another name",
+                related=() if built_in else (Related(own[name], "first declared here"),),
+            )
+            continue
+        own[name] = statement.name.span
+        declared = resolve_kind(statement, reader, diagnostics)
+        if declared is None:
+            broken.add(name)
+        else:
+            kinds[name] = declared
+    return kinds, frozenset(broken)
+
+
+def _policies(
+    statements: Sequence[object], resolver: PolicyResolver, diagnostics: Diagnostics
+) -> tuple[dict[str, Policy], frozenset[str]]:
+    policies: dict[str, Policy] = {}
+    broken: set[str] = set()
+    first: dict[str, Span] = {}
+    for statement in statements:
+        if isinstance(statement, syntax.Broken) and statement.keyword == "policy":
+            broken.update(statement.names[:1])
+        if not isinstance(statement, syntax.Policy):
+            continue
+        name = statement.name.text
+        if name in first:
+            diagnostics.error(
+                "ADM105",
+                f"policy `{name}` is declared twice",
+                statement.name.span,
+                hint="rename one of them",
+                related=(Related(first[name], "first declared here"),),
+            )
+            continue
+        first[name] = statement.name.span
+        policy = resolver.resolve(statement)
+        if policy is None:
+            broken.add(name)
+        else:
+            policies[name] = policy
+    return policies, frozenset(broken)
+
+
+def _pins(
+    statements: Sequence[object],
+    policies: dict[str, Policy],
+    broken: frozenset[str],
+    selectors: Selectors,
+    application: Application,
+    diagnostics: Diagnostics,
+) -> tuple[Pin, ...]:
+    pins: dict[tuple[str, str, Side], Pin] = {}
+    for statement in statements:
+        if not isinstance(statement, syntax.Pin):
+            continue
+        side = statement.side.text
+        if side not in ("ingress", "egress"):
+            hint = did_you_mean(side, ("ingress", "egress")) or "write `at ingress` or `at egress`"
+            diagnostics.error("ADM411", f"there is no side `{side}`", statement.side.span, hint=hint)
+            continue
+        policy = policies.get(statement.policy.text)
+        if policy is None:
+            _unknown_policy(statement, policies, broken, application, diagnostics)
+            continue
+        for destination in _pinned(statement, policy, selectors, application, diagnostics):
+            pin = Pin(policy.name, destination, Side(side), statement.span)
+            pins.setdefault((pin.policy, pin.destination, pin.side), pin)
+    return tuple(pins[key] for key in sorted(pins))
+
+
+def _unknown_policy(
+    statement: syntax.Pin,
+    policies: dict[str, Policy],
+    broken: frozenset[str],
+    application: Application,
+    diagnostics: Diagnostics,
+) -> None:
+    name = statement.policy.text
+    if name not in broken and application.complete:
+        hint = did_you_mean(name, policies)
+        diagnostics.error("ADM103", f"there is no policy named `{name}`", statement.policy.span, hint=hint)
+
+
+def _pinned(
+    statement: syntax.Pin,
+    policy: Policy,
+    selectors: Selectors,
+    application: Application,
+    diagnostics: Diagnostics,
+) -> tuple[str, ...]:
+    """Destinations of the policy that a pin means."""
+    if statement.scope is None:
+        found = policy.destinations
+    else:
+        sources = selectors.sources(statement.scope.sources)
+        destinations = selectors.destinations(statement.scope.destinations)
+        if sources is None or destinations is None:
+            return ()
+        wanted = frozenset(destinations.names)
+        called = {
+            call.destination
+            for call in (application.calls[index] for index in policy.calls)
+            if call.source in sources.names
+            and call.destination in wanted
+            and (destinations.ports is None or call.port.number in destinations.ports)
+        }
+        # Without a declared call the policy may still stand at the destination, against undeclared callers.
+        uncalled = wanted.intersection(policy.destinations).difference(
+            application.calls[index].destination for index in policy.calls
+        )
+        if sources.names & policy.sources:
+            called |= uncalled
+        found = tuple(sorted(called))
+    if not found:
+        diagnostics.error(
+            "ADM410",
+            f"this pins nothing: `{policy.name}` has no such calls in its scope",
+            statement.span if statement.scope is None else statement.scope.span,
+            hint="choose calls that the policy applies to, or remove the pin",
+            related=(Related(policy.span, "the policy is here"),),
+        )
+    return found
+
+
+def _objective(statements: Sequence[object], diagnostics: Diagnostics) -> tuple[Metric, ...]:
+    first: syntax.Objective | None = None
+    known = [metric.value for metric in Metric]
+    metrics: list[Metric] = []
+    for statement in statements:
+        if not isinstance(statement, syntax.Objective):
+            continue
+        if first is not None:
+            diagnostics.error(
+                "ADM115",
+                "a program has one `objective`",
+                statement.span,
+                hint="remove one of them",
+                related=(Related(first.span, "the first one is here"),),
+            )
+            continue
+        first = statement
+        for word in statement.metrics:
+            if word.text not in known:
+                hint = did_you_mean(word.text, known) or "metrics are " + ", ".join(f"`{name}`" for name in known)
+                diagnostics.error("ADM412", f"there is no metric `{word.text}`", word.span, hint=hint)
+            elif word.text in metrics:
+                diagnostics.error("ADM412", f"`{word.text}` is minimized already", word.span, hint="name it once")
+            else:
+                metrics.append(Metric(word.text))
+    return DEFAULT_OBJECTIVE if first is None else tuple(metrics)

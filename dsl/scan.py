@@ -1,0 +1,179 @@
+"""Cuts a text into tokens and logical lines.
+
+A statement ends at the end of its line, except inside brackets. Cutting before parsing is what makes recovery by line
+possible: an error in one statement leaves all others to be parsed. The formatter reads the same tokens, so that the two
+cannot disagree about what a comment or a string is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from dsl.text import SourceText, Span
+
+MAX_DEPTH = 64
+KEYWORDS = ("app", "use", "topology", "external", "service", "call", "kind", "policy", "pin", "objective")
+
+NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*"
+_TOKEN = re.compile(
+    r"""
+    (?P<BLANK>[ \t\r\ufeff]+)
+  | (?P<NEWLINE>\n)
+  | (?P<COMMENT>//[^\n]*)
+  | (?P<WORD>[A-Za-z_*][A-Za-z0-9_*]*(?:-[A-Za-z0-9_*]+)*)
+  | (?P<NUMBER>-?[0-9]+(?:\.[0-9]+)?[A-Za-z0-9_%µ]*(?:/[A-Za-z0-9]+)?)
+  | (?P<SIGN>->|==|!=|\.\.|[{}()\[\],:=@?])
+  | (?P<STRING>"(?:[^"\\\n]|\\[^\n])*")
+  | (?P<OPEN>"[^\n]*)
+  | (?P<BAD>.)
+    """,
+    re.VERBOSE,
+)
+# Two names side by side never stand inside brackets, so a line that starts like this begins a new statement even
+# where a bracket before it was never closed.
+_NEW_STATEMENT = re.compile(rf"[ \t]*(?:(?:{'|'.join(KEYWORDS)})[ \t]+[\"A-Za-z_]|@[A-Za-z_])")
+_OPENERS = {"(": ")", "[": "]", "{": "}"}
+_CLOSERS = frozenset(_OPENERS.values())
+
+
+class Token(NamedTuple):
+    """`type` is NAME, GLOB, NUMBER, STRING, SIGN, COMMENT or NEWLINE."""
+
+    type: str
+    text: str
+    start: int
+    end: int
+
+
+class Fault(NamedTuple):
+    """A text that cannot be cut into tokens."""
+
+    code: str
+    message: str
+    start: int
+    end: int
+    hint: str | None = None
+
+
+class Line(NamedTuple):
+    """One logical line: its tokens without comments, and where the next one begins."""
+
+    tokens: list[Token]
+    next: int
+    fault: Fault | None
+
+    def span(self, source: SourceText) -> Span:
+        return Span(source, self.tokens[0].start, self.tokens[-1].end)
+
+
+def next_line(text: str, position: int, *, comments: bool = False) -> Line:
+    """The first logical line at or after `position`; it has no tokens where only blank lines are left.
+
+    With `comments`, comments and line breaks inside brackets are tokens as well, and a comment before the statement
+    is a line of its own.
+    """
+    tokens: list[Token] = []
+    brackets: list[Token] = []
+    fault: Fault | None = None
+    for found in _TOKEN.finditer(text, position):
+        type_ = found.lastgroup
+        if type_ == "BLANK":
+            continue
+        start, end = found.span()
+        if type_ == "NEWLINE":
+            if not brackets:
+                if tokens:
+                    return Line(tokens, end, fault)
+            elif _NEW_STATEMENT.match(text, end):
+                return Line(tokens, end, fault or _unclosed(brackets[0]))
+            elif comments:
+                tokens.append(Token("NEWLINE", "\n", start, end))
+            continue
+        word = found.group()
+        if type_ == "COMMENT":
+            if comments:
+                tokens.append(Token("COMMENT", word, start, end))
+            continue
+        if type_ == "WORD":
+            type_ = "GLOB" if "*" in word else "NAME"
+        elif type_ == "SIGN":
+            if word in _OPENERS:
+                brackets.append(Token("SIGN", word, start, end))
+                if len(brackets) > MAX_DEPTH:
+                    fault = fault or _too_deep(start)
+            elif word in _CLOSERS and brackets:
+                brackets.pop()
+        elif type_ in ("OPEN", "BAD"):
+            fault = fault or _bad(word, start, end)
+        tokens.append(Token(type_ or "", word, start, end))
+    if brackets:
+        fault = fault or _unclosed(brackets[0])
+    return Line(tokens, len(text), fault)
+
+
+def _unclosed(opener: Token) -> Fault:
+    return Fault(
+        "ADM005",
+        f"`{opener.text}` is never closed",
+        opener.start,
+        opener.end,
+        f"close it with `{_OPENERS[opener.text]}`",
+    )
+
+
+def _too_deep(start: int) -> Fault:
+    return Fault("ADM006", f"brackets are nested deeper than {MAX_DEPTH} levels", start, start + 1)
+
+
+def _bad(word: str, start: int, end: int) -> Fault:
+    if len(word) > 1 or word == '"':
+        return Fault(
+            "ADM003",
+            "this string is not closed",
+            start,
+            end,
+            'close it with `"` on the same line; `\\n` is a line break',
+        )
+    hint = {
+        "'": 'strings stand in double quotes: `"..."`',
+        "#": "comments start with `//`",
+        "/": "comments start with `//`",
+        ";": "a statement ends at the end of its line",
+        "-": "an arrow is written `->`; a name does not end with `-`",
+        ">": "an arrow is written `->`",
+        "&": "write `and`",
+        "|": "write `or`",
+        "!": "write `not`, or `!=` for a comparison",
+        "~": "write `matches` for a regular expression",
+    }.get(word)
+    shown = f"`{word}`" if word.isprintable() and not word.isspace() else f"the character U+{ord(word):04X}"
+    return Fault("ADM002", f"{shown} has no meaning here", start, end, hint)
+
+
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|[^\n])")
+_PLAIN = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r"}
+
+
+def unescape(literal: str) -> str | Fault:
+    """The value of a string literal with its quotes; a fault has offsets relative to the literal."""
+    body = literal[1:-1]
+    if "\\" not in body:
+        return body
+    fault: list[Fault] = []
+
+    def replace(found: re.Match[str]) -> str:
+        letter = found[1]
+        if letter[0] == "u" and len(letter) == 5:
+            code = int(letter[1:], 16)
+            if not 0xD800 <= code <= 0xDFFF:
+                return chr(code)
+        elif letter in _PLAIN:
+            return _PLAIN[letter]
+        start, end = found.span()
+        hint = 'known are `\\"`, `\\\\`, `\\n`, `\\t`, `\\r` and `\\uXXXX`; a backslash itself is `\\\\`'
+        fault.append(Fault("ADM004", f"`{found[0]}` is not an escape", start + 1, end + 1, hint))
+        return ""
+
+    value = _ESCAPE.sub(replace, body)
+    return fault[0] if fault else value

@@ -1,0 +1,288 @@
+"""The syntax tree: what was written, before any name is looked up.
+
+Every node keeps its span. Numbers keep their text, because the unit that fits depends on where the number stands, and
+that is the resolver's business.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dsl.text import SourceText, Span
+
+
+class Word(NamedTuple):
+    """A name, or a word that stands where a name could."""
+
+    text: str
+    span: Span
+
+
+class Number(NamedTuple):
+    """A number with its unit, as written: `5000`, `250ms`, `800/s`, `10%`."""
+
+    text: str
+    span: Span
+
+
+class String(NamedTuple):
+    """A string with its escapes replaced; the span includes the quotes."""
+
+    value: str
+    span: Span
+
+
+class Reference(NamedTuple):
+    """`name` or `name:port`: one end of a call, or an argument that names a callee."""
+
+    name: Word
+    port: Word | Number | None
+    span: Span
+
+
+class ListValue(NamedTuple):
+    items: tuple[Value, ...]
+    span: Span
+
+
+Value = Number | String | Reference | ListValue
+
+
+# ---- bodies of services, externals and calls ----
+
+
+class PortItem(NamedTuple):
+    protocol: Word
+    name: Word | None
+    number: Number
+    target: Number | None
+    span: Span
+
+
+class Attribute(NamedTuple):
+    """`replicas 2`, `namespace shop`, `rate 800/s`: a keyword and its value."""
+
+    name: str
+    value: Number | String | Word
+    span: Span
+
+
+class Flag(NamedTuple):
+    """`no adm`, `untrusted`, `host_network`."""
+
+    name: str
+    span: Span
+
+
+class Label(NamedTuple):
+    key: str
+    value: str
+    span: Span
+
+
+class Labels(NamedTuple):
+    labels: tuple[Label, ...]
+    span: Span
+
+
+BodyItem = PortItem | Attribute | Flag | Labels
+
+
+# ---- selectors ----
+
+
+class NameAtom(NamedTuple):
+    name: Word
+    span: Span
+
+
+class GlobAtom(NamedTuple):
+    """A name with `*` in it; `*` alone is everything."""
+
+    pattern: str
+    span: Span
+
+
+class LabelAtom(NamedTuple):
+    labels: tuple[Label, ...]
+    span: Span
+
+
+class SetAtom(NamedTuple):
+    terms: tuple[Term, ...]
+    span: Span
+
+
+Atom = NameAtom | GlobAtom | LabelAtom | SetAtom
+
+
+class Term(NamedTuple):
+    atom: Atom
+    port: Word | Number | None
+    span: Span
+
+
+class Selection(NamedTuple):
+    terms: tuple[Term, ...]
+    without: tuple[Term, ...]
+    span: Span
+
+
+class Scope(NamedTuple):
+    sources: Selection
+    destinations: Selection
+    span: Span
+
+
+# ---- matches ----
+
+
+class Comparison(NamedTuple):
+    field: Word
+    argument: String | None
+    operator: str
+    value: String
+    span: Span
+
+
+class Negation(NamedTuple):
+    operand: Condition
+    span: Span
+
+
+class Conjunction(NamedTuple):
+    operands: tuple[Condition, ...]
+    span: Span
+
+
+class Disjunction(NamedTuple):
+    operands: tuple[Condition, ...]
+    span: Span
+
+
+Condition = Comparison | Negation | Conjunction | Disjunction
+
+
+# ---- statements ----
+
+
+class App(NamedTuple):
+    name: Word
+    span: Span
+
+
+class Use(NamedTuple):
+    path: String
+    span: Span
+
+
+class Topology(NamedTuple):
+    path: String
+    span: Span
+
+
+class Service(NamedTuple):
+    names: tuple[Word, ...]
+    items: tuple[BodyItem, ...]
+    span: Span
+
+
+class External(NamedTuple):
+    names: tuple[Word, ...]
+    items: tuple[BodyItem, ...]
+    span: Span
+
+
+class Call(NamedTuple):
+    sources: tuple[Word, ...]
+    destinations: tuple[Reference, ...]
+    items: tuple[Attribute, ...]
+    span: Span
+
+
+class AnnotationArgument(NamedTuple):
+    """`counts` or `reads(header)`."""
+
+    name: Word
+    inner: tuple[Word, ...]
+    span: Span
+
+
+class Annotation(NamedTuple):
+    name: Word
+    arguments: tuple[AnnotationArgument, ...]
+    span: Span
+
+
+class TypeName(NamedTuple):
+    """`int`, `one_of(a, b)`, `[string]`, each perhaps with `?`. A list has an `element` and the name `list`."""
+
+    name: Word
+    items: tuple[Word, ...]
+    element: TypeName | None
+    optional: bool
+    span: Span
+    low: Number | None = None
+    high: Number | None = None
+
+
+class Parameter(NamedTuple):
+    name: Word
+    type: TypeName
+    default: Value | None
+    span: Span
+
+
+class Kind(NamedTuple):
+    annotations: tuple[Annotation, ...]
+    name: Word
+    parameters: tuple[Parameter, ...]
+    protocols: tuple[Word, ...]
+    template: String | None
+    span: Span
+
+
+class Argument(NamedTuple):
+    name: Word | None
+    value: Value
+    span: Span
+
+
+class Policy(NamedTuple):
+    annotations: tuple[Annotation, ...]
+    name: Word
+    kind: Word
+    arguments: tuple[Argument, ...]
+    scope: Scope
+    condition: Condition | None
+    span: Span
+
+
+class Pin(NamedTuple):
+    policy: Word
+    side: Word
+    scope: Scope | None
+    span: Span
+
+
+class Objective(NamedTuple):
+    metrics: tuple[Word, ...]
+    span: Span
+
+
+Statement = App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective
+
+
+class Broken(NamedTuple):
+    """A statement that could not be parsed. What it would have declared is known, so that nobody calls it unknown."""
+
+    keyword: str
+    names: tuple[str, ...]
+    span: Span
+
+
+class Module(NamedTuple):
+    """One parsed file."""
+
+    source: SourceText
+    statements: tuple[Statement | Broken, ...]

@@ -1,0 +1,161 @@
+"""Numbers with units. Which units fit depends on what the number is for, and a unit that does not fit is an error."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import NamedTuple
+
+LARGEST = 2**53
+"""Beyond this, JSON readers lose digits."""
+
+_NUMBER = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([A-Za-z_%µ][A-Za-z0-9_%µ]*)?(?:/([A-Za-z0-9]+))?")
+_MAX_DIGITS = 30
+
+_DURATIONS = {"us": 1, "µs": 1, "ms": 1000, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+_SIZES = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
+_RATES = {"s": 1, "m": 60, "h": 3600}
+LONGEST = 365 * 86400 * 10**6
+
+
+class Wrong(NamedTuple):
+    """Why a number does not fit: ADM201 wrong type, ADM202 wrong unit, ADM203 out of range."""
+
+    code: str
+    message: str
+    hint: str | None = None
+
+
+def _split(text: str) -> tuple[Fraction, str, str] | Wrong:
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return Wrong("ADM202", f"`{_short(text)}` is not a number with a unit", "write it like `400`, `250ms`, `4KB`")
+    if len(found[1]) > _MAX_DIGITS:
+        return Wrong("ADM203", f"`{_short(text)}` has too many digits")
+    return Fraction(found[1]), found[2] or "", found[3] or ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _plain(text: str, what: str) -> Fraction | Wrong:
+    parts = _split(text)
+    if isinstance(parts, Wrong):
+        return parts
+    value, unit, per = parts
+    if unit or per:
+        return Wrong("ADM202", f"{what} has no unit, but `{text}` has one", f"write `{found_number(text)}`")
+    return value
+
+
+def found_number(text: str) -> str:
+    """The digits of a number without its unit."""
+    found = _NUMBER.match(text)
+    return found[1] if found else text
+
+
+def integer(text: str, low: int = -LARGEST, high: int = LARGEST, what: str = "a whole number") -> int | Wrong:
+    value = _plain(text, what)
+    if isinstance(value, Wrong):
+        return value
+    if value.denominator != 1 or "." in text:
+        return Wrong("ADM201", f"{what} is expected, not `{text}`")
+    number = int(value)
+    if not low <= number <= high:
+        return Wrong("ADM203", f"`{text}` is out of range", f"{what} is {_between(low, high)}")
+    return number
+
+
+def _between(low: int, high: int) -> str:
+    if high >= LARGEST:
+        return f"at least {low}"
+    return f"at most {high}" if low <= -LARGEST else f"between {low} and {high}"
+
+
+def decimal(text: str, low: float = -LARGEST, high: float = LARGEST, what: str = "a number") -> float | Wrong:
+    value = _plain(text, what)
+    if isinstance(value, Wrong):
+        return value
+    if not low <= value <= high:
+        return Wrong("ADM203", f"`{text}` is out of range", f"{what} is between {low:g} and {high:g}")
+    return float(value)
+
+
+def duration(text: str) -> int | Wrong:
+    """Microseconds, at least one."""
+    parts = _split(text)
+    if isinstance(parts, Wrong):
+        return parts
+    value, unit, per = parts
+    if per or unit not in _DURATIONS:
+        return _unit("a duration", text, unit, per, _DURATIONS, "ms")
+    micros = value * _DURATIONS[unit]
+    if micros <= 0 or micros > LONGEST:
+        return Wrong("ADM203", f"`{text}` is out of range", "a duration is more than zero and at most 365 days")
+    if micros.denominator != 1:
+        return Wrong("ADM203", f"`{text}` is finer than a microsecond", "round it to whole microseconds (`us`)")
+    return int(micros)
+
+
+def size(text: str, low: int = 0) -> int | Wrong:
+    """Bytes."""
+    parts = _split(text)
+    if isinstance(parts, Wrong):
+        return parts
+    value, unit, per = parts
+    if per or unit not in _SIZES:
+        return _unit("a size", text, unit, per, _SIZES, "KB")
+    number = value * _SIZES[unit]
+    if number.denominator != 1:
+        return Wrong("ADM203", f"`{text}` is not a whole number of bytes")
+    if not low <= number <= LARGEST:
+        return Wrong("ADM203", f"`{text}` is out of range", f"a size is at least {low}B and at most 8PiB")
+    return int(number)
+
+
+def rate(text: str) -> float | Wrong:
+    """Events per second, more than zero."""
+    parts = _split(text)
+    if isinstance(parts, Wrong):
+        return parts
+    value, unit, per = parts
+    if unit or per not in _RATES:
+        return _unit("a rate", text, unit, per, {f"/{name}": 1 for name in _RATES}, "/s")
+    if not 0 < value <= 10**12:
+        return Wrong("ADM203", f"`{text}` is out of range", "a rate is more than zero and at most 1000000000000/s")
+    return float(value / _RATES[per])
+
+
+def percent(text: str) -> float | Wrong:
+    parts = _split(text)
+    if isinstance(parts, Wrong):
+        return parts
+    value, unit, per = parts
+    if per or unit != "%":
+        return _unit("a percentage", text, unit, per, {"%": 1}, "%")
+    if not 0 <= value <= 100:
+        return Wrong("ADM203", f"`{text}` is out of range", "a percentage is between 0% and 100%")
+    return float(value)
+
+
+def _unit(what: str, text: str, unit: str, per: str, units: dict[str, int], example: str) -> Wrong:
+    written = unit + (f"/{per}" if per else "")
+    known = ", ".join(f"`{name}`" for name in units if name != "µs")
+    if not written:
+        number = found_number(text)
+        return Wrong(
+            "ADM202", f"{what} needs a unit, and `{text}` has none", f"write `{number}{example}`; units: {known}"
+        )
+    folded = {name.lower(): name for name in units}
+    close = folded.get(written.lower())
+    hint = f"units are case sensitive: write `{close}`" if close else f"units of {what} are {known}"
+    return Wrong("ADM202", f"`{written}` in `{text}` is not a unit of {what}", hint)

@@ -1,0 +1,217 @@
+"""Arguments of policies: what was written against the type of the parameter."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from dsl import syntax, units
+from dsl.diagnostics import Diagnostics, did_you_mean
+from dsl.entities import Application, the_port
+from dsl.files import Reader, resolve_path
+from dsl.program import FileArgument, ParameterType, Value
+
+if TYPE_CHECKING:
+    from dsl.text import Span
+
+SCALARS = ("int", "float", "bool", "string", "duration", "size", "percent", "header", "service", "caller", "file")
+MAX_STRING = 65_536
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+_EXAMPLES = {
+    "int": "a whole number such as `10`",
+    "float": "a number such as `0.5`",
+    "bool": "`true` or `false`",
+    "string": 'a string such as `"text"`',
+    "duration": "a duration such as `250ms`",
+    "size": "a size such as `4KB`",
+    "percent": "a percentage such as `10%`",
+    "header": 'a header name such as `"x-tier"`',
+    "service": "the name of a service",
+    "caller": "the name of a service or external",
+    "file": 'a path such as `"keys.json"`',
+}
+
+
+class Bad:
+    """The value has an error, which is reported."""
+
+
+BAD: Final = Bad()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What values may refer to. Without an application, names of services cannot be looked up yet."""
+
+    diagnostics: Diagnostics
+    reader: Reader | None = None
+    application: Application | None = None
+
+
+def describe(type_: ParameterType) -> str:
+    """What would fit, for a message."""
+    if type_.name == "list":
+        element = type_.element
+        return "a list" if element is None else f"a list `[...]`, each item {describe(element)}"
+    if type_.name == "one_of":
+        return "one of " + ", ".join(f"`{word}`" for word in type_.items)
+    return _EXAMPLES[type_.name]
+
+
+def convert(value: syntax.Value, type_: ParameterType, context: Context) -> Value | Bad:
+    """The value in the program's units (see `dsl.program`), or `BAD` after an error."""
+    if type_.name == "list":
+        return _list(value, type_, context)
+    if isinstance(value, syntax.Number):
+        return _number(value, type_, context)
+    if isinstance(value, syntax.String):
+        return _string(value, type_, context)
+    if isinstance(value, syntax.Reference):
+        return _reference(value, type_, context)
+    return _mismatch(value, type_, context, "a list")
+
+
+def _mismatch(value: syntax.Value, type_: ParameterType, context: Context, given: str, hint: str | None = None) -> Bad:
+    shown = value.span.text if len(value.span.text) <= 40 else value.span.text[:37] + "..."
+    context.diagnostics.error(
+        "ADM201", f"{describe(type_)} is expected, but `{shown}` is {given}", value.span, hint=hint
+    )
+    return BAD
+
+
+def _list(value: syntax.Value, type_: ParameterType, context: Context) -> Value | Bad:
+    if not isinstance(value, syntax.ListValue):
+        return _mismatch(value, type_, context, "a single value", f"write `[{value.span.text}]`")
+    element = type_.element
+    if element is None:
+        return BAD
+    items: list[Value] = []
+    bad = False
+    for item in value.items:
+        converted = convert(item, element, context)
+        if isinstance(converted, Bad):
+            bad = True
+        elif converted in items:
+            context.diagnostics.error("ADM206", f"`{item.span.text[:60]}` is in the list twice", item.span)
+            bad = True
+        else:
+            items.append(converted)
+    return BAD if bad else tuple(items)
+
+
+def _number(value: syntax.Number, type_: ParameterType, context: Context) -> Value | Bad:
+    name = type_.name
+    result: int | float | units.Wrong
+    if name == "int":
+        low = units.LARGEST * -1 if type_.low is None else int(type_.low)
+        high = units.LARGEST if type_.high is None else int(type_.high)
+        result = units.integer(value.text, low, high)
+    elif name == "float":
+        result = units.decimal(
+            value.text,
+            -units.LARGEST if type_.low is None else type_.low,
+            units.LARGEST if type_.high is None else type_.high,
+        )
+    elif name == "duration":
+        result = units.duration(value.text)
+    elif name == "size":
+        result = units.size(value.text)
+    elif name == "percent":
+        result = units.percent(value.text)
+    else:
+        hint = f'put it in quotes: `"{value.text}"`' if name in ("string", "header") else None
+        return _mismatch(value, type_, context, "a number", hint)
+    if isinstance(result, units.Wrong):
+        context.diagnostics.error(result.code, result.message, value.span, hint=result.hint)
+        return BAD
+    return result
+
+
+def _string(value: syntax.String, type_: ParameterType, context: Context) -> Value | Bad:
+    name = type_.name
+    text = value.value
+    if name == "string":
+        if len(text) > MAX_STRING:
+            context.diagnostics.error("ADM203", f"a string has at most {MAX_STRING} characters", value.span)
+            return BAD
+        return text
+    if name == "header":
+        return header_name(value, context.diagnostics)
+    if name == "one_of":
+        return _choice(text, value.span, type_, context)
+    if name == "file":
+        return _file(value, context)
+    hint = None
+    if units.found_number(text) != text or text.isdigit():
+        hint = f"write it without quotes: `{text[:40]}`"
+    elif name in ("service", "caller", "bool"):
+        hint = "names stand without quotes"
+    return _mismatch(value, type_, context, "a string", hint)
+
+
+def _file(value: syntax.String, context: Context) -> Value | Bad:
+    if context.reader is None:
+        return BAD
+    path = resolve_path(value.value, value.span.source, value.span, context.diagnostics)
+    if path is None:
+        return BAD
+    content = context.reader.content(path, value.span)
+    return BAD if content is None else FileArgument(path, content)
+
+
+def header_name(value: syntax.String, diagnostics: Diagnostics) -> str | Bad:
+    """A header's name in lower case."""
+    if _HEADER.fullmatch(value.value):
+        return value.value.lower()
+    pseudo = {":path": "path", ":method": "method", ":authority": 'header("host")'}.get(value.value.lower())
+    hint = f"write `{pseudo}` in a `when`" if pseudo else "letters, digits and `-`, without blanks or `:`"
+    diagnostics.error("ADM208", f"`{value.value[:60]}` is not the name of a header", value.span, hint=hint)
+    return BAD
+
+
+def _choice(word: str, span: Span, type_: ParameterType, context: Context) -> Value | Bad:
+    if word in type_.items:
+        return word
+    context.diagnostics.error(
+        "ADM209",
+        f"`{word[:60]}` is not one of the words that fit here",
+        span,
+        cause=describe(type_) + " is expected",
+        hint=did_you_mean(word, type_.items),
+    )
+    return BAD
+
+
+def _reference(value: syntax.Reference, type_: ParameterType, context: Context) -> Value | Bad:
+    name = type_.name
+    word = value.name.text
+    if value.port is not None and name != "service":
+        return _mismatch(value, type_, context, "a name with a port")
+    if name == "bool" and word in ("true", "false"):
+        return word == "true"
+    if name == "one_of":
+        return _choice(word, value.span, type_, context)
+    if name in ("service", "caller"):
+        return _callee(value, context) if name == "service" else _caller(value, context)
+    hint = f'put it in quotes: `"{word}"`' if name in ("string", "header", "file") else None
+    if name == "bool":
+        hint = did_you_mean(word, ("true", "false"))
+    return _mismatch(value, type_, context, "a name", hint)
+
+
+def _caller(value: syntax.Reference, context: Context) -> Value | Bad:
+    application = context.application
+    if application is None or not application.known(value.name, context.diagnostics):
+        return BAD
+    return value.name.text
+
+
+def _callee(value: syntax.Reference, context: Context) -> Value | Bad:
+    application = context.application
+    if application is None or not application.known(value.name, context.diagnostics):
+        return BAD
+    port = the_port(application, value, context.diagnostics)
+    if port is None:
+        return BAD
+    return value.name.text if value.port is None else f"{value.name.text}:{port.number}"
