@@ -1,0 +1,244 @@
+"""The rules in the kernel: real connections are captured, passed or refused as docs/interception.md says."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from emitters.interception import (
+    EgressCapture,
+    Family,
+    IngressCapture,
+    Interception,
+    Probe,
+    Reached,
+    remove_file,
+    restore_file,
+)
+from emitters.ports import EGRESS_MARK, EGRESS_PORT, INGRESS_MARK, INGRESS_PORT
+from tests.emitters.interception.namespaces import (
+    ELSEWHERE,
+    LOOPBACK,
+    NODE,
+    OTHER_POD,
+    POD,
+    PREFIX,
+    SERVICE,
+    Pair,
+    cut_off,
+    missing,
+    original_destination,
+    talks,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+WHY_NOT = missing()
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=f"interception by real packet filter: {WHY_NOT}")
+
+BY_PORT = 50051
+"""In the range from which Linux picks a client's own port."""
+
+
+def _captures(reached: Reached, places: dict[Family, str], port: int) -> tuple[EgressCapture, ...]:
+    return tuple(
+        EgressCapture("other", reached, ipaddress.ip_network(places[family]), port, ("quota",)) for family in Family
+    )
+
+
+RULES = Interception(
+    service="sample",
+    ingress=(IngressCapture(8080, ("guard",)),),
+    egress=(
+        *_captures(Reached.SERVICE_ADDRESS, SERVICE, 80),
+        *_captures(Reached.POD_ADDRESS, OTHER_POD, 8080),
+        EgressCapture("outside", Reached.PORT, None, BY_PORT, ("limit",)),
+    ),
+)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    with Pair(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(params=list(Family))
+def family(request: pytest.FixtureRequest) -> Family:
+    chosen: Family = request.param
+    return chosen
+
+
+def test_only_the_enforced_port_is_redirected_at_ingress(pair: Pair, family: Family) -> None:
+    pair.load(RULES)
+    adm = pair.listen(pair.pod, family, INGRESS_PORT)
+    process = pair.listen(pair.pod, family, 9090)
+    client = pair.connect(pair.world, family, POD[family], 8080)
+    connection = pair.accepted(adm)
+    assert original_destination(connection, family) == (POD[family], 8080)
+    assert connection.getpeername()[0] == NODE[family]
+    assert talks(client, connection)
+    client = pair.connect(pair.world, family, POD[family], 9090)
+    assert talks(client, pair.accepted(process))
+
+
+@pytest.mark.parametrize(("places", "port"), [(SERVICE, 80), (OTHER_POD, 8080), (ELSEWHERE, BY_PORT)])
+def test_enforced_destinations_are_redirected_at_egress(
+    pair: Pair, family: Family, places: dict[Family, str], port: int
+) -> None:
+    pair.load(RULES)
+    adm = pair.listen(pair.pod, family, EGRESS_PORT)
+    client = pair.connect(pair.pod, family, places[family], port)
+    connection = pair.accepted(adm)
+    assert original_destination(connection, family) == (places[family], port)
+    assert talks(client, connection)
+
+
+@pytest.mark.parametrize(("places", "port"), [(SERVICE, 81), (OTHER_POD, 80), (ELSEWHERE, 80)])
+def test_other_destinations_are_not_touched(pair: Pair, family: Family, places: dict[Family, str], port: int) -> None:
+    pair.load(RULES)
+    server = pair.listen(pair.world, family, port)
+    client = pair.connect(pair.pod, family, places[family], port)
+    assert talks(client, pair.accepted(server))
+
+
+@pytest.mark.parametrize("mark", [INGRESS_MARK, EGRESS_MARK])
+@pytest.mark.parametrize(("places", "port"), [(SERVICE, 80), (OTHER_POD, 8080), (ELSEWHERE, BY_PORT)])
+def test_what_the_adm_opens_is_not_looped(
+    pair: Pair, family: Family, places: dict[Family, str], port: int, mark: int
+) -> None:
+    pair.load(RULES)
+    server = pair.listen(pair.world, family, port)
+    client = pair.connect(pair.pod, family, places[family], port, mark=mark)
+    assert talks(client, pair.accepted(server))
+
+
+def test_the_ingress_listener_reaches_its_own_process(pair: Pair, family: Family) -> None:
+    pair.load(RULES)
+    process = pair.listen(pair.pod, family, 8080)
+    client = pair.connect(pair.pod, family, POD[family], 8080, mark=INGRESS_MARK)
+    assert talks(client, pair.accepted(process))
+
+
+@pytest.mark.parametrize("mark", [0, EGRESS_MARK])
+def test_a_call_to_itself_meets_the_ingress_listener(pair: Pair, family: Family, mark: int) -> None:
+    pair.load(RULES)
+    adm = pair.listen(pair.pod, family, INGRESS_PORT)
+    client = pair.connect(pair.pod, family, POD[family], 8080, mark=mark)
+    connection = pair.accepted(adm)
+    assert original_destination(connection, family) == (POD[family], 8080)
+    assert talks(client, connection)
+
+
+def test_loopback_stays_inside_the_pod(pair: Pair, family: Family) -> None:
+    pair.load(RULES)
+    for port in (8080, BY_PORT):
+        process = pair.listen(pair.pod, family, port)
+        client = pair.connect(pair.pod, family, LOOPBACK[family], port)
+        assert talks(client, pair.accepted(process))
+
+
+def test_a_call_to_itself_with_an_egress_enforcement_is_refused_where_it_is_not_captured(
+    pair: Pair, family: Family
+) -> None:
+    pair.load(Interception("sample", (), (), refused_to_self=(8080,)))
+    pair.listen(pair.pod, family, 8080)
+    with pytest.raises(ConnectionRefusedError):
+        pair.connect(pair.pod, family, POD[family], 8080)
+    assert pair.connect(pair.world, family, POD[family], 8080)
+
+
+@pytest.mark.parametrize("port", [INGRESS_PORT, EGRESS_PORT])
+def test_the_ports_of_the_adm_cannot_be_dialled(pair: Pair, family: Family, port: int) -> None:
+    pair.listen(pair.pod, family, port)
+    assert pair.connect(pair.world, family, POD[family], port)
+    pair.load(RULES)
+    with pytest.raises(ConnectionRefusedError):
+        pair.connect(pair.world, family, POD[family], port)
+    with pytest.raises(ConnectionRefusedError):
+        pair.connect(pair.pod, family, LOOPBACK[family], port)
+
+
+def test_a_connection_to_the_service_older_than_the_rules_is_reset(pair: Pair, family: Family) -> None:
+    process = pair.listen(pair.pod, family, 8080)
+    client = pair.connect(pair.world, family, POD[family], 8080)
+    server = pair.accepted(process)
+    assert talks(client, server)
+    pair.load(RULES)
+    assert cut_off(client, server)
+
+
+@pytest.mark.parametrize("first", ["client", "server"])
+@pytest.mark.parametrize("tracked", [False, True])
+@pytest.mark.parametrize(("places", "port"), [(SERVICE, 80), (ELSEWHERE, BY_PORT)])
+def test_a_connection_of_the_service_older_than_the_rules_is_reset(
+    pair: Pair, family: Family, places: dict[Family, str], port: int, tracked: bool, first: str
+) -> None:
+    """Whether the kernel tracked the connection before or meets it half-way, and whoever speaks next."""
+    if tracked:
+        pair.in_pod(PREFIX[family], "-A", "INPUT", "-m", "conntrack", "--ctstate", "INVALID", "-j", "DROP")
+    listener = pair.listen(pair.world, family, port)
+    client = pair.connect(pair.pod, family, places[family], port)
+    server = pair.accepted(listener)
+    assert talks(client, server)
+    pair.load(RULES)
+    if first == "server":
+        server.sendall(b"news")
+        assert client.recv(16) == b"news"
+    assert cut_off(client, server)
+
+
+def test_answers_to_a_client_whose_port_is_a_captured_number_pass(pair: Pair, family: Family) -> None:
+    pair.load(RULES)
+    process = pair.listen(pair.pod, family, 9090)
+    client = pair.connect(pair.world, family, POD[family], 9090, source=(NODE[family], BY_PORT))
+    assert talks(client, pair.accepted(process))
+
+
+def test_a_probe_from_its_node_by_passes_the_adm_and_nobody_else_does(pair: Pair, family: Family) -> None:
+    rules = Interception(RULES.service, RULES.ingress, RULES.egress, probes=(Probe(NODE[family], 8080),))
+    pair.load(rules)
+    process = pair.listen(pair.pod, family, 8080)
+    adm = pair.listen(pair.pod, family, INGRESS_PORT)
+    client = pair.connect(pair.world, family, POD[family], 8080, source=(NODE[family], 0))
+    assert talks(client, pair.accepted(process))
+    client = pair.connect(pair.world, family, POD[family], 8080, source=(SERVICE[family], 0))
+    assert talks(client, pair.accepted(adm))
+
+
+def test_applying_again_changes_nothing_and_removing_leaves_the_rules_of_others(pair: Pair, family: Family) -> None:
+    pair.in_pod(PREFIX[family], "-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", "7", "-j", "RETURN")
+    pair.in_pod(PREFIX[family], "-A", "INPUT", "-p", "tcp", "--dport", "7", "-j", "DROP")
+    pair.in_pod(PREFIX[family], "-t", "nat", "-N", "OTHERS")
+    before = pair.rules(family)
+    pair.load(RULES, "remove")
+    untouched = set(pair.rules(family))
+    assert untouched == set(before)
+    pair.load(RULES)
+    applied = pair.rules(family)
+    assert set(before) < set(applied)
+    pair.load(RULES)
+    assert pair.rules(family) == applied
+    pair.load(Interception("sample", (), ()))
+    assert not any("8080" in rule for rule in pair.rules(family))
+    pair.load(RULES)
+    assert pair.rules(family) == applied
+    pair.load(RULES, "remove")
+    assert pair.rules(family) == before
+
+
+def test_the_rules_file_alone_captures_and_the_remove_file_alone_ends_it(pair: Pair, family: Family) -> None:
+    pair.restore(family, restore_file(RULES, family))
+    adm = pair.listen(pair.pod, family, INGRESS_PORT)
+    client = pair.connect(pair.world, family, POD[family], 8080)
+    assert talks(client, pair.accepted(adm))
+    for _ in range(2):
+        pair.restore(family, remove_file())
+        process = pair.listen(pair.pod, family, 8080)
+        client = pair.connect(pair.world, family, POD[family], 8080)
+        assert talks(client, pair.accepted(process))
+        process.close()
