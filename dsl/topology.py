@@ -35,6 +35,7 @@ _KEYS = {
         "adm",
         "untrusted",
         "host_network",
+        "note",  # for readers: what the name and the protocol do not say
     ),
     "external": ("name", "protocol", "port", "ports", "hosts", "cidrs"),
     "port": ("name", "protocol", "port", "target"),
