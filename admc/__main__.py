@@ -37,10 +37,11 @@ def _run(typed: list[str]) -> int:
     try:
         return run(typed)
     except CommandError as error:
-        from admc.output import show_report
-        from admc.render.report import Report
+        from admc.output import OutputError, show_report
+        from admc.render.report import Format, Report
 
-        show_report(Report(error.diagnostics, error.exit_code, error.folder), requested_format(typed))
+        format_ = Format.TEXT if isinstance(error, OutputError) else requested_format(typed)
+        show_report(Report(error.diagnostics, error.exit_code, error.folder), format_)
         return error.exit_code
 
 

@@ -20,7 +20,7 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
         with path.open("rb") as stream:
             # A pipe or a device has no size to ask for: read one byte more than is allowed instead.
             content = stream.read(limit + 1)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise wrong_usage("ADM802", f"cannot read {what} `{path}`", cause=_said(error)) from error
     if len(content) > limit:
         raise wrong_usage(
@@ -110,7 +110,7 @@ def _refusal(path: Path, cause: str, hint: str) -> CommandError:
     return wrong_usage("ADM803", f"admc does not write to `{path}`", cause=cause, hint=hint)
 
 
-def _said(error: OSError) -> str:
+def _said(error: OSError | ValueError) -> str:
     """The system's own words, in the style of the others."""
-    said = error.strerror or "the system refused"
+    said = getattr(error, "strerror", None) or "the system refused"
     return said[:1].lower() + said[1:]

@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+from admc.exits import CommandError, Exit
 from admc.render.report import Format, Report
 from admc.terminal import is_terminal, takes_colour
+from dsl.diagnostics import Diagnostic, Severity
+
+
+class OutputError(CommandError):
+    """Standard output takes no more, so that the report of it can only go to standard error."""
 
 
 def render(report: Report, format_: Format, *, colour: bool = False) -> str:
@@ -38,8 +44,18 @@ def write_out(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes standard output once more at exit; let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
+    except OSError as error:
+        _give_up_output()
+        said = (error.strerror or "the system refused").lower()
+        raise OutputError(
+            Exit.INPUT, [Diagnostic("ADM803", Severity.ERROR, "cannot write to standard output", None, said)]
+        ) from error
+
+
+def _give_up_output() -> None:
+    """Python flushes standard output once more at exit; let that go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_error(text: str) -> None:

@@ -1,0 +1,435 @@
+"""The command line: exit codes, one document on standard output, and nothing that a program says gets through raw."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from admc.__main__ import main
+from admc.pipeline import Compiled
+from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
+
+ROOT = Path(__file__).parents[2]
+
+
+class Run(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Admc:
+    """Runs command lines in this process."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+
+    def __call__(self, *arguments: str | Path) -> Run:
+        code = main([str(argument) for argument in arguments])
+        out, err = self._capfd.readouterr()
+        return Run(code, out, err)
+
+
+@pytest.fixture
+def admc(capfd: pytest.CaptureFixture[str]) -> Admc:
+    return Admc(capfd)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return write(tmp_path, SHOP)
+
+
+def process(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "admc", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        timeout=60,
+    )
+
+
+# ---- exit codes ----
+
+
+def test_help_and_version(admc: Admc) -> None:
+    for arguments in ((), ("--help",), ("compile", "--help"), ("fmt", "-h")):
+        run = admc(*arguments)
+        assert (run.code, run.err) == (0, "")
+        assert "Usage: admc" in run.out
+    assert admc("--version").out.startswith("admc ")
+
+
+USAGE_ERRORS = [
+    ("compile",),
+    ("chek", "x.adm"),
+    ("compile", "x.adm", "--frmat", "json"),
+    ("compile", "x.adm", "--format", "xml"),
+    ("compile", "x.adm", "--effort", "much"),
+    ("compile", "x.adm", "--effort", "-1"),
+    ("compile", "x.adm", "--effort", "nan"),
+    ("compile", "x.adm", "--mode", "redirect", "--emit", "out"),
+    ("compile", "x.adm", "--endpoints", "e.json"),
+    ("compile", "x.adm", "--json", "--format", "sarif"),
+    ("compile", "x.adm", "y.adm"),
+    ("completion", "tcsh"),
+    ("graph", "x.adm", "--format", "png"),
+    ("explain", "ADM999"),
+    ("fmt",),
+]
+
+
+@pytest.mark.parametrize("arguments", USAGE_ERRORS, ids=" ".join)
+def test_a_usage_error_is_a_diagnostic_with_exit_1(admc: Admc, arguments: tuple[str, ...]) -> None:
+    run = admc(*arguments)
+    assert run.code == 1
+    assert run.out == ""
+    assert run.err.startswith("error[ADM8")
+    message = run.err.splitlines()[0].split(": ", 1)[1]
+    assert message[0].islower() or message[0] == "`"
+    assert not message.endswith(".")
+
+
+@pytest.mark.parametrize("format_", ["json", "sarif", "markdown", "github"])
+def test_a_usage_error_in_the_format_that_was_asked_for(admc: Admc, format_: str) -> None:
+    run = admc("compile", "--format", format_, "--no-such-option")
+    assert (run.code, run.err) == (1, "")
+    assert "ADM801" in run.out
+    if format_ in ("json", "sarif"):
+        assert json.loads(run.out)
+
+
+def test_what_is_missing_or_not_a_program(admc: Admc, tmp_path: Path) -> None:
+    (tmp_path / "binary.adm").write_bytes(bytes(range(256)))
+    for path in (tmp_path / "none.adm", tmp_path, tmp_path / "binary.adm"):
+        for command in ("check", "compile", "explain", "graph"):
+            run = admc(command, path)
+            assert run.code == 1, (command, path, run)
+            assert "error[ADM" in run.out + run.err
+        assert admc("fmt", path).code == 1
+
+
+def test_a_wrong_program(admc: Admc, tmp_path: Path) -> None:
+    path = write(tmp_path, WRONG)
+    run = admc("check", path)
+    assert run.code == 1
+    assert "`crat`" in run.out
+    assert "did you mean `cart`?" in run.out
+    assert f"{path}:5:" in run.out
+    run = admc("compile", path, "--format", "json")
+    assert run.code == 1
+    document = json.loads(run.out)
+    assert document["exit_code"] == 1
+    assert len(document["diagnostics"]) >= 2
+    assert not (tmp_path / "policies.plan.json").exists()
+
+
+def test_an_impossible_program_names_its_lines(admc: Admc, tmp_path: Path) -> None:
+    path = write(tmp_path, IMPOSSIBLE)
+    assert admc("check", path).code == 0
+    run = admc("compile", path, "--format", "json")
+    assert run.code == 3
+    (found,) = json.loads(run.out)["diagnostics"]
+    assert found["code"].startswith("ADM6")
+    places = [found["location"], *(related["location"] for related in found["related"])]
+    lines = [place["line"] for place in places]
+    assert 4 in lines  # no adm
+    assert set(lines) & {8, 9}  # the policy, or its narrowing
+    assert found["hint"]
+    for command in ("explain", "graph"):
+        assert admc(command, path).code == 3
+
+
+def test_a_bug_is_reported_without_a_traceback(admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_arguments: object, **_named: object) -> Compiled:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("admc.pipeline.compile_program", broken)
+    run = admc("compile", shop)
+    assert (run.code, run.out) == (70, "")
+    assert "ADM901" in run.err
+    assert "ZeroDivisionError: division by zero" in run.err
+    assert "admc/cli/compile.py" in run.err
+    assert "Traceback" not in run.err
+    run = admc("compile", shop, "--format", "json")
+    assert json.loads(run.out)["exit_code"] == 70
+    monkeypatch.setenv("ADMC_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        main(["compile", str(shop)])
+
+
+def test_a_placement_that_is_not_verified_is_a_bug(admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from solver.placement import Rule, Violation
+
+    monkeypatch.setattr(
+        "solver.verify.verify", lambda *_: (Violation(Rule.STATE, "two buckets for `quota`", "quota", "search"),)
+    )
+    run = admc("compile", shop)
+    assert run.code == 70
+    assert "error[ADM902]: the placement breaks R5: two buckets for `quota`" in run.err
+    assert not shop.with_name("policies.plan.json").exists()
+
+
+def test_interrupted(admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_arguments: object, **_named: object) -> Compiled:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("admc.pipeline.compile_program", interrupt)
+    assert admc("compile", shop).code == 130
+
+
+def test_not_proven(admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dataclasses
+
+    import solver.place
+    from solver.placement import Status
+
+    real = solver.place.place
+
+    def hurried(*arguments: object, **named: object) -> object:
+        placement = real(*arguments, **named)  # type: ignore[arg-type]
+        levels = tuple(level._replace(bound=0) for level in placement.objectives)
+        return dataclasses.replace(placement, status=Status.FEASIBLE, objectives=levels)
+
+    monkeypatch.setattr("solver.place.place", hurried)
+    plan = shop.with_name("policies.plan.json")
+    run = admc("compile", shop, "--require-optimal")
+    assert run.code == 5
+    assert "proven to be at least 0" in run.err
+    assert not plan.exists()
+    run = admc("compile", shop)
+    assert run.code == 0
+    assert "not proven optimal" in run.out
+    assert json.loads(plan.read_text())["solver"]["status"] == "feasible"
+
+
+# ---- compile ----
+
+
+def test_compile_writes_the_plan_beside_the_program(admc: Admc, shop: Path) -> None:
+    run = admc("compile", shop)
+    assert (run.code, run.err) == (0, "")
+    plan = shop.with_name("policies.plan.json")
+    assert json.loads(plan.read_text())["app"] == "shop"
+    assert f"wrote `{plan}`" in run.out
+    assert "of 5 services get an ADM" in run.out
+    assert "search" in run.out
+    assert "proven optimal" in run.out
+    assert "up to date" in admc("compile", shop).out
+
+
+def test_json_is_the_plan_and_writes_nothing(admc: Admc, shop: Path, tmp_path: Path) -> None:
+    run = admc("compile", shop, "--json")
+    assert run.code == 0
+    assert not shop.with_name("policies.plan.json").exists()
+    admc("compile", shop, "--json", "-o", tmp_path / "other.json")
+    assert (tmp_path / "other.json").read_text() == run.out
+
+
+@pytest.mark.parametrize("format_", ["text", "json", "markdown", "sarif", "github"])
+def test_no_format_and_no_place_changes_the_plan(
+    admc: Admc, shop: Path, tmp_path: Path, format_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = admc("compile", shop, "--json").out
+    other = tmp_path / "other" / "place"
+    other.mkdir(parents=True)
+    monkeypatch.chdir(other)
+    run = admc("compile", "../../policies.adm", "-o", "p.json", "--format", format_)
+    assert run.code == 0
+    assert (other / "p.json").read_text() == reference
+    if format_ in ("json", "sarif"):
+        assert json.loads(run.out)
+    if format_ == "json":
+        assert json.loads(run.out)["adms"] == len(json.loads(reference)["adms"])
+
+
+def test_the_same_bytes_whatever_the_hash_seed_and_the_folder(shop: Path, tmp_path: Path) -> None:
+    first = process("compile", str(shop), "--json", PYTHONHASHSEED="1")
+    second = process("compile", "policies.adm", "--json", cwd=tmp_path, PYTHONHASHSEED="4242", LC_ALL="C")
+    assert first.returncode == second.returncode == 0
+    assert first.stdout == second.stdout
+
+
+def test_an_existing_plan_survives_a_failure(admc: Admc, shop: Path) -> None:
+    plan = shop.with_name("policies.plan.json")
+    plan.write_text("precious")
+    write(shop.parent, WRONG)
+    assert admc("compile", shop).code == 1
+    write(shop.parent, IMPOSSIBLE)
+    assert admc("compile", shop).code == 3
+    assert plan.read_text() == "precious"
+
+
+def test_the_program_is_never_overwritten(admc: Admc, shop: Path) -> None:
+    run = admc("compile", shop, "-o", shop)
+    assert run.code == 1
+    assert "ADM803" in run.err
+    assert shop.read_text() == SHOP
+    assert admc("graph", shop, "-o", shop).code == 1
+    assert shop.read_text() == SHOP
+
+
+def test_previous(admc: Admc, shop: Path, tmp_path: Path) -> None:
+    admc("compile", shop)
+    plan = shop.with_name("policies.plan.json")
+    assert admc("compile", shop, "--previous", plan).code == 0
+    plan.write_text(plan.read_text()[:-50])
+    run = admc("compile", shop, "--previous", plan)
+    assert run.code == 1
+    assert "cut short" in run.err
+    assert admc("compile", shop, "--previous", tmp_path / "none.json").code == 1
+
+
+def test_a_previous_plan_of_another_application_is_a_warning(admc: Admc, shop: Path, tmp_path: Path) -> None:
+    other = write(tmp_path, SHOP.replace("app shop", "app other"), "other.adm")
+    admc("compile", other, "-o", tmp_path / "other.json")
+    run = admc("compile", shop, "--previous", tmp_path / "other.json")
+    assert run.code == 0
+    assert "warning[ADM811]" in run.err
+
+
+# ---- what programs say ----
+
+
+def test_nothing_a_program_says_reaches_the_terminal_raw(admc: Admc, tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "app \x1b[31mshop\nservice \x9b2J\u202e { http 8080 }\npolicy x = \x07() on * -> \x1b]0;x\x07\n",
+    )
+    for arguments in (
+        ("check", path),
+        ("compile", path),
+        ("fmt", path),
+        *(("check", path, "--format", format_) for format_ in ("json", "markdown", "sarif", "github")),
+    ):
+        run = admc(*arguments)
+        assert run.code == 1
+        shown = run.out + run.err
+        assert all(character == "\n" or character.isprintable() for character in shown), arguments
+
+
+def test_a_reader_that_goes_away_is_no_error(shop: Path) -> None:
+    command = f"{sys.executable} -m admc compile {shop} --json | head -c 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, timeout=60)
+    assert done.stdout.startswith(b"{")
+    assert done.stdout.endswith(b"0\n")
+    assert done.stderr == b""
+
+
+def test_a_full_standard_output_is_reported(shop: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "admc", "compile", str(shop), "--json"],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert b"ADM803" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+# ---- other commands ----
+
+
+def test_check(admc: Admc, shop: Path) -> None:
+    run = admc("check", shop)
+    assert run.code == 0
+    assert "no errors (5 services, 1 externals" in run.out
+    assert "warning[" in run.out
+    assert json.loads(admc("check", shop, "--format", "json").out)["policies"] == 4
+
+
+def test_check_never_solves(shop: Path) -> None:
+    probe = (
+        "import sys; from admc.__main__ import main; code = main(['check', sys.argv[1]]); "
+        "heavy = {'ortools', 'google.protobuf', 'rich', 'jsonschema', 'solver.place'} & set(sys.modules); "
+        "sys.exit(f'loaded {heavy}' if heavy else code)"
+    )
+    done = subprocess.run([sys.executable, "-c", probe, str(shop)], cwd=ROOT, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_fmt(admc: Admc, tmp_path: Path) -> None:
+    path = write(tmp_path, "app   shop   // name\n\n\n\nservice cart   {http 8080}\n")
+    before = path.read_text()
+    run = admc("fmt", "--check", path)
+    assert run.code == 1
+    assert "ADM808" in run.err
+    run = admc("fmt", "--diff", path)
+    assert run.code == 0
+    assert "-app   shop   // name" in run.out
+    assert path.read_text() == before
+    assert admc("fmt", path).code == 0
+    after = path.read_text()
+    assert after != before
+    assert "// name" in after
+    assert admc("fmt", "--check", path).code == 0
+    assert admc("fmt", path).out == ""
+    assert path.read_text() == after
+
+
+def test_fmt_formats_what_it_can(admc: Admc, tmp_path: Path) -> None:
+    good = write(tmp_path, "app   shop\n", "good.adm")
+    bad = write(tmp_path, "app = = (\n", "bad.adm")
+    run = admc("fmt", bad, good)
+    assert run.code == 1
+    assert "bad.adm:1" in run.err
+    assert good.read_text() == "app shop\n"
+
+
+def test_fmt_of_standard_input() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "admc", "fmt", "-"], cwd=ROOT, input=b"app   shop\n", capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, b"app shop\n")
+
+
+@pytest.mark.parametrize("format_", ["mermaid", "dot", "svg"])
+def test_graph(admc: Admc, shop: Path, tmp_path: Path, format_: str) -> None:
+    run = admc("graph", shop, "--format", format_)
+    assert run.code == 0
+    assert "search" in run.out
+    admc("graph", shop, "--format", format_, "-o", tmp_path / "picture")
+    assert (tmp_path / "picture").read_text() == run.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(admc: Admc, shell: str) -> None:
+    run = admc("completion", shell)
+    assert run.code == 0
+    assert "_ADMC_COMPLETE" in run.out
+
+
+def test_completion_completes() -> None:
+    done = process(_ADMC_COMPLETE="complete_bash", COMP_WORDS="admc comp", COMP_CWORD="1")
+    assert done.stdout.split() == [b"compile", b"completion"]
+
+
+def test_doctor(admc: Admc) -> None:
+    run = admc("doctor", "--format", "json")
+    found = {finding["subject"]: finding for finding in json.loads(run.out)["findings"]}
+    assert found["solver"]["verdict"] == "ok"
+    assert found["protobuf"]["verdict"] == "ok"
+    assert run.code == (1 if any(finding["verdict"] == "wrong" for finding in found.values()) else 0)
+    assert "python" in admc("doctor").out
+
+
+def test_doctor_tells_a_version_that_does_not_fit(admc: Admc, monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib import metadata
+
+    real = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "99.1" if name == "protobuf" else real(name))
+    run = admc("doctor")
+    assert run.code == 1
+    assert "99.1, and admc needs" in run.out
