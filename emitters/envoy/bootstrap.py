@@ -1,0 +1,118 @@
+"""What an Envoy starts from: whole in itself (`static_bootstrap`), or asking an xDS server (`xds_bootstrap`).
+
+Both describe the same resources. In the static one every reference is replaced by what it refers to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from emitters.envoy.clusters import ADS, http2_options
+from emitters.envoy.typed import Json, message, to_json, typed
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from emitters.envoy.resources import AdmResources
+
+BOOTSTRAP: Final = "envoy.config.bootstrap.v3.Bootstrap"
+XDS_CLUSTER: Final = "xds"
+_READ_ONLY: Final = ("/ready", "/stats", "/server_info", "/clusters", "/listeners", "/config_dump", "/memory", "/certs")
+"""Admin pages that only show. The others would let any process of the pod stop the ADM."""
+
+
+def static_bootstrap(resources: AdmResources, *, admin: tuple[str, int] | None = None) -> Message:
+    """A bootstrap that needs nothing else: what `envoy -c` runs."""
+    routes = {name: to_json(item) for name, item in resources.routes.items()}
+    extensions = {name: to_json(item) for name, item in resources.extensions.items()}
+    listeners = [_inline(to_json(item), routes, extensions) for item in resources.listeners.values()]
+    clusters = []
+    for name, item in resources.clusters.items():
+        content = to_json(item)
+        if content.pop("eds_cluster_config", None) is not None:
+            content["type"] = "STATIC"
+            content["load_assignment"] = to_json(resources.endpoints[name])
+        clusters.append(content)
+    return message(
+        BOOTSTRAP,
+        {**_common(resources, admin), "static_resources": {"listeners": listeners, "clusters": clusters}},
+    )
+
+
+def xds_bootstrap(resources: AdmResources, xds: tuple[str, int], *, admin: tuple[str, int] | None = None) -> Message:
+    """A bootstrap that asks an aggregated xDS server at host and port for everything.
+
+    Every replica needs a node id of its own: start it with `envoy --service-node ID`, which overrides the one here.
+    """
+    clusters: list[Json] = [_xds_cluster(xds)]
+    if resources.siblings is not None:
+        # Envoy looks for its own cluster before it asks anybody.
+        clusters.append(to_json(resources.clusters[resources.siblings]))
+    return message(
+        BOOTSTRAP,
+        {
+            **_common(resources, admin),
+            "static_resources": {"clusters": clusters},
+            "dynamic_resources": {
+                "ads_config": {
+                    "api_type": "DELTA_GRPC",
+                    "transport_api_version": "V3",
+                    "set_node_on_first_message_only": True,
+                    "grpc_services": [{"envoy_grpc": {"cluster_name": XDS_CLUSTER}}],
+                },
+                "cds_config": ADS,
+                "lds_config": ADS,
+            },
+        },
+    )
+
+
+def _common(resources: AdmResources, admin: tuple[str, int] | None) -> Json:
+    address, port = admin or resources.admin
+    common: Json = {
+        "node": {"cluster": resources.service, "id": resources.service},
+        "admin": {
+            "address": {"socket_address": {"address": address, "port_value": port}},
+            "allow_paths": [{"prefix": path} for path in _READ_ONLY],
+        },
+    }
+    if resources.siblings is not None:
+        common["cluster_manager"] = {"local_cluster_name": resources.siblings}
+    return common
+
+
+def _xds_cluster(xds: tuple[str, int]) -> Json:
+    host, port = xds
+    options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+    keepalive = {"connection_keepalive": {"interval": "30s", "timeout": "10s"}}
+    return {
+        "name": XDS_CLUSTER,
+        "type": "STRICT_DNS",
+        "connect_timeout": "5s",
+        "load_assignment": {
+            "cluster_name": XDS_CLUSTER,
+            "endpoints": [
+                {"lb_endpoints": [{"endpoint": {"address": {"socket_address": {"address": host, "port_value": port}}}}]}
+            ],
+        },
+        "typed_extension_protocol_options": {
+            options: typed(options, explicit_http_config={"http2_protocol_options": {**http2_options(), **keepalive}})
+        },
+    }
+
+
+def _inline(value: Any, routes: dict[str, Json], extensions: dict[str, Json]) -> Any:
+    """Replace every reference to a route table or to a filter's configuration."""
+    if isinstance(value, list):
+        return [_inline(item, routes, extensions) for item in value]
+    if not isinstance(value, dict):
+        return value
+    result = {}
+    for key, item in value.items():
+        if key == "rds":
+            result["route_config"] = routes[item["route_config_name"]]
+        elif key == "config_discovery":
+            result["typed_config"] = extensions[value["name"]]["typed_config"]
+        else:
+            result[key] = _inline(item, routes, extensions)
+    return result

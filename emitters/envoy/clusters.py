@@ -1,0 +1,213 @@
+"""Clusters: where a connection goes on to, with nothing in the way that no policy asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from dsl.program import Protocol, Side
+from emitters.envoy.context import Mode
+from emitters.envoy.typed import Json, duration, extension, typed
+from emitters.ports import EGRESS_MARK, INGRESS_MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dsl.program import Policy, Port
+    from emitters.envoy.context import Context
+    from emitters.scope import Hop
+
+UNLIMITED: Final = 4294967295
+CONNECT_TIMEOUT: Final = "130s"
+"""Longer than the kernel tries by itself, so that it is the kernel that gives up."""
+MAX_HEADERS: Final = 65535
+MAX_HEADERS_KB: Final = 8192
+_SOL_SOCKET: Final = 1
+_SO_MARK: Final = 36
+_HTTP_OPTIONS: Final = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+
+
+def preserve_case() -> Json:
+    """Header names and reason phrases keep their letters."""
+    return {
+        "stateful_formatter": extension(
+            "preserve_case",
+            "envoy.extensions.http.header_formatters.preserve_case.v3.PreserveCaseFormatterConfig",
+            forward_reason_phrase=True,
+        )
+    }
+
+
+def http1_options(**fields: Any) -> Json:
+    return {"header_key_format": preserve_case(), "enable_trailers": True, "allow_custom_methods": True, **fields}
+
+
+def http2_options() -> Json:
+    return {
+        "allow_connect": True,
+        "max_concurrent_streams": 2147483647,
+        "override_stream_error_on_invalid_http_message": True,
+    }
+
+
+def endpoints(name: str, addresses: Iterable[str], port: int) -> Json:
+    """A `ClusterLoadAssignment`."""
+    hosts = [
+        {"endpoint": {"address": {"socket_address": {"address": address, "port_value": port}}}} for address in addresses
+    ]
+    return {"cluster_name": name, "endpoints": [{"lb_endpoints": hosts}] if hosts else []}
+
+
+def _protocol_options(protocol: Protocol, *, own: bool) -> Json:
+    """`own`: the ADM speaks for itself (authorization, copies), so there is no caller whose version to keep."""
+    common = {"idle_timeout": "0s", "max_headers_count": MAX_HEADERS, "max_response_headers_kb": MAX_HEADERS_KB}
+    if own:
+        version: Json = (
+            {"explicit_http_config": {"http2_protocol_options": http2_options()}}
+            if protocol is Protocol.GRPC
+            else {"explicit_http_config": {"http_protocol_options": http1_options()}}
+        )
+    else:
+        version = {
+            "use_downstream_protocol_config": {
+                "http_protocol_options": http1_options(),
+                "http2_protocol_options": http2_options(),
+            }
+        }
+    return {_HTTP_OPTIONS: typed(_HTTP_OPTIONS, common_http_protocol_options=common, **version)}
+
+
+def _bind(context: Context, side: Side) -> Json | None:
+    """What marks the ADM's own connections, or, on loopback, says who sends."""
+    if context.mode is Mode.REDIRECT:
+        mark = INGRESS_MARK if side is Side.INGRESS else EGRESS_MARK
+        option = {
+            "description": "packet mark: not to be redirected again",
+            "level": _SOL_SOCKET,
+            "name": _SO_MARK,
+            "int_value": mark,
+            "state": "STATE_PREBIND",
+        }
+        return {"socket_options": [option]}
+    pods = context.addresses.pod_addresses(context.service.name)
+    if side is Side.EGRESS and pods:
+        return {"source_address": {"address": pods[0], "port_value": 0}}
+    return None
+
+
+def cluster(
+    context: Context,
+    name: str,
+    side: Side,
+    protocol: Protocol,
+    *,
+    original: bool = False,
+    own: bool = False,
+    policies: Sequence[Policy] = (),
+) -> Json:
+    """One cluster: to the original destination, or to endpoints that come by EDS.
+
+    `policies` are the cluster-stage policies that hold in it.
+    """
+    limit = {
+        "max_connections": UNLIMITED,
+        "max_pending_requests": UNLIMITED,
+        "max_requests": UNLIMITED,
+        "max_retries": UNLIMITED,
+        "max_connection_pools": UNLIMITED,
+    }
+    result: Json = {
+        "name": name,
+        "connect_timeout": CONNECT_TIMEOUT,
+        "circuit_breakers": {"thresholds": [limit, {"priority": "HIGH", **limit}]},
+    }
+    if original:
+        # Idle hosts of addresses that went away are forgotten.
+        result |= {"type": "ORIGINAL_DST", "lb_policy": "CLUSTER_PROVIDED", "cleanup_interval": "60s"}
+    else:
+        result |= {"type": "EDS", "eds_cluster_config": {"eds_config": ADS, "service_name": name}}
+        # A destination all of whose endpoints are ejected or unready is still tried, as it would be without a proxy.
+        result["common_lb_config"] = {"healthy_panic_threshold": {"value": 100.0}}
+    if protocol is not Protocol.TCP:
+        result["typed_extension_protocol_options"] = _protocol_options(protocol, own=own)
+    bind = _bind(context, side)
+    if bind is not None:
+        result["upstream_bind_config"] = bind
+    for policy in policies:
+        _POLICIES[policy.kind.name](policy, result, limit)
+    return result
+
+
+ADS: Final[Json] = {"ads": {}, "resource_api_version": "V3"}
+
+# ---- cluster-stage kinds ----
+
+
+def _circuit_breaking(policy: Policy, result: Json, limit: Json) -> None:
+    """The tightest of several limits holds."""
+    fields = {
+        "max_connections": "max_connections",
+        "max_pending": "max_pending_requests",
+        "max_requests": "max_requests",
+    }
+    for parameter, field in fields.items():
+        value = policy.arguments[parameter]
+        if isinstance(value, int):
+            limit[field] = min(limit[field], value)
+    high = dict(limit)
+    result["circuit_breakers"] = {"thresholds": [limit | {"track_remaining": True}, {"priority": "HIGH", **high}]}
+
+
+def _outlier_detection(policy: Policy, result: Json, limit: Json) -> None:
+    interval, ejection = policy.arguments["interval"], policy.arguments["ejection"]
+    assert isinstance(interval, int)  # noqa: S101 - checked by the resolver
+    assert isinstance(ejection, int)  # noqa: S101
+    percent = policy.arguments["max_ejected"]
+    assert isinstance(percent, int | float)  # noqa: S101
+    consecutive = policy.arguments["consecutive_errors"]
+    result["outlier_detection"] = {
+        "consecutive_5xx": consecutive,
+        "consecutive_gateway_failure": consecutive,
+        "enforcing_consecutive_gateway_failure": 0,
+        "enforcing_success_rate": 0,
+        "interval": duration(interval),
+        "base_ejection_time": duration(ejection),
+        "max_ejection_time": duration(max(ejection, 300_000_000)),
+        "max_ejection_percent": round(float(percent)),
+    }
+    result["common_lb_config"] = {"healthy_panic_threshold": {"value": 0.0}}
+
+
+_LB: Final = {
+    "round_robin": "ROUND_ROBIN",
+    "least_request": "LEAST_REQUEST",
+    "random": "RANDOM",
+    "ring_hash": "RING_HASH",
+    "maglev": "MAGLEV",
+}
+
+
+def _load_balancing(policy: Policy, result: Json, limit: Json) -> None:
+    result["lb_policy"] = _LB[str(policy.arguments["policy"])]
+
+
+_POLICIES: Final = {
+    "circuit_breaking": _circuit_breaking,
+    "outlier_detection": _outlier_detection,
+    "load_balancing": _load_balancing,
+}
+
+
+def needs_endpoints(hop: Hop, policies: Iterable[Policy]) -> bool:
+    """Whether the ADM chooses who is called, instead of keeping the address that was dialled."""
+    return hop.side is Side.EGRESS and any(
+        policy.kind.name in ("load_balancing", "outlier_detection") for policy in policies
+    )
+
+
+def reachable(context: Context, destination: str, port: Port) -> tuple[tuple[str, ...], int]:
+    """The endpoints of a destination: its pods, or what is dialled where nothing is redirected."""
+    if context.mode is Mode.REDIRECT:
+        pods = context.addresses.pod_addresses(destination)
+        if pods:
+            return pods, port.target
+    return context.addresses.service_addresses(destination), port.number

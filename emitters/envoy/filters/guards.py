@@ -1,0 +1,147 @@
+"""Who may call: by address, by token, or by asking another service."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Final
+
+from dsl.program import FileArgument, Protocol, Side
+from emitters.envoy.filters.built import Built, side_cluster, stat_name
+from emitters.envoy.match import EVERYWHERE, AmbiguousCallersError, Callers, callers, cidr
+from emitters.envoy.typed import Json, duration, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dsl.program import Policy, Value
+    from emitters.addresses import Network
+    from emitters.envoy.context import Context
+    from emitters.scope import Hop
+
+_RBAC: Final = "envoy.extensions.filters.http.rbac.v3.RBAC"
+_NETWORK_RBAC: Final = "envoy.extensions.filters.network.rbac.v3.RBAC"
+_ANY: Final[Json] = {"any": True}
+
+
+def strings(value: Value) -> list[str]:
+    """A list argument; the resolver has checked that it is one."""
+    assert isinstance(value, tuple)  # noqa: S101
+    return [str(item) for item in value]
+
+
+def admitted(context: Context, hop: Hop, policy: Policy) -> list[Json]:
+    """The principals that an `allow` or a `deny` lets pass: with none, nobody passes."""
+    if policy.kind.name == "deny":
+        return []
+    names = frozenset(strings(policy.arguments["callers"]))
+    if hop.side is Side.EGRESS:
+        return [_ANY] if hop.service in names else []
+    try:
+        return _principals(callers(context.program, context.addresses, names, strangers=False))
+    except AmbiguousCallersError as error:
+        context.refuse(
+            "ADM703",
+            f"`{policy.name}` admits `{error.meant}` and not `{error.other}`, and no address tells the two apart",
+            policy,
+            cause="both are outside parties without a `cidr`, so both are whoever is not known",
+            hint=f"give `{error.meant}` or `{error.other}` a `cidr`",
+        )
+        return []
+
+
+def _principals(found: Callers) -> list[Json]:
+    principals = _networks(found.exact)
+    if found.wide == EVERYWHERE and not found.excluded:
+        return [_ANY]
+    if found.wide:
+        wide: list[Json] = [{"or_ids": {"ids": _networks(found.wide)}}] if found.wide != EVERYWHERE else []
+        if found.excluded:
+            wide.append({"not_id": {"or_ids": {"ids": _networks(found.excluded)}}})
+        principals.append({"and_ids": {"ids": wide}})
+    return principals
+
+
+def _networks(networks: Iterable[Network]) -> list[Json]:
+    return [{"direct_remote_ip": cidr(network)} for network in networks]
+
+
+def rbac(type_name: str, principals: Sequence[Json], **fields: str) -> Json:
+    """Only the principals pass."""
+    policies: Json = {"admitted": {"permissions": [_ANY], "principals": list(principals)}} if principals else {}
+    return typed(type_name, rules={"action": "ALLOW", "policies": policies}, **fields)
+
+
+def allow(context: Context, hop: Hop, policy: Policy) -> Built:
+    return Built(rbac(_RBAC, admitted(context, hop, policy), rules_stat_prefix=f"{stat_name(policy, hop)}."))
+
+
+deny = allow
+
+
+def network_guard(context: Context, hop: Hop, policy: Policy) -> Json:
+    """`allow` or `deny` for connections."""
+    return rbac(_NETWORK_RBAC, admitted(context, hop, policy), stat_prefix=f"{stat_name(policy, hop)}.")
+
+
+def jwt(context: Context, hop: Hop, policy: Policy) -> Built:
+    """A request without a valid token of the issuer gets 401. The token goes on to the service unchanged."""
+    jwks = policy.arguments["jwks"]
+    assert isinstance(jwks, FileArgument)  # noqa: S101 - checked by the resolver
+    provider = {
+        "issuer": policy.arguments["issuer"],
+        "audiences": strings(policy.arguments["audiences"]),
+        "local_jwks": {"inline_bytes": base64.b64encode(jwks.content).decode()},
+        "forward": True,
+    }
+    requirement = {"provider_name": policy.name}
+    # Whatever no rule covers passes unchecked, and CONNECT has no path.
+    rules = [
+        {"match": {"connect_matcher": {}}, "requires": requirement},
+        {"match": {"prefix": ""}, "requires": requirement},
+    ]
+    return Built(
+        typed(
+            "envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication",
+            providers={policy.name: provider},
+            rules=rules,
+            stat_prefix=stat_name(policy, hop),
+        )
+    )
+
+
+def external_authorization(context: Context, hop: Hop, policy: Policy) -> Built:
+    """Ask a service before a request passes, in gRPC or http, as the service's first such port speaks."""
+    name = str(policy.arguments["service"])
+    service = context.program.services[name]
+    port = next((port for port in service.ports if port.protocol is not Protocol.TCP), None)
+    if port is None:
+        context.refuse(
+            "ADM704",
+            f"`{policy.name}` asks `{name}`, which has no `http` or `grpc` port",
+            policy,
+            cause="authorization is asked for by a gRPC call or an http request",
+            hint=f"give `{name}` an `http` or `grpc` port, or name another service",
+        )
+        return Built({})
+    timeout = policy.arguments["timeout"]
+    assert isinstance(timeout, int)  # noqa: S101 - checked by the resolver
+    cluster = side_cluster(name)
+    asked: Json
+    if port.protocol is Protocol.GRPC:
+        asked = {"grpc_service": {"envoy_grpc": {"cluster_name": cluster}, "timeout": duration(timeout)}}
+    else:
+        uri = {"uri": f"http://{name}", "cluster": cluster, "timeout": duration(timeout)}
+        asked = {"http_service": {"server_uri": uri}}
+    return Built(
+        typed(
+            "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz",
+            stat_prefix=stat_name(policy, hop),
+            transport_api_version="V3",
+            failure_mode_allow=bool(policy.arguments["fail_open"]) or None,
+            # It decides; it does not rewrite: its kind declares no such effect.
+            decoder_header_mutation_rules={"disallow_all": True},
+            allowed_headers={"patterns": [{"safe_regex": {"regex": ".*"}}]},
+            **asked,
+        ),
+        calls=name,
+    )

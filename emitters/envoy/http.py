@@ -1,0 +1,184 @@
+"""One HTTP connection manager for each hop that carries requests: filters in declared order, then the routes.
+
+Whether a policy applies to a request is decided at its filter, when the request gets there: so a match sees what outer
+policies wrote. Nothing that no policy asks for is done to a request or a response.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from dsl.program import Protocol, Stage, Verb
+from emitters.envoy import filters, routes
+from emitters.envoy.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
+from emitters.envoy.filters.seeing import set_state
+from emitters.envoy.match import AmbiguousCallersError, conditions, only_where, state_predicate
+from emitters.envoy.names import HELD, HOLD
+from emitters.envoy.typed import Json, extension, typed
+
+if TYPE_CHECKING:
+    from dsl.program import Policy
+    from emitters.envoy.context import Context
+    from emitters.scope import Hop
+
+_MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
+_EARLY: Final = "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
+_UPGRADES: Final = ("websocket", "CONNECT", "spdy/3.1", "tcp")
+_GRPC_DEADLINE_EXCEEDED: Final = "4"
+
+
+class HttpChain(NamedTuple):
+    """The network filter of a hop and all that it refers to."""
+
+    manager: Json
+    extensions: tuple[Json, ...]
+    """`TypedExtensionConfig`s that the manager takes by ECDS."""
+    table: routes.Table
+    calls: tuple[str, ...]
+    """Services that filters call."""
+
+
+def chain(context: Context, hop: Hop) -> HttpChain:
+    """The connection manager of a hop."""
+    managed: list[Json] = []
+    extensions: list[Json] = []
+    logs: list[Json] = []
+    in_route: dict[str, Json] = {}
+    calls: list[str] = []
+    rewritten = False
+    passed: str | None = None
+    may_reply = False
+    for position, policy in enumerate(hop.policies):
+        if hop.stage(policy) in (Stage.ROUTING, Stage.CLUSTER):
+            continue
+        built = filters.build(context, hop, policy)
+        name = f"{hop.name}/{policy.name}"
+        needed = _conditions(context, hop, policy)
+        if built.on_response and may_reply:
+            # Envoy leads a reply of an outer filter through all filters: only a request leaves this trace.
+            passed = f"admc.passed.{position}"
+            marker = typed(
+                "envoy.extensions.filters.http.set_filter_state.v3.Config", on_request_headers=[set_state(passed, "1")]
+            )
+            managed.append({"name": f"{hop.name}/position/{position}", "typed_config": marker})
+            may_reply = False
+        if built.on_response and passed is not None:
+            needed.insert(0, state_predicate(passed, "1"))
+        config = only_where(needed, policy.name, built.config)
+        extensions.append({"name": name, "typed_config": config})
+        managed.append(
+            {"name": name, "config_discovery": {"config_source": ADS, "type_urls": [config.get("@type", "")]}}
+        )
+        if built.in_route is not None:
+            in_route[name] = built.in_route
+        if built.access_log is not None:
+            logs.append(built.access_log)
+        if built.calls is not None:
+            calls.append(built.calls)
+        rewritten = rewritten or built.writes_request
+        may_reply = may_reply or _replies(policy)
+    if rewritten and any(policy.match is not None for policy in routes.routed(hop)):
+        managed.append(_choose_route_again(hop))
+    managed.append(_router())
+    return HttpChain(
+        _manager(hop, managed, logs), tuple(extensions), routes.table(context, hop, in_route), tuple(calls)
+    )
+
+
+def _conditions(context: Context, hop: Hop, policy: Policy) -> list[Json]:
+    try:
+        return conditions(context.program, context.addresses, policy, hop)
+    except AmbiguousCallersError as error:
+        context.refuse(
+            "ADM703",
+            f"`{policy.name}` is about `{error.meant}` and not `{error.other}`, and no address tells the two apart",
+            policy,
+            cause="both are outside parties without a `cidr`, so both are whoever is not known",
+            hint=f"give `{error.meant}` or `{error.other}` a `cidr`, or mean both",
+        )
+        return []
+
+
+def _replies(policy: Policy) -> bool:
+    """A policy that may answer in the service's place; one that says nothing of its effects may do anything."""
+    return policy.effects is None or any(effect.verb is Verb.REJECTS for effect in policy.effects)
+
+
+def _choose_route_again(hop: Hop) -> Json:
+    """Envoy chooses the route before the first filter; a match in a route must see what the filters wrote."""
+    script = "function envoy_on_request(handle)\n  handle:clearRouteCache()\nend\n"
+    return extension(
+        f"{hop.name}/route",
+        "envoy.extensions.filters.http.lua.v3.Lua",
+        default_source_code={"inline_string": script},
+    )
+
+
+def _router() -> Json:
+    restore: list[Json] = []
+    for header in HELD:
+        restore.append({"remove": header})
+        restore.append(_copy(HOLD + header, header))
+        restore.append({"remove": HOLD + header})
+    return extension(
+        "router",
+        "envoy.extensions.filters.http.router.v3.Router",
+        suppress_envoy_headers=True,
+        upstream_http_filters=[
+            extension("held-headers", _MUTATION, mutations={"request_mutations": restore}),
+            extension("codec", "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"),
+        ],
+    )
+
+
+def _copy(source: str, target: str) -> Json:
+    header = {"key": target, "value": f"%REQ({source})%"}
+    return {"append": {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD", "keep_empty_value": False}}
+
+
+def _manager(hop: Hop, managed: list[Json], logs: list[Json]) -> Json:
+    hold: list[Json] = []
+    for header in HELD:
+        hold += [{"remove": HOLD + header}, _copy(header, HOLD + header), {"remove": header}]
+    fields: dict[str, Any] = {
+        "stat_prefix": hop.name,
+        "http_filters": managed,
+        "rds": {"config_source": ADS, "route_config_name": hop.name},
+        "early_header_mutation_extensions": [extension("held-headers", _EARLY, mutations=hold)],
+        "server_header_transformation": "PASS_THROUGH",
+        "generate_request_id": False,
+        "preserve_external_request_id": True,
+        "forward_client_cert_details": "ALWAYS_FORWARD_ONLY",
+        "use_remote_address": False,
+        "skip_xff_append": True,
+        "proxy_100_continue": True,
+        "stream_idle_timeout": "0s",
+        "request_timeout": "0s",
+        "request_headers_timeout": "0s",
+        "normalize_path": False,
+        "merge_slashes": False,
+        "path_with_escaped_slashes_action": "KEEP_UNCHANGED",
+        "max_request_headers_kb": MAX_HEADERS_KB,
+        "common_http_protocol_options": {
+            "idle_timeout": "0s",
+            "max_headers_count": MAX_HEADERS,
+            "headers_with_underscores_action": "ALLOW",
+        },
+        "http_protocol_options": http1_options(
+            accept_http_10=True,
+            # HTTP/1.0 needs no Host, and what is passed on is HTTP/1.1.
+            default_host_for_http_10=hop.destination,
+        ),
+        "http2_protocol_options": http2_options(),
+        "upgrade_configs": [{"upgrade_type": name} for name in _UPGRADES],
+        "stream_error_on_invalid_http_message": True,
+        "access_log": logs,
+    }
+    if hop.port.protocol is Protocol.GRPC:
+        # By itself Envoy calls its own timeout UNAVAILABLE, which a caller that retries on that would repeat.
+        timed_out = {"response_flag_filter": {"flags": ["UT"]}}
+        status = {"header": {"key": "grpc-status", "value": _GRPC_DEADLINE_EXCEEDED}}
+        fields["local_reply_config"] = {"mappers": [{"filter": timed_out, "headers_to_add": [status]}]}
+    return extension(
+        "http", "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", **fields
+    )

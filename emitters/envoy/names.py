@@ -1,0 +1,48 @@
+"""Names of request headers that Envoy itself reads, and how they are kept out of its sight.
+
+Envoy takes some request headers as orders: `x-envoy-retry-on` of any client would switch on retries, and others are
+removed or overwritten on the way. To a service that talked without a proxy before, these are headers like any other.
+So they travel under another name while they are inside the proxy: renamed before Envoy looks at them, and renamed back
+when the request leaves. A policy that names one of them is given the name under which it travels.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+HOLD: Final = "x-admc-hold-"
+"""What a held header's name begins with, inside the proxy only."""
+
+HELD: Final = (
+    "x-envoy-attempt-count",
+    "x-envoy-decorator-operation",
+    "x-envoy-downstream-service-cluster",
+    "x-envoy-downstream-service-node",
+    "x-envoy-expected-rq-timeout-ms",
+    "x-envoy-external-address",
+    "x-envoy-force-trace",
+    "x-envoy-hedge-on-per-try-timeout",
+    "x-envoy-internal",
+    "x-envoy-ip-tags",
+    "x-envoy-is-timeout-retry",
+    "x-envoy-max-retries",
+    "x-envoy-original-dst-host",
+    "x-envoy-original-host",
+    "x-envoy-original-path",
+    "x-envoy-retriable-header-names",
+    "x-envoy-retriable-status-codes",
+    "x-envoy-retry-grpc-on",
+    "x-envoy-retry-on",
+    "x-envoy-upstream-alt-stat-name",
+    "x-envoy-upstream-rq-per-try-timeout-ms",
+    "x-envoy-upstream-rq-timeout-alt-response",
+    "x-envoy-upstream-rq-timeout-ms",
+    "x-envoy-upstream-stream-duration-ms",
+    "x-forwarded-proto",
+)
+"""Request headers that Envoy reads, removes, sets or overwrites by itself."""
+
+
+def inside(header: str) -> str:
+    """The name under which a request header travels inside the proxy."""
+    return HOLD + header if header in HELD else header

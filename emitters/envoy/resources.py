@@ -1,0 +1,35 @@
+"""All that one ADM is told, as the named resources that Envoy asks an xDS server for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from google.protobuf.message import Message
+
+LISTENER: Final = "envoy.config.listener.v3.Listener"
+ROUTES: Final = "envoy.config.route.v3.RouteConfiguration"
+CLUSTER: Final = "envoy.config.cluster.v3.Cluster"
+ENDPOINTS: Final = "envoy.config.endpoint.v3.ClusterLoadAssignment"
+EXTENSION: Final = "envoy.config.core.v3.TypedExtensionConfig"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdmResources:
+    """The resources of one service's ADM by name, in canonical order. Listeners name routes and extensions, routes
+    name clusters, clusters name endpoints."""
+
+    service: str
+    listeners: Mapping[str, Message]
+    routes: Mapping[str, Message]
+    clusters: Mapping[str, Message]
+    endpoints: Mapping[str, Message]
+    extensions: Mapping[str, Message]
+    """Configuration of filters (ECDS): what changes here reaches open connections."""
+    admin: tuple[str, int]
+    """Where the admin interface listens."""
+    siblings: str | None = None
+    """The cluster of the ADM's own replicas, where a limit is shared by them. It must be in the bootstrap."""

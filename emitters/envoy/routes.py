@@ -1,0 +1,304 @@
+"""Route tables: timeouts, retries, copies and splits, and the choice of a cluster.
+
+One route wins per request in Envoy. So policies whose matches can both hold become their cross product: one route for
+each set of matches, the largest sets first, so that the first that fits is exactly the set that holds.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from dsl.match import And, Comparison, Operator
+from dsl.program import Protocol, Side, Stage
+from emitters.envoy.clusters import needs_endpoints
+from emitters.envoy.context import Mode
+from emitters.envoy.filters.faults import fraction
+from emitters.envoy.match import AmbiguousCallersError, Predicate, all_of, conditions, scope
+from emitters.envoy.names import inside
+from emitters.envoy.typed import Json, duration, extension
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dsl.match import Match
+    from dsl.program import Call, Policy
+    from emitters.envoy.context import Context
+    from emitters.scope import Hop
+
+MAX_ROUTES: Final = 64
+"""The most routes that the policies of one hop may multiply to."""
+_MAX_MATCHES: Final = 12
+_EVERY: Final = 1_000_000
+
+
+class Variant(NamedTuple):
+    """A cluster that a route table names, with the cluster-stage policies that make it another one."""
+
+    name: str
+    policies: tuple[Policy, ...]
+    original: bool
+
+
+class Side_(NamedTuple):  # noqa: N801
+    """A service that a split or a mirror sends to."""
+
+    cluster: str
+    call: Call
+
+
+class Table(NamedTuple):
+    """The route table of one hop, and the clusters that it names."""
+
+    config: Json
+    clusters: tuple[Variant, ...]
+    targets: tuple[str, ...]
+    """Services that copies or a share of the requests go to."""
+
+
+def routed(hop: Hop) -> tuple[Policy, ...]:
+    """The policies of a hop that work in its routes or clusters."""
+    return tuple(policy for policy in hop.policies if hop.stage(policy) in (Stage.ROUTING, Stage.CLUSTER))
+
+
+def target_cluster(hop: Hop, service: str) -> str:
+    """The cluster by which a split or mirror of a hop reaches another service."""
+    return f"{hop.name}/to/{service}"
+
+
+def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
+    """Routes for every set of policies that can hold together."""
+    always: list[Policy] = []
+    sometimes: dict[str, tuple[list[Policy], list[Predicate], Match | None]] = {}
+    for policy in routed(hop):
+        try:
+            needed = conditions(context.program, context.addresses, policy, hop)
+            meant = scope(context.program, context.addresses, policy, hop)
+        except AmbiguousCallersError:
+            continue  # reported where filters are built
+        if not needed:
+            always.append(policy)
+            continue
+        key = repr((meant, policy.match))
+        sometimes.setdefault(key, ([], needed, policy.match))[0].append(policy)
+    groups = list(sometimes.values())
+    if len(groups) > _MAX_MATCHES:
+        _too_many(context, hop, groups)
+        groups = []
+    chosen = _sets(groups)
+    if len(chosen) > MAX_ROUTES:
+        _too_many(context, hop, groups)
+        chosen = [()]
+    clusters: dict[str, Variant] = {}
+    targets: set[str] = set()
+    order = {policy.name: index for index, policy in enumerate(hop.policies)}
+    matchers = []
+    fallback: Json = {}
+    for members in chosen:
+        policies = sorted(
+            (*always, *(policy for index in members for policy in groups[index][0])), key=lambda p: order[p.name]
+        )
+        predicates = [predicate for index in members for predicate in groups[index][1]]
+        route = _route(context, hop, policies, clusters, targets)
+        both = _with_connect(route)
+        if predicates:
+            action = extension("route", "envoy.config.route.v3.RouteList", routes=both)
+            matchers.append({"predicate": all_of(predicates), "on_match": {"action": action}})
+        else:
+            fallback = {"routes": both}
+    host: Json = {"name": hop.name, "domains": ["*"]}
+    if in_route:
+        host["typed_per_filter_config"] = in_route
+    if matchers:
+        rest = extension("route", "envoy.config.route.v3.RouteList", **fallback)
+        host["matcher"] = {"matcher_list": {"matchers": matchers}, "on_no_match": {"action": rest}}
+    else:
+        host |= fallback
+    config = {"name": hop.name, "virtual_hosts": [host]}
+    return Table(config, tuple(clusters.values()), tuple(sorted(targets)))
+
+
+def _with_connect(route: Json) -> list[Json]:
+    """CONNECT has no path, so it needs a route of its own; the first is for it."""
+    return [
+        {"match": {"connect_matcher": {}}, "route": route},
+        {"match": {"prefix": ""}, "route": route},
+    ]
+
+
+def _sets(groups: Sequence[tuple[list[Policy], list[Predicate], Match | None]]) -> list[tuple[int, ...]]:
+    """Every set of matches that can hold together, largest first, at last the empty one."""
+    everything = range(len(groups))
+    found = []
+    for size in range(len(groups), -1, -1):
+        for members in combinations(everything, size):
+            if not _contradictory([groups[index][2] for index in members]):
+                found.append(members)
+                if len(found) > MAX_ROUTES:
+                    return found
+    return found
+
+
+def _contradictory(matches: Iterable[Match | None]) -> bool:
+    """Two of them ask for different values of one thing. Not every contradiction is found; none is invented."""
+    wanted: dict[Any, str] = {}
+    for match in matches:
+        parts = match.operands if isinstance(match, And) else (match,)
+        for part in parts:
+            if isinstance(part, Comparison) and part.operator is Operator.EQUALS:
+                if wanted.setdefault(part.field, part.value) != part.value:
+                    return True
+    return False
+
+
+def _too_many(context: Context, hop: Hop, groups: Sequence[tuple[list[Policy], list[Predicate], Match | None]]) -> None:
+    first = groups[-1][0][0]
+    names = ", ".join(f"`{policy.name}`" for group in groups for policy in group[0])
+    context.refuse(
+        "ADM701",
+        f"the matches of {names} on calls to `{hop.destination}` need more than {MAX_ROUTES} routes",
+        first,
+        cause="Envoy takes one route for a request, so matches that can hold together need a route for each set of them",
+        hint="use fewer different matches on these policies, or make them exclude one another (`path == ...`)",
+    )
+
+
+def _route(
+    context: Context, hop: Hop, policies: Sequence[Policy], clusters: dict[str, Variant], targets: set[str]
+) -> Json:
+    by_kind: dict[str, list[Policy]] = {}
+    for policy in policies:
+        by_kind.setdefault(policy.kind.name, []).append(policy)
+    stay = _variant(context, hop, policies)
+    clusters.setdefault(stay.name, stay)
+    route: Json = {"timeout": "0s", "idle_timeout": "0s", "max_stream_duration": {"max_stream_duration": "0s"}}
+    splits = by_kind.get("split", [])
+    if splits:
+        route["weighted_clusters"] = {"clusters": _shares(hop, stay.name, splits, targets)}
+    else:
+        route["cluster"] = stay.name
+    mirrors = []
+    for policy in by_kind.get("mirror", []):
+        to = str(policy.arguments["to"])
+        targets.add(to)
+        mirrors.append(
+            {
+                "cluster": target_cluster(hop, to),
+                "runtime_fraction": {"default_value": fraction(policy.arguments["percent"])},
+                "disable_shadow_host_suffix_append": True,
+                "trace_sampled": False,
+            }
+        )
+    if mirrors:
+        route["request_mirror_policies"] = mirrors
+    hashed = [policy.arguments["hash"] for policy in by_kind.get("load_balancing", []) if policy.arguments["hash"]]
+    if hashed:
+        route["hash_policy"] = [{"header": {"header_name": inside(str(name))}} for name in hashed]
+    _time(context, hop, policies, route)
+    return route
+
+
+def _variant(context: Context, hop: Hop, policies: Sequence[Policy]) -> Variant:
+    here = tuple(policy for policy in policies if hop.stage(policy) is Stage.CLUSTER)
+    name = "/".join((hop.name, *(policy.name for policy in here)))
+    return Variant(name, here, context.mode is Mode.REDIRECT and not needs_endpoints(hop, here))
+
+
+def _shares(hop: Hop, stay: str, splits: Sequence[Policy], targets: set[str]) -> list[Json]:
+    """The first split takes its share of all, the next its share of what is left."""
+    left = _EVERY
+    shares = []
+    for policy in splits:
+        percent = policy.arguments["percent"]
+        assert isinstance(percent, int | float)  # noqa: S101 - checked by the resolver
+        share = round(left * float(percent) / 100)
+        left -= share
+        to = str(policy.arguments["to"])
+        targets.add(to)
+        shares.append({"name": target_cluster(hop, to), "weight": share})
+    return [{"name": stay, "weight": left}, *shares]
+
+
+# ---- timeouts and retries ----
+
+
+def _time(context: Context, hop: Hop, policies: Sequence[Policy], route: Json) -> None:
+    """A timeout that is declared before the retry bounds all attempts together, one declared after it bounds each."""
+    retries = [policy for policy in policies if policy.kind.name == "retry"]
+    if len(retries) > 1:
+        context.refuse(
+            "ADM702",
+            f"`{retries[0].name}` and `{retries[1].name}` would both repeat one request to `{hop.destination}`",
+            retries[1],
+            cause="Envoy repeats a request by one rule only",
+            hint="make their matches exclude one another",
+        )
+    position = policies.index(retries[0]) if retries else len(policies)
+    outer: list[int] = []
+    inner: list[int] = []
+    for index, policy in enumerate(policies):
+        after = policy.arguments.get("after")
+        if policy.kind.name == "timeout" and isinstance(after, int):
+            (outer if index < position else inner).append(after)
+    if outer:
+        route["timeout"] = duration(min(outer))
+    if retries:
+        route["retry_policy"] = _retry(hop, retries[0])
+        if inner:
+            route["retry_policy"]["per_try_timeout"] = duration(min(inner))
+
+
+_ON_HTTP: Final[dict[str, tuple[tuple[str, ...], tuple[int, ...]]]] = {
+    "unavailable": (("connect-failure", "refused-stream"), (503,)),
+    "connect_failure": (("connect-failure",), ()),
+    "reset": (("reset",), ()),
+    "refused_stream": (("refused-stream",), ()),
+    "gateway_error": (("gateway-error",), ()),
+    "server_error": (("5xx",), ()),
+    "cancelled": ((), (499,)),
+    "deadline_exceeded": ((), (504,)),
+    "internal": ((), (500,)),
+    "resource_exhausted": ((), (429,)),
+}
+_ON_GRPC: Final[dict[str, tuple[str, ...]]] = {
+    "unavailable": ("unavailable", "connect-failure", "refused-stream"),
+    "connect_failure": ("connect-failure",),
+    "reset": ("reset",),
+    "refused_stream": ("refused-stream",),
+    "gateway_error": ("gateway-error", "unavailable"),
+    "server_error": ("5xx", "internal", "unavailable"),
+    "cancelled": ("cancelled",),
+    "deadline_exceeded": ("deadline-exceeded",),
+    "internal": ("internal",),
+    "resource_exhausted": ("resource-exhausted",),
+}
+"""What each word of `retry` means to Envoy."""
+
+
+def _retry(hop: Hop, policy: Policy) -> Json:
+    attempts, backoff, words = (policy.arguments[name] for name in ("attempts", "backoff", "on"))
+    assert isinstance(attempts, int)  # noqa: S101 - checked by the resolver
+    assert isinstance(backoff, int)  # noqa: S101
+    assert isinstance(words, tuple)  # noqa: S101
+    conditions: set[str] = set()
+    codes: set[int] = set()
+    for word in words:
+        if hop.port.protocol is Protocol.GRPC:
+            conditions.update(_ON_GRPC[str(word)])
+        else:
+            on, statuses = _ON_HTTP[str(word)]
+            conditions.update(on)
+            codes.update(statuses)
+    if codes:
+        conditions.add("retriable-status-codes")
+    base = max(backoff, 1_000)
+    return {
+        "retry_on": ",".join(sorted(conditions)),
+        "num_retries": max(0, attempts - 1),
+        "retry_back_off": {"base_interval": duration(base), "max_interval": duration(base * 10)},
+        **({"retriable_status_codes": sorted(codes)} if codes else {}),
+    }
+
+
+def is_egress(hop: Hop) -> bool:
+    return hop.side is Side.EGRESS

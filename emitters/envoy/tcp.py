@@ -1,0 +1,181 @@
+"""Hops that carry connections: network filters in declared order, then a plain TCP proxy.
+
+A connection has no headers, so what decides is known when it opens: where it goes and where it comes from. Callers
+under different policies get filter chains of their own, and a caller whom a guard turns away gets a chain that ends
+there. (Envoy's RBAC filter would wait for the client's first byte, and let a server that speaks first speak.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dsl.program import Side, Stage
+from emitters.addresses import Network, peers
+from emitters.envoy.clusters import needs_endpoints
+from emitters.envoy.context import Mode
+from emitters.envoy.filters.built import stat_name
+from emitters.envoy.filters.guards import strings
+from emitters.envoy.filters.limits import token_bucket
+from emitters.envoy.filters.seeing import connection_log, set_state
+from emitters.envoy.match import cidr
+from emitters.envoy.routes import Variant
+from emitters.envoy.template import fill
+from emitters.envoy.typed import Json, duration, extension, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.program import Policy
+    from emitters.envoy.context import Context
+    from emitters.scope import Hop
+
+_PROXY: Final = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"
+
+
+class TcpChain(NamedTuple):
+    """The network filters for some callers of a hop. `sources` None: for all that no other chain names."""
+
+    name: str
+    sources: tuple[Network, ...] | None
+    filters: tuple[Json, ...]
+    cluster: Variant
+
+
+class _Treatment(NamedTuple):
+    """What happens to the connections of one caller."""
+
+    applied: tuple[Policy, ...]
+    refused_by: Policy | None
+
+
+def proxy(name: str, cluster: str, logs: Sequence[Json] = ()) -> Json:
+    """Bytes both ways, for as long as both ends like."""
+    return extension("proxy", _PROXY, stat_prefix=name, cluster=cluster, idle_timeout="0s", access_log=list(logs))
+
+
+def chains(context: Context, hop: Hop) -> tuple[TcpChain, ...]:
+    """The filter chains of a hop that carries connections."""
+    if hop.side is Side.EGRESS:
+        return (_chain(context, hop, hop.name, None, _treatment(context, hop, hop.service)),)
+    by_network: dict[Network, list[str]] = {}
+    for name in (*context.program.services, *context.program.externals):
+        for network in peers(context.program, context.addresses, name):
+            by_network.setdefault(network, []).append(name)
+    groups: dict[_Treatment, list[Network]] = {}
+    for network, names in by_network.items():
+        groups.setdefault(_strictest([_treatment(context, hop, name) for name in names], hop), []).append(network)
+    rest = _treatment(context, hop, None)
+    groups.pop(rest, None)
+    found = [_chain(context, hop, hop.name, None, rest)]
+    for treatment, networks in groups.items():
+        parts = [policy.name for policy in treatment.applied]
+        if treatment.refused_by is not None:
+            parts.append(f"not/{treatment.refused_by.name}")
+        name = "/".join((hop.name, "from", *parts)) if parts else f"{hop.name}/from/others"
+        sources = tuple(sorted(networks, key=lambda n: (n.version, n.network_address, n.prefixlen)))
+        found.append(_chain(context, hop, name, sources, treatment))
+    return tuple(sorted(found, key=lambda chain: chain.name))
+
+
+def _strictest(treatments: Sequence[_Treatment], hop: Hop) -> _Treatment:
+    """Two parties at one address cannot be told apart: what holds for either holds for both."""
+    applied = {policy.name for treatment in treatments for policy in treatment.applied}
+    refusing = {treatment.refused_by.name for treatment in treatments if treatment.refused_by is not None}
+    kept = []
+    for policy in hop.policies:
+        if policy.name in refusing:
+            return _Treatment(tuple(kept), policy)
+        if policy.name in applied:
+            kept.append(policy)
+    return _Treatment(tuple(kept), None)
+
+
+def _treatment(context: Context, hop: Hop, caller: str | None) -> _Treatment:
+    """Which policies the connections of a caller meet; None is a caller whom nothing is known of."""
+    unlocated = [name for name in context.program.externals if not peers(context.program, context.addresses, name)]
+    names = {caller} if caller is not None else set(unlocated)
+    applied = []
+    for policy in hop.policies:
+        in_scope = bool(names & policy.sources)
+        if caller is None and policy.open_sources and all(name in policy.sources for name in unlocated):
+            in_scope = True
+        if hop.side is Side.EGRESS:
+            in_scope = True
+        if not in_scope:
+            continue
+        if policy.kind.name == "deny":
+            return _Treatment(tuple(applied), policy)
+        if policy.kind.name == "allow":
+            admitted = set(strings(policy.arguments["callers"]))
+            if not names or not names <= admitted:
+                return _Treatment(tuple(applied), policy)
+            continue
+        applied.append(policy)
+    return _Treatment(tuple(applied), None)
+
+
+def _chain(
+    context: Context, hop: Hop, name: str, sources: tuple[Network, ...] | None, treatment: _Treatment
+) -> TcpChain:
+    here = tuple(policy for policy in treatment.applied if hop.stage(policy) is Stage.CLUSTER)
+    cluster_name = "/".join((hop.name, *(policy.name for policy in here)))
+    original = context.mode is Mode.REDIRECT and not needs_endpoints(hop, here)
+    filters: list[Json] = []
+    logs: list[Json] = []
+    for policy in treatment.applied:
+        if policy in here:
+            continue
+        if policy.kind.template is not None:
+            filters.append({"name": policy.name, "typed_config": fill(context, policy)})
+        elif policy.kind.name == "connection_rate_limit":
+            filters.append(_rate_limit(context, hop, policy))
+        elif policy.kind.name == "access_log":
+            key = f"admc.access_log.{policy.name}"
+            filters.append(
+                extension(
+                    policy.name,
+                    "envoy.extensions.filters.network.set_filter_state.v3.Config",
+                    on_new_connection=[set_state(key, "1")],
+                )
+            )
+            reached = extension(
+                "reached",
+                "envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+                expression=f"'{key}' in filter_state",
+            )
+            logs.append({**connection_log(hop, policy), "filter": {"extension_filter": reached}})
+    if treatment.refused_by is not None:
+        filters.append(_refusal(treatment.refused_by, hop))
+    filters.append(proxy(name, cluster_name, logs))
+    return TcpChain(name, sources, tuple(filters), Variant(cluster_name, here, original))
+
+
+def _refusal(policy: Policy, hop: Hop) -> Json:
+    """Ends every connection as it opens, and counts it under the policy's name: a bucket that never fills."""
+    return extension(
+        policy.name,
+        "envoy.extensions.filters.network.local_ratelimit.v3.LocalRateLimit",
+        stat_prefix=f"{stat_name(policy, hop)}/refused",
+        token_bucket={"max_tokens": 1, "tokens_per_fill": 1, "fill_interval": "1s"},
+    )
+
+
+def _rate_limit(context: Context, hop: Hop, policy: Policy) -> Json:
+    """The network filter knows no siblings, so each replica gets its share: the same amount, in a longer time."""
+    connections, per, burst = (policy.arguments[name] for name in ("connections", "per", "burst"))
+    assert isinstance(connections, int)  # noqa: S101 - checked by the resolver
+    assert isinstance(per, int)  # noqa: S101
+    assert isinstance(burst, int)  # noqa: S101
+    replicas = context.replicas
+    bucket = token_bucket(connections, per * replicas, max(1, burst // replicas))
+    return extension(
+        policy.name,
+        "envoy.extensions.filters.network.local_ratelimit.v3.LocalRateLimit",
+        stat_prefix=stat_name(policy, hop),
+        token_bucket=bucket,
+        # Ports and groups of callers count together.
+        share_key=stat_name(policy, hop),
+    )
+
+
+_ = (typed, duration, cidr)

@@ -1,0 +1,131 @@
+"""A user's own Envoy filter: typed configuration in YAML with `${param}` places.
+
+Values are put into scalars of the parsed document, never into its text: whatever a value holds, it cannot become
+structure. A scalar that is nothing but one place takes the value with its type.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from dsl.program import FileArgument
+from emitters.envoy.typed import Json, duration
+
+if TYPE_CHECKING:
+    from dsl.program import Parameter, Policy, Value
+    from emitters.envoy.context import Context
+
+_PLACE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")
+_MAX_NODES: Final = 20_000
+_MAX_DEPTH: Final = 60
+
+
+class _TemplateError(Exception):
+    pass
+
+
+def fill(context: Context, policy: Policy) -> Json:
+    """The typed configuration that a policy's template describes."""
+    template = policy.kind.template
+    assert template is not None  # noqa: S101 - called for such kinds only
+    try:
+        document = _parse(template.text)
+        values = {
+            parameter.name: _json(parameter, policy.arguments[parameter.name]) for parameter in policy.kind.parameters
+        }
+        filled = _fill(document, values, 0)
+        if not isinstance(filled, dict) or not isinstance(filled.get("@type"), str):
+            raise _TemplateError("it is not a mapping with an `@type`")
+    except _TemplateError as error:
+        context.refuse(
+            "ADM706",
+            f"the template `{template.path}` of `{policy.kind.name}` cannot be used: {error}",
+            policy,
+            cause="a template is the typed configuration of one Envoy filter, in YAML",
+            hint='begin with `"@type": type.googleapis.com/...` and the fields of that message',
+            span=template.span,
+        )
+        return {}
+    return filled
+
+
+def _parse(text: str) -> Any:
+    try:
+        # Anchors could make a small document large, and no filter needs them.
+        count = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            count += 1
+            if isinstance(event, yaml.AliasEvent):
+                raise _TemplateError("it uses a YAML alias")
+            if count > _MAX_NODES:
+                raise _TemplateError(f"it has more than {_MAX_NODES:,} values")
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise _TemplateError(f"it is not YAML ({' '.join(str(error).split())[:200]})") from None
+    except RecursionError:
+        raise _TemplateError("it is nested too deeply") from None
+
+
+def _json(parameter: Parameter, value: Value) -> Any:
+    """An argument as JSON writes it: durations as protobuf does, files by their content."""
+    if value is None:
+        return None
+    if isinstance(value, FileArgument):
+        try:
+            return value.content.decode()
+        except UnicodeDecodeError:
+            raise _TemplateError(f"the file of `{parameter.name}` is not text") from None
+    if isinstance(value, tuple):
+        element = parameter.type.element
+        if element is None:
+            return [str(item) for item in value]
+        return [_json(parameter._replace(type=element), item) for item in value]
+    if parameter.type.name == "duration" and isinstance(value, int):
+        return duration(value)
+    return value
+
+
+def _fill(node: Any, values: dict[str, Any], depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        raise _TemplateError("it is nested too deeply")
+    if isinstance(node, dict):
+        filled = {}
+        for key, item in node.items():
+            if not isinstance(key, str):
+                raise _TemplateError(f"the key `{key}` is not text")
+            value = _fill(item, values, depth + 1)
+            if value is not None:
+                filled[key] = value
+        return filled
+    if isinstance(node, list):
+        return [_fill(item, values, depth + 1) for item in node]
+    if isinstance(node, str):
+        return _text(node, values)
+    if node is None or isinstance(node, bool | int | float):
+        return node
+    raise _TemplateError(f"the value `{node}` is neither text nor a number; quote it")
+
+
+def _text(text: str, values: dict[str, Any]) -> Any:
+    whole = _PLACE.fullmatch(text)
+    if whole is not None:
+        return _value(whole[1], values)
+
+    def one(place: re.Match[str]) -> str:
+        value = _value(place[1], values)
+        if isinstance(value, list):
+            raise _TemplateError(f"`${{{place[1]}}}` is a list and stands inside other text")
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return "" if value is None else str(value)
+
+    return _PLACE.sub(one, text)
+
+
+def _value(name: str, values: dict[str, Any]) -> Any:
+    if name not in values:
+        raise _TemplateError(f"`${{{name}}}` names no parameter")
+    return values[name]

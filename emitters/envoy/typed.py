@@ -1,0 +1,119 @@
+"""Envoy messages, written down as the JSON that Envoy's own documentation uses, and checked against its schema.
+
+Configuration is built as plain data (`typed` adds the type of an extension) and becomes a protobuf message in one
+place, `message`: a field that Envoy does not know, or a value of the wrong type, is an error there and not in a
+running proxy. Importing all of Envoy's messages takes a second, so each is imported when it is first named.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+Json = dict[str, Any]
+PREFIX: Final = "type.googleapis.com/"
+
+
+class UnknownTypeError(ValueError):
+    """A type name that no Envoy message has; the message is the name."""
+
+
+def typed(type_name: str, **fields: Any) -> Json:
+    """The configuration of an extension: `@type` and its fields, without those that are None."""
+    return {"@type": PREFIX + type_name, **{key: value for key, value in fields.items() if value is not None}}
+
+
+def extension(name: str, type_name: str, **fields: Any) -> Json:
+    """A named extension (`TypedExtensionConfig` and all messages of its shape)."""
+    return {"name": name, "typed_config": typed(type_name, **fields)}
+
+
+def duration(microseconds: int) -> str:
+    """A protobuf duration as JSON writes it."""
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"{seconds}.{rest:06d}s" if rest else f"{seconds}s"
+
+
+@cache
+def load(type_name: str) -> None:
+    """Import what defines a message. Raises `UnknownTypeError`."""
+    package, _, _ = type_name.rpartition(".")
+    if not package.startswith(("envoy.", "xds.", "google.protobuf")) or ".." in package:
+        raise UnknownTypeError(type_name)
+    try:
+        parent = importlib.import_module(package)
+    except ImportError:
+        raise UnknownTypeError(type_name) from None
+    for module in pkgutil.iter_modules(parent.__path__):
+        if module.name.endswith("_pb2"):
+            importlib.import_module(f"{package}.{module.name}")
+    _descriptor(type_name)
+
+
+def _descriptor(type_name: str) -> Any:
+    from google.protobuf import descriptor_pool
+
+    try:
+        return descriptor_pool.Default().FindMessageTypeByName(type_name)
+    except KeyError:
+        raise UnknownTypeError(type_name) from None
+
+
+def _load_all(value: Any) -> None:
+    if isinstance(value, dict):
+        name = value.get("@type")
+        if isinstance(name, str):
+            load(name.removeprefix(PREFIX))
+        for item in value.values():
+            _load_all(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _load_all(item)
+
+
+def message(type_name: str, value: Json) -> Message:
+    """The message that a JSON value describes. Raises `UnknownTypeError`, or protobuf's `ParseError`."""
+    from google.protobuf import json_format, message_factory
+
+    load(type_name)
+    _load_all(value)
+    target: Message = message_factory.GetMessageClass(_descriptor(type_name))()
+    return json_format.ParseDict(value, target)
+
+
+def to_json(item: Message) -> Json:
+    """A message as JSON in canonical order: type and name first, then fields by name."""
+    from google.protobuf import json_format
+
+    ordered = _ordered(json_format.MessageToDict(item, preserving_proto_field_name=True))
+    assert isinstance(ordered, dict)  # noqa: S101 - a message is an object in JSON
+    return ordered
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: (key != "@type", key != "name", key))
+        return {key: _ordered(value[key]) for key in keys}
+    if isinstance(value, list):
+        return [_ordered(item) for item in value]
+    return value
+
+
+class _Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper):  # type: ignore[misc]
+    """Writes repeated values out: an anchor is shorter, and nobody reads it."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def to_yaml(value: Json) -> bytes:
+    """YAML in the order of the keys."""
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return text.encode()

@@ -1,0 +1,81 @@
+"""Everything that `--emit DIR` writes: relative path -> content.
+
+    SERVICE/bootstrap.yaml       the ADM's configuration, whole in itself
+    SERVICE/bootstrap-xds.yaml   the same ADM, asking an xDS server
+    SERVICE/interception.json    what is redirected to it, and why
+    SERVICE/iptables.rules       the same for iptables-restore, and ip6tables.rules for ip6tables-restore
+    SERVICE/interception.sh      applies and removes these rules any number of times
+    kubernetes/network-policies.yaml   what closes destinations (rule R7)
+
+Interception is written where connections are redirected, NetworkPolicies where a destination must be closed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from emitters import kubernetes
+from emitters.envoy import Mode, emit
+from emitters.interception import RULES_FILES, Interception, interceptions, restore_file, script
+
+if TYPE_CHECKING:
+    from dsl.program import Program
+    from emitters.addresses import Addresses
+    from solver.placement import Placement
+
+XDS: Final = {
+    Mode.EXPLICIT: ("127.0.0.1", 18000),
+    Mode.REDIRECT: ("admc.admc-system.svc.cluster.local", 18000),
+}
+"""Where `bootstrap-xds.yaml` looks for its server, unless told otherwise."""
+
+
+def files(
+    program: Program,
+    placement: Placement,
+    addresses: Addresses,
+    mode: Mode,
+    *,
+    xds: tuple[str, int] | None = None,
+) -> dict[str, bytes]:
+    """All files of an emission, sorted by path. Raises `EmitError` where something cannot be expressed."""
+    from emitters.envoy.bootstrap import static_bootstrap, xds_bootstrap
+    from emitters.envoy.typed import to_json, to_yaml
+
+    found: dict[str, bytes] = {}
+    for resources in emit(program, placement, addresses, mode):
+        folder = resources.service
+        found[f"{folder}/bootstrap.yaml"] = to_yaml(to_json(static_bootstrap(resources)))
+        found[f"{folder}/bootstrap-xds.yaml"] = to_yaml(to_json(xds_bootstrap(resources, xds or XDS[mode])))
+    if mode is Mode.REDIRECT:
+        for interception in interceptions(program, placement, addresses):
+            folder = interception.service
+            found[f"{folder}/interception.json"] = _as_json(interception)
+            found[f"{folder}/interception.sh"] = script().encode()
+            for family, name in RULES_FILES.items():
+                found[f"{folder}/{name}"] = restore_file(interception, family).encode()
+    policies = kubernetes.network_policies(program, placement)
+    if policies:
+        found["kubernetes/network-policies.yaml"] = kubernetes.to_yaml(policies).encode()
+    return dict(sorted(found.items()))
+
+
+def _as_json(interception: Interception) -> bytes:
+    content: dict[str, Any] = {
+        "service": interception.service,
+        "ingress": [{"port": item.port, "policies": list(item.policies)} for item in interception.ingress],
+        "egress": [
+            {
+                "destination": item.destination,
+                "reached_by": item.reached.value,
+                "network": None if item.network is None else str(item.network),
+                "port": item.port,
+                "policies": list(item.policies),
+            }
+            for item in interception.egress
+        ],
+        "refused_to_self": list(interception.refused_to_self),
+        "probes": [probe._asdict() for probe in interception.probes],
+    }
+    return (json.dumps(content, indent=2) + "\n").encode()
