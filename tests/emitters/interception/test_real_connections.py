@@ -163,12 +163,27 @@ def test_the_ports_of_the_adm_cannot_be_dialled(pair: Pair, family: Family, port
         pair.connect(pair.pod, family, LOOPBACK[family], port)
 
 
-def test_a_connection_to_the_service_older_than_the_rules_is_reset(pair: Pair, family: Family) -> None:
+def track(pair: Pair, family: Family) -> None:
+    """Makes the kernel track connections, as it does wherever anybody has a rule that needs it."""
+    pair.in_pod(PREFIX[family], "-A", "INPUT", "-m", "conntrack", "--ctstate", "INVALID", "-j", "DROP")
+
+
+@pytest.mark.parametrize("first", ["client", "server"])
+@pytest.mark.parametrize("tracked", [False, True])
+def test_a_connection_to_the_service_older_than_the_rules_is_reset(
+    pair: Pair, family: Family, tracked: bool, first: str
+) -> None:
+    """Whether the kernel tracked the connection before or meets it half-way, and whoever speaks next."""
+    if tracked:
+        track(pair, family)
     process = pair.listen(pair.pod, family, 8080)
     client = pair.connect(pair.world, family, POD[family], 8080)
     server = pair.accepted(process)
     assert talks(client, server)
     pair.load(RULES)
+    if first == "server":
+        server.sendall(b"news")
+        assert client.recv(16) == b"news"
     assert cut_off(client, server)
 
 
@@ -178,9 +193,8 @@ def test_a_connection_to_the_service_older_than_the_rules_is_reset(pair: Pair, f
 def test_a_connection_of_the_service_older_than_the_rules_is_reset(
     pair: Pair, family: Family, places: dict[Family, str], port: int, tracked: bool, first: str
 ) -> None:
-    """Whether the kernel tracked the connection before or meets it half-way, and whoever speaks next."""
     if tracked:
-        pair.in_pod(PREFIX[family], "-A", "INPUT", "-m", "conntrack", "--ctstate", "INVALID", "-j", "DROP")
+        track(pair, family)
     listener = pair.listen(pair.world, family, port)
     client = pair.connect(pair.pod, family, places[family], port)
     server = pair.accepted(listener)
