@@ -25,11 +25,12 @@ from rich.table import Table
 from admc.exits import CommandError
 from admc.pipeline import compile_program
 from dsl.program import Side
-from tests.testbed.bed import RunningBed, Site
+from tests.testbed.bed import RunningBed
 from tests.testbed.echo import TakenError
 from tests.testbed.envoys import EnvoyError, envoy_binary
 from tests.testbed.findings import Outcome
 from tests.testbed.observe import CallRow, PolicyRow, calls, policies
+from tests.testbed.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -109,6 +109,7 @@ class Envoys:
         self._folder.mkdir(parents=True, exist_ok=True)
         log, output = self._folder / f"{service}.log", self._folder / f"{service}.out"
         options = ["-c", str(bootstrap), "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"]
+        options += ["--file-flush-interval-msec", "50"]  # access logs are wanted at once
         launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), self._command]
         with log.open("wb") as errors, output.open("ab") as out:
             process = subprocess.Popen(

@@ -1,0 +1,71 @@
+"""Every example compiles, is correct, and does what its README says."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import dsl
+from admc.pipeline import Compiled, compile_program
+from dsl.program import Side
+from solver.placement import Status
+from solver.verify import verify
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/policies.adm"))
+GOLDEN = Path(__file__).parent / "golden"
+
+pytestmark = pytest.mark.parametrize("name", EXAMPLES)
+
+
+@cache
+def compiled(name: str) -> Compiled:
+    return compile_program(ROOT / "examples" / name / "policies.adm")
+
+
+def described(name: str) -> str:
+    """What the golden files hold: one line for each ADM and each closed destination."""
+    placement = compiled(name).placement
+    lines = []
+    for adm in placement.adms:
+        sides = [(side, names) for side, names in ((Side.INGRESS, adm.ingress), (Side.EGRESS, adm.egress)) if names]
+        lines.append(f"{adm.service}: " + "; ".join(f"{side.value} {', '.join(names)}" for side, names in sides))
+    lines += [f"closed {destination}" for destination in placement.closed]
+    return "\n".join(lines) + "\n"
+
+
+def test_it_is_optimal_and_without_warnings(name: str) -> None:
+    result = compiled(name)
+    assert result.program.warnings == ()
+    assert result.placement.status is Status.OPTIMAL
+
+
+def test_the_verifier_accepts_it(name: str) -> None:
+    result = compiled(name)
+    assert verify(result.program, result.placement) == ()
+
+
+def test_its_adms_are_those_recorded(name: str) -> None:
+    assert described(name) == (GOLDEN / f"{name}.txt").read_text()
+
+
+def test_it_is_formatted(name: str) -> None:
+    for path in sorted((ROOT / "examples" / name).glob("*.adm")):
+        text = path.read_text()
+        assert dsl.format_text(text, path.name) == text
+
+
+def test_its_readme_gives_the_command_and_the_true_numbers(name: str) -> None:
+    result = compiled(name)
+    readme = (ROOT / "examples" / name / "README.md").read_text()
+    assert f"admc compile examples/{name}/policies.adm" in readme
+    stated = {(int(adms), int(services)) for adms, services in re.findall(r"\*\*(\d+) ADMs? instead of (\d+)", readme)}
+    assert stated == {(len(result.placement.adms), len(result.program.services))}
+
+
+def test_every_service_of_the_plan_is_explained_in_its_readme(name: str) -> None:
+    readme = (ROOT / "examples" / name / "README.md").read_text()
+    assert [adm.service for adm in compiled(name).placement.adms if f"`{adm.service}`" not in readme] == []
