@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _FILE = Path(__file__).with_name("prelude.adm")
+_SHOWN = "<prelude>"
+"""No path: a program may have a `prelude.adm` of its own."""
 
 
 @lru_cache(maxsize=1)
 def kinds() -> Mapping[str, Declared]:
     diagnostics = Diagnostics()
-    source = SourceText(_FILE.name, _FILE.read_text(encoding="utf-8"))
+    source = SourceText(_SHOWN, _FILE.read_text(encoding="utf-8"))
     found: dict[str, Declared] = {}
     for statement in parse(source, diagnostics).statements:
         if isinstance(statement, syntax.Kind):
