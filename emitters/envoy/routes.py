@@ -171,7 +171,8 @@ def _route(
         by_kind.setdefault(policy.kind.name, []).append(policy)
     stay = _variant(context, hop, policies)
     clusters.setdefault(stay.name, stay)
-    route: Json = {"timeout": "0s", "idle_timeout": "0s", "max_stream_duration": {"max_stream_duration": "0s"}}
+    # Without a maximum for streams: where a route has one, Envoy does not look at its timeout at all.
+    route: Json = {"timeout": "0s", "idle_timeout": "0s"}
     splits = by_kind.get("split", [])
     if splits:
         route["weighted_clusters"] = {"clusters": _shares(hop, stay.name, splits, targets)}
