@@ -1,0 +1,79 @@
+"""Which policies may be met in any order (rule R6), decided from their effects alone.
+
+Two policies commute only if every pair of their effects is proven to; a kind that declares no effects commutes with
+nothing. The table is that of `docs/rules.md`.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from dsl.program import Effect, Policy, Side, Stage, Verb
+
+_REJECTS, _DELAYS, _REPEATS = Verb.REJECTS, Verb.DELAYS, Verb.REPEATS
+_COUNTS, _TIMES_OUT, _ROUTES, _COPIES = Verb.COUNTS, Verb.TIMES_OUT, Verb.ROUTES, Verb.COPIES
+
+# Pairs of verbs without an element that commute; each pair stands for both directions.
+_COMMUTING = {
+    frozenset(pair)
+    for pair in (
+        (_REJECTS, _TIMES_OUT),
+        (_DELAYS, _DELAYS),
+        (_DELAYS, _COUNTS),
+        (_COUNTS, _COUNTS),
+        (_COUNTS, _TIMES_OUT),
+        (_COUNTS, _COPIES),
+        (_TIMES_OUT, _ROUTES),
+        (_TIMES_OUT, _COPIES),
+        (_COPIES, _COPIES),
+    )
+}
+# What an access commutes with, by (verb, of the response).
+_ACCESS = {
+    (Verb.READS, False): {_REJECTS, _DELAYS, _REPEATS, _COUNTS, _TIMES_OUT, _ROUTES, _COPIES},
+    (Verb.READS, True): {_DELAYS, _COUNTS, _COPIES},
+    (Verb.WRITES, False): {_REJECTS, _DELAYS, _REPEATS, _COUNTS, _TIMES_OUT},
+    (Verb.WRITES, True): {_DELAYS, _COUNTS, _COPIES},
+}
+# Position inside Envoy's routing stage: it mirrors once a request, chooses a split once, and expresses a timeout
+# outside or inside a retry.
+_RANK = {_COPIES: 0, _ROUTES: 1, _REPEATS: 2, _TIMES_OUT: 2}
+
+
+def disjoint(one: Effect, other: Effect) -> bool:
+    """Whether two accesses never touch the same thing."""
+    if one.element is not other.element:
+        return True
+    return one.names is not None and other.names is not None and one.names.isdisjoint(other.names)
+
+
+def _effects_commute(one: Effect, other: Effect) -> bool:
+    if one.element is not None and other.element is not None:
+        return (one.verb is Verb.READS and other.verb is Verb.READS) or disjoint(one, other)
+    if one.element is not None:
+        return other.verb in _ACCESS[one.verb, one.element.on_response]
+    if other.element is not None:
+        return one.verb in _ACCESS[other.verb, other.element.on_response]
+    return frozenset((one.verb, other.verb)) in _COMMUTING
+
+
+def commute(one: tuple[Effect, ...] | None, other: tuple[Effect, ...] | None) -> bool:
+    """Whether policies with these effects may be swapped."""
+    if one is None or other is None:
+        return False
+    return all(_effects_commute(a, b) for a, b in product(one, other))
+
+
+def _ranks(policy: Policy) -> list[int]:
+    return [_RANK[effect.verb] for effect in policy.effects or () if effect.verb in _RANK]
+
+
+def in_order(first: Policy, at: Side, second: Policy, then: Side) -> bool:
+    """Whether a request meets `first` before `second` when they sit at these sides."""
+    if at is not then:
+        return at is Side.EGRESS
+    stage, other = first.kind.sides[at], second.kind.sides[then]
+    if stage is other and stage is Stage.ROUTING:
+        before, after = _ranks(first), _ranks(second)
+        return bool(before) and bool(after) and max(before) <= min(after)
+    return stage <= other

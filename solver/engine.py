@@ -1,0 +1,164 @@
+"""The one place that talks to CP-SAT: linear programs over booleans, solved level by level.
+
+One worker, a fixed seed and a deterministic time limit make the answer a function of the input. OR-Tools takes about
+half a second to import, so it is imported only when something is left to solve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+DEFAULT_EFFORT = 10.0
+"""Deterministic time for one placement; a unit is roughly a second of one core."""
+
+SMALLEST_SHARE = 0.05
+"""No search gets less than this, so that a thousand small ones still end with an answer."""
+
+Terms = Sequence[tuple[int, int]]
+"""(variable, coefficient) pairs."""
+
+
+class Level(NamedTuple):
+    """One objective: minimise `constant` plus the sum of `terms`."""
+
+    terms: Terms
+    constant: int = 0
+    least: int | None = None
+    """A bound from below that was proven elsewhere."""
+
+
+@dataclass(frozen=True)
+class Booleans:
+    """A problem over `count` booleans. A literal is `v + 1` for variable `v`, negative where negated."""
+
+    count: int
+    clauses: Sequence[tuple[int, ...]]
+    limits: Sequence[tuple[Terms, int]] = ()
+    """Sums that must not exceed a bound."""
+    levels: Sequence[Level] = ()
+    """Objectives, the first the most important."""
+    ties: Sequence[Terms] = ()
+    """Further objectives that settle which of equal solutions is taken; nobody asks for their values."""
+    hint: Sequence[bool] | None = None
+
+
+class Bounded(NamedTuple):
+    value: int
+    bound: int
+
+
+class Answer(NamedTuple):
+    """Values of the variables, or None where there are none that satisfy everything."""
+
+    values: list[bool] | None
+    levels: tuple[Bounded, ...] = ()
+    proven: bool = True
+
+
+@dataclass
+class Effort:
+    """Deterministic time left for a whole placement, shared out by size."""
+
+    left: float = DEFAULT_EFFORT
+    work: int = 0
+    """Size of everything that is still to be solved."""
+    spent: float = field(default=0.0)
+
+    def share(self, size: int) -> float:
+        part = self.left * size / max(self.work, size, 1)
+        return max(part, SMALLEST_SHARE)
+
+    def pay(self, time: float) -> None:
+        self.spent += time
+        self.left = max(0.0, self.left - time)
+
+
+def solve(problem: Booleans, effort: Effort) -> Answer:
+    """The lexicographically best values of `problem`, as far as `effort` goes."""
+    from ortools.sat.python import cp_model
+
+    limit = effort.share(problem.count)
+    model = cp_model.CpModel()
+    variables = [model.new_bool_var("") for _ in range(problem.count)]
+    for clause in problem.clauses:
+        model.add_bool_or([variables[abs(x) - 1] if x > 0 else ~variables[abs(x) - 1] for x in clause])
+    for terms, bound in problem.limits:
+        model.add(_sum(variables, terms) <= bound)
+    values = list(problem.hint) if problem.hint is not None and _satisfies(problem, problem.hint) else None
+    if values is None:
+        # Whether anything is possible at all must be known, whatever it takes: only the search for better is limited.
+        solver = _solver(None)
+        status = solver.solve(model)
+        effort.pay(solver.response_proto.deterministic_time)
+        if status == cp_model.INFEASIBLE:
+            return Answer(None)
+        values = [bool(solver.value(variable)) for variable in variables]
+    bounded: list[Bounded] = []
+    proven = True
+    for level in (*problem.levels, *(Level(terms) for terms in problem.ties)):
+        best = level.constant + _value(level.terms, values)
+        bound = level.constant + sum(coefficient for _, coefficient in level.terms if coefficient < 0)
+        if level.least is not None and proven:
+            bound = max(bound, level.least)
+        if best > bound and proven and limit > 0:
+            model.clear_hints()  # type: ignore[no-untyped-call]
+            for variable, value in zip(variables, values, strict=True):
+                model.add_hint(variable, value)
+            model.minimize(_sum(variables, level.terms))
+            solver = _solver(limit)
+            status = solver.solve(model)
+            used = solver.response_proto.deterministic_time
+            effort.pay(used)
+            limit -= used
+            if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+                values = [bool(solver.value(variable)) for variable in variables]
+                best = level.constant + _value(level.terms, values)
+                bound = max(bound, level.constant + _ceiling(solver.best_objective_bound))
+                if status == cp_model.OPTIMAL:
+                    bound = best
+        proven = proven and bound >= best
+        bounded.append(Bounded(best, min(bound, best)))
+        model.add(_sum(variables, level.terms) <= best - level.constant)
+    levels = tuple(bounded[: len(problem.levels)])
+    return Answer(values, levels, all(level.value == level.bound for level in levels))
+
+
+def _solver(limit: float | None) -> cp_model.CpSolver:
+    from ortools.sat.python import cp_model
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = 1
+    if limit is not None:
+        solver.parameters.max_deterministic_time = limit
+    return solver
+
+
+def _sum(variables: Sequence[cp_model.IntVar], terms: Terms) -> cp_model.LinearExpr:
+    from ortools.sat.python import cp_model
+
+    expression: cp_model.LinearExpr = cp_model.LinearExpr.weighted_sum(
+        [variables[at] for at, _ in terms], [coefficient for _, coefficient in terms]
+    )
+    return expression
+
+
+def _ceiling(bound: float) -> int:
+    """The integer bound that CP-SAT reports as a float: round up, but never because of its last digits."""
+    down = int(bound // 1)
+    return down if bound - down < 1e-6 else down + 1
+
+
+def _value(terms: Terms, values: Sequence[bool]) -> int:
+    return sum(coefficient for at, coefficient in terms if values[at])
+
+
+def _satisfies(problem: Booleans, values: Sequence[bool]) -> bool:
+    return all(any(values[abs(x) - 1] is (x > 0) for x in clause) for clause in problem.clauses) and all(
+        _value(terms, values) <= bound for terms, bound in problem.limits
+    )

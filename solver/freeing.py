@@ -1,0 +1,253 @@
+"""Programs with some lines freed, to see which of them a conflict needs.
+
+Only what bears on a few destinations is kept: their policies and calls, and the policies whose ADMs call them. That
+small program is solved again and again, each time without other lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from dsl.program import External, Pin, Policy, Program, Service
+from solver.levels import Levels
+from solver.model import Model, OverloadError
+from solver.options import cases
+from solver.order import clashes, propagate
+from solver.placement import ConflictPart, Costs, Reason, Rule
+from solver.surroundings import targets
+
+
+@dataclass
+class Draft:
+    """What the lines that were freed leave of a program."""
+
+    policies: dict[str, Policy]
+    services: dict[str, Service]
+    cidrs: set[str] = field(default_factory=set)
+    """Externals whose addresses are taken as known."""
+    calls: set[int] = field(default_factory=set)
+    pins: set[int] = field(default_factory=set)
+    """Calls and pins that are freed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A line that could be freed, and the policy that it states, if it states one."""
+
+    part: ConflictPart
+    free: Callable[[Draft], None]
+    policy: str | None = None
+
+
+class Near:
+    """The part of a program that bears on some destinations or on hosts with too much load."""
+
+    def __init__(self, program: Program, costs: Costs, destinations: Sequence[str], overloaded: Sequence[str]) -> None:
+        self.costs = costs
+        self.destinations = set(destinations).union(overloaded)
+        if overloaded:
+            hosts = set(overloaded)
+            self.destinations.update(call.destination for call in program.calls if call.source in hosts)
+        self.overload = _overload(program, overloaded)
+        self.program = self._restrict(program)
+
+    def _restrict(self, program: Program) -> Program:
+        policies = []
+        wanted = {index for index, call in enumerate(program.calls) if call.destination in self.destinations}
+        for policy in program.policies:
+            if self.destinations.intersection(targets(policy)):
+                policies.append(policy)
+                wanted.update(policy.calls)
+            elif not self.destinations.isdisjoint(policy.destinations):
+                policies.append(
+                    replace(policy, destinations=tuple(sorted(self.destinations.intersection(policy.destinations))))
+                )
+        return _rebuilt(
+            program,
+            policies,
+            program.services,
+            program.externals,
+            sorted(wanted),
+            [pin for pin in program.pins if pin.destination in self.destinations],
+        )
+
+    def impossible_without(self, freed: Sequence[Line], first: str | None = None) -> bool:
+        """Whether no correct placement exists with these lines freed, and `first` declared before all others."""
+        program = self._without(freed, first)
+        found = cases(program)
+        clashing = clashes(program, found)
+        domains, dead = propagate(program, found, clashing)
+        if not self.destinations.isdisjoint(dead):
+            return True
+        if dead or not self.costs.known:
+            return False
+        try:
+            model = Model(program, found, domains, clashing, Levels(program, self.costs, None))
+            for group in model.groups():
+                model.check(group)
+        except OverloadError:
+            return True
+        return False
+
+    def _without(self, freed: Sequence[Line], first: str | None) -> Program:
+        draft = Draft({policy.name: policy for policy in self.program.policies}, dict(self.program.services))
+        for line in freed:
+            line.free(draft)
+        externals = {
+            name: replace(external, cidrs=("0.0.0.0/0",)) if name in draft.cidrs else external
+            for name, external in self.program.externals.items()
+        }
+        policies = sorted(draft.policies.values(), key=lambda policy: policy.name != first)
+        calls = [index for index in range(len(self.program.calls)) if index not in draft.calls]
+        pins = [
+            pin for at, pin in enumerate(self.program.pins) if at not in draft.pins and pin.policy in draft.policies
+        ]
+        return _rebuilt(self.program, policies, draft.services, externals, calls, pins)
+
+    def lines(self) -> list[Line]:
+        """Everything that could be freed; what is named last is kept where there is a choice."""
+        return [
+            *self._calls(),
+            *self._externals(),
+            *(line for policy in self.program.policies for line in self._policy(policy)),
+            *self._pins(),
+            *(line for name in self._services() for line in self._service(name)),
+        ]
+
+    def _calls(self) -> Iterator[Line]:
+        for index, call in enumerate(self.program.calls):
+            if call.destination in self.destinations:
+                part = ConflictPart(
+                    call.span,
+                    f"`{call.source}` calls `{call.destination}`",
+                    f"remove the call, or leave `{call.source}` out of the policy's scope",
+                )
+                yield Line(part, partial(_drop_call, index))
+
+    def _externals(self) -> Iterator[Line]:
+        callers = {call.source for call in self.program.calls}
+        for name in sorted(callers.intersection(self.program.externals)):
+            external = self.program.externals[name]
+            if not external.cidrs:
+                part = ConflictPart(
+                    external.span, f"the addresses of `{name}` are not known", f"give `{name}` a `cidr`"
+                )
+                yield Line(part, partial(_know, name))
+
+    def _policy(self, policy: Policy) -> Iterator[Line]:
+        name = policy.name
+        where = ", ".join(f"`{there}`" for there in policy.destinations[:3])
+        more = f" and {len(policy.destinations) - 3} more" if len(policy.destinations) > 3 else ""
+        part = ConflictPart(
+            policy.span, f"`{name}` has to be enforced for {where}{more}", f"remove `{name}`, or narrow its scope"
+        )
+        yield Line(part, partial(_drop, name), name)
+        if policy.narrowing is not None:
+            side = next(iter(policy.sides)).value
+            part = ConflictPart(policy.narrowing, f"`{name}` is narrowed to {side}", f"drop `@{side}` from `{name}`")
+            yield Line(part, partial(_widen, name))
+
+    def _pins(self) -> Iterator[Line]:
+        for at, pin in enumerate(self.program.pins):
+            part = ConflictPart(
+                pin.span, f"`{pin.policy}` is pinned at {pin.side.value} of `{pin.destination}`", "drop the pin"
+            )
+            yield Line(part, partial(_drop_pin, at))
+
+    def _services(self) -> list[str]:
+        callers = {call.source for call in self.program.calls}
+        return sorted((callers | self.destinations).intersection(self.program.services))
+
+    def _service(self, name: str) -> Iterator[Line]:
+        service = self.program.services[name]
+        where = service.note or service.span
+        marks = (
+            (not service.hosts_adm, "no adm", _host),
+            (not service.trusted, "untrusted", _trust),
+            (service.host_network, "host_network", _own_network),
+        )
+        for marked, word, change in marks:
+            if marked:
+                part = ConflictPart(where, f"`{name}` is marked `{word}`", f"remove `{word}` from `{name}`")
+                yield Line(part, partial(_change, name, change))
+        if service.capacity is not None and self.costs.known:
+            part = ConflictPart(
+                service.span,
+                f"the ADM of `{name}` may take {service.capacity:g} cores",
+                f"raise the `capacity` of `{name}`, or drop it",
+            )
+            yield Line(part, partial(_change, name, _uncap))
+
+
+def _drop(name: str, draft: Draft) -> None:
+    del draft.policies[name]
+
+
+def _drop_call(index: int, draft: Draft) -> None:
+    draft.calls.add(index)
+
+
+def _drop_pin(at: int, draft: Draft) -> None:
+    draft.pins.add(at)
+
+
+def _know(name: str, draft: Draft) -> None:
+    draft.cidrs.add(name)
+
+
+def _widen(name: str, draft: Draft) -> None:
+    if name in draft.policies:
+        draft.policies[name] = replace(draft.policies[name], sides=frozenset(draft.policies[name].kind.sides))
+
+
+def _change(name: str, change: Callable[[Service], Service], draft: Draft) -> None:
+    draft.services[name] = change(draft.services[name])
+
+
+def _host(service: Service) -> Service:
+    return replace(service, hosts_adm=True)
+
+
+def _trust(service: Service) -> Service:
+    return replace(service, trusted=True)
+
+
+def _own_network(service: Service) -> Service:
+    return replace(service, host_network=False)
+
+
+def _uncap(service: Service) -> Service:
+    return replace(service, capacity=None)
+
+
+def _overload(program: Program, overloaded: Sequence[str]) -> Reason | None:
+    if not overloaded:
+        return None
+    names = ", ".join(f"`{name}`" for name in overloaded[:3])
+    spans = tuple(program.services[name].span for name in overloaded)
+    return Reason(Rule.CAPACITY, f"the load of {names} cannot be kept under its capacity", spans)
+
+
+def _rebuilt(
+    program: Program,
+    policies: Sequence[Policy],
+    services: Mapping[str, Service],
+    externals: Mapping[str, External],
+    calls: Sequence[int],
+    pins: Sequence[Pin],
+) -> Program:
+    """The program with these parts only; `calls` are the indices of those that stay."""
+    place = {index: at for at, index in enumerate(calls)}
+    return replace(
+        program,
+        policies=tuple(
+            replace(policy, calls=tuple(place[index] for index in policy.calls if index in place))
+            for policy in policies
+        ),
+        services=services,
+        externals=externals,
+        calls=tuple(program.calls[index] for index in calls),
+        pins=tuple(pins),
+    )

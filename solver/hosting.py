@@ -1,0 +1,102 @@
+"""Which services have to host an ADM, as a vertex cover.
+
+For a destination with undecided cases, it hosts an ADM or all their senders do; where nothing but hosts is judged,
+nothing else is to be decided (`docs/adr/0002-solver.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dsl.program import Metric, Program
+from solver.cover import Part, cover
+from solver.engine import Bounded, Effort
+from solver.levels import Levels, add, hosts
+from solver.options import Case, senders
+from solver.order import EGRESS, INGRESS, sides_of
+
+
+class Hosting:
+    """The undecided cases as a graph on services: a destination hosts an ADM, or all its senders do."""
+
+    def __init__(self, program: Program, found: Sequence[Case], domains: Sequence[int], levels: Levels) -> None:
+        self.program = program
+        self.found = found
+        self.domains = domains
+        self.levels = levels
+        self.free: dict[str, list[int]] = {}
+        self.forced: set[str] = set()
+        for index, (case, left) in enumerate(zip(found, domains, strict=True)):
+            if left != INGRESS | EGRESS:
+                for side in sides_of(left):
+                    self.forced.update(hosts(case, side, program))
+            elif case.calls:
+                self.free.setdefault(case.destination, []).append(index)
+        self.senders = {
+            destination: sorted({sender for index in members for sender in senders(found[index], program)})
+            for destination, members in self.free.items()
+        }
+        # Who calls itself hosts an ADM either way.
+        self.forced.update(destination for destination, near in self.senders.items() if destination in near)
+        self.pairs = [
+            (destination, sender)
+            for destination, near in sorted(self.senders.items())
+            if destination not in self.forced
+            for sender in near
+            if sender not in self.forced
+        ]
+        self.names = sorted({name for pair in self.pairs for name in pair})
+        self.place = {name: at for at, name in enumerate(self.names)}
+        self.prices, self.scale = self._prices()
+
+    def _prices(self) -> tuple[list[int], int]:
+        """Weights of the services, all levels that only hosts matter for in one number, and what the first counts."""
+        levels = [m for m in self.levels.metrics if m in (Metric.ADMS, Metric.SIDECARS)]
+        if Metric.ADMS not in levels:
+            levels.append(Metric.ADMS)  # where the program does not say, fewer is still better
+        prices, scale = [0] * len(self.names), 1
+        for metric in reversed(levels):
+            own = [1 if metric is Metric.ADMS else self.program.services[name].replicas for name in self.names]
+            first = scale
+            prices = [price + scale * weight for price, weight in zip(prices, own, strict=True)]
+            scale *= sum(own) + 1
+        return prices, first
+
+    def solve(self, effort: Effort, reductions: bool) -> list[Part]:
+        bonuses = [sum(self.found[index].closes for index in self.free.get(name, ())) for name in self.names]
+        edges = sorted({tuple(sorted((self.place[one], self.place[other]))) for one, other in self.pairs})
+        return cover(self.prices, bonuses, [(one, other) for one, other in edges], effort, reductions=reductions)
+
+    def choices(self, parts: Sequence[Part]) -> list[int]:
+        """A choice for every case: at the receiver wherever it hosts an ADM."""
+        hosting = self.forced | {self.names[at] for part in parts for at in part.cover}
+        return [
+            (INGRESS if case.calls and case.destination in hosting else EGRESS) if left == INGRESS | EGRESS else left
+            for case, left in zip(self.found, self.domains, strict=True)
+        ]
+
+    def bounds(self, parts: Sequence[Part]) -> list[Bounded]:
+        """For each level, how far it may be off: all of it in the parts that were not proven."""
+        totals = [Bounded(0, 0)] * len(self.levels.names)
+        for part in parts:
+            if part.value == part.bound:
+                continue
+            value = self.levels.zero
+            for at in part.cover:
+                value = add(value, self.levels.host(self.names[at]))
+            first = min((i for i, own in enumerate(value) if own), default=0)
+            for level, own in enumerate(value):
+                bound = self.first_bound(part) if level == first else 0
+                totals[level] = Bounded(totals[level].value + own, totals[level].bound + bound)
+        return totals
+
+    def first_bound(self, part: Part) -> int:
+        """A bound on the first level from a bound on the combined weights."""
+        rest = sum(self.prices[at] % self.scale for at in part.vertices)
+        return -(-max(0, part.bound - rest) // self.scale)
+
+    def least(self, parts: Sequence[Part]) -> Mapping[str, int] | None:
+        """A bound on the first level for each part, noted at its first host; None where hosts do not make it up."""
+        if self.levels.metrics[0] not in (Metric.ADMS, Metric.SIDECARS):
+            return None
+        return {self.names[part.vertices[0]]: self.first_bound(part) for part in parts}

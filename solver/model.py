@@ -1,0 +1,303 @@
+"""The rules as a CP-SAT model, for what reductions alone cannot decide.
+
+Costs, capacities and an earlier plan make the side of every decision matter, not only the hosts. The undecided cases
+fall into independent groups; small groups are enumerated, the others go to CP-SAT level by level.
+
+    x[case]: at egress      a[host]: hosts an ADM
+    not x -> a[destination] x -> a[sender], for each sender          (R1, R2)
+    x[q] -> x[p]            for each order implication               (R6)
+    load(host) <= limit     for each host with a capacity            (R9)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+from dsl.program import Program
+from solver.engine import Answer, Booleans, Bounded, Effort, Level, Terms, solve
+from solver.levels import Levels, Vector, add, hosts
+from solver.options import Case
+from solver.order import EGRESS, INGRESS, Clash, holds, sides_of
+
+FEW = 8
+"""Groups of at most this many cases are enumerated: that takes less time than building a model."""
+EXACT_TIES = 64
+CHUNK = 40
+"""Booleans whose order fits into the weights of one objective."""
+
+
+class OverloadError(Exception):
+    """R9 leaves no choice for the cases and hosts of one group."""
+
+    def __init__(self, cases: Sequence[int], hosts: Sequence[str]) -> None:
+        self.cases = tuple(cases)
+        self.hosts = tuple(hosts)
+        super().__init__("a capacity cannot be kept")
+
+
+class _Facts(NamedTuple):
+    hosts: list[str]
+    worth: Vector
+    loads: list[tuple[str, int]]
+    """(host, CPU in micro-cores)."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cases that can only be decided together."""
+
+    cases: tuple[int, ...]
+    hosts: tuple[str, ...]
+    """Hosts that are not settled yet, in canonical order."""
+    limited: tuple[str, ...]
+    """Hosts with a capacity that these cases may load."""
+    clashes: tuple[Clash, ...]
+
+
+class Model:
+    """All undecided cases of one program."""
+
+    def __init__(
+        self,
+        program: Program,
+        cases: Sequence[Case],
+        domains: Sequence[int],
+        clashes: Mapping[str, Sequence[Clash]],
+        levels: Levels,
+    ) -> None:
+        self.program = program
+        self.cases = cases
+        self.levels = levels
+        self.clashes = clashes
+        self.free = [index for index, left in enumerate(domains) if left == INGRESS | EGRESS]
+        self.forced: set[str] = set()
+        self.load: dict[str, int] = {}
+        self._facts: dict[tuple[int, int], _Facts] = {}
+        for case, left in zip(cases, domains, strict=True):
+            if left != INGRESS | EGRESS:
+                for side in sides_of(left):
+                    self.forced.update(hosts(case, side, program))
+                for host, cost in levels.loads(case, left):
+                    self.load[host] = self.load.get(host, 0) + cost.cpu
+        self.limits = self._binding()
+
+    def facts(self, index: int, choice: int) -> _Facts:
+        """What a choice for a free case brings along."""
+        key = index, choice
+        found = self._facts.get(key)
+        if found is None:
+            case = self.cases[index]
+            (side,) = sides_of(choice)
+            loads = [(host, cost.cpu) for host, cost in self.levels.loads(case, choice) if cost.cpu]
+            found = _Facts(list(hosts(case, side, self.program)), self.levels.choice(case, choice), loads)
+            self._facts[key] = found
+        return found
+
+    def _base(self, host: str) -> int:
+        cost = self.levels.costs.adm.get(host)
+        return 0 if cost is None else cost.cpu
+
+    def _binding(self) -> dict[str, int]:
+        """Capacities that some choice could exceed."""
+        limits = {name: limit for name in self.program.services if (limit := self.levels.limit(name)) is not None}
+        if not limits:
+            return {}
+        most = {host: self._base(host) + self.load.get(host, 0) for host in limits}
+        over = [host for host in sorted(self.forced.intersection(limits)) if most[host] > limits[host]]
+        if over:
+            raise OverloadError([], over[:1])
+        for index in self.free:
+            for choice in (INGRESS, EGRESS):
+                for host, cpu in self.facts(index, choice).loads:
+                    if host in most:
+                        most[host] += cpu
+        return {host: limit for host, limit in limits.items() if most[host] > limit}
+
+    def groups(self) -> list[Group]:
+        """Undecided cases, split where nothing connects them."""
+        root: dict[int | str, int | str] = {}
+
+        def find(node: int | str) -> int | str:
+            root.setdefault(node, node)
+            while root[node] != node:
+                root[node] = root[root[node]]
+                node = root[node]
+            return node
+
+        touched: dict[int, list[str]] = {}
+        for index in self.free:
+            touched[index] = [*self.facts(index, INGRESS).hosts, *self.facts(index, EGRESS).hosts]
+            find(index)
+            for host in touched[index]:
+                if host not in self.forced or host in self.limits:
+                    root[find(host)] = find(index)
+        alive = set(self.free)
+        pairs = [c for members in self.clashes.values() for c in members if c.first in alive and c.second in alive]
+        for clash in pairs:
+            root[find(clash.second)] = find(clash.first)
+        members: dict[int | str, list[int]] = {}
+        for index in self.free:
+            members.setdefault(find(index), []).append(index)
+        own: dict[int | str, list[Clash]] = {}
+        for clash in pairs:
+            own.setdefault(find(clash.first), []).append(clash)
+        found = []
+        for top, group in members.items():
+            near = sorted({host for index in group for host in touched[index]})
+            found.append(
+                Group(
+                    tuple(group),
+                    tuple(host for host in near if host not in self.forced),
+                    tuple(host for host in near if host in self.limits),
+                    tuple(own.get(top, ())),
+                )
+            )
+        return found
+
+    def is_small(self, group: Group) -> bool:
+        """Whether a group takes no search."""
+        return len(group.cases) <= FEW
+
+    def worth(self, group: Group, choices: Sequence[int]) -> tuple[Vector, Vector] | None:
+        """Levels and tie-break of one way to decide a group, or None where it breaks a rule."""
+        chosen = dict(zip(group.cases, choices, strict=True))
+        if not all(holds(self.program, self.cases, c, chosen[c.first], chosen[c.second]) for c in group.clashes):
+            return None
+        facts = [self.facts(index, choice) for index, choice in chosen.items()]
+        used = {host for fact in facts for host in fact.hosts}
+        if group.limited and self._overloaded(group, used, facts):
+            return None
+        total = add(self.levels.zero, *(f.worth for f in facts), *map(self.levels.host, used.intersection(group.hosts)))
+        ties = (
+            len(used.intersection(group.hosts)),
+            sum(self._opens(index) for index, choice in chosen.items() if choice == EGRESS),
+            *(int(host not in used) for host in group.hosts),
+            *(int(choice != self._preferred(index)) for index, choice in chosen.items()),
+        )
+        return total, ties
+
+    def _overloaded(self, group: Group, used: set[str], facts: Sequence[_Facts]) -> bool:
+        load = {host: self._base(host) + self.load.get(host, 0) for host in group.limited}
+        for fact in facts:
+            for host, cpu in fact.loads:
+                if host in load:
+                    load[host] += cpu
+        return any(load[host] > self.limits[host] for host in group.limited if host in used or host in self.forced)
+
+    def _opens(self, index: int) -> bool:
+        """Whether a case with calls would need its destination closed if it sat at egress."""
+        return self.cases[index].closes and bool(self.cases[index].calls)
+
+    def _preferred(self, index: int) -> int:
+        """Where nothing else decides: at the receiver, but nowhere if there is no call."""
+        return INGRESS if self.cases[index].calls else EGRESS
+
+    def solve(
+        self, group: Group, hints: Sequence[Sequence[int]], least: int | None, effort: Effort
+    ) -> tuple[tuple[int, ...], tuple[Bounded, ...]]:
+        """The best choices for a group and its levels. `least` bounds the first level from below."""
+        if self.is_small(group):
+            return self._enumerate(group)
+        worths = [(worth, tuple(hint)) for hint in hints if (worth := self.worth(group, hint)) is not None]
+        hint = min(worths)[1] if worths else None
+        answer = solve(self._booleans(group, hint, least), effort)
+        if answer.values is None:
+            raise OverloadError(group.cases, group.limited)
+        return self._read(group, answer), answer.levels
+
+    def check(self, group: Group) -> None:
+        """Raise `OverloadError` unless a group can be decided at all."""
+        if group.limited:
+            self.solve(group, [], None, Effort(0.0))
+
+    def _enumerate(self, group: Group) -> tuple[tuple[int, ...], tuple[Bounded, ...]]:
+        best: tuple[tuple[Vector, Vector], tuple[int, ...]] | None = None
+        for choices in product((INGRESS, EGRESS), repeat=len(group.cases)):
+            worth = self.worth(group, choices)
+            if worth is not None and (best is None or worth < best[0]):
+                best = worth, choices
+        if best is None:
+            raise OverloadError(group.cases, group.limited)
+        return best[1], tuple(Bounded(value, value) for value in best[0][0])
+
+    def _read(self, group: Group, answer: Answer) -> tuple[int, ...]:
+        values = answer.values or []
+        return tuple(EGRESS if values[at] else INGRESS for at in range(len(group.cases)))
+
+    def _booleans(self, group: Group, hint: Sequence[int] | None, least: int | None) -> Booleans:
+        """The group as booleans: first its cases (at egress?), then its hosts (chosen?)."""
+        place = {index: at for at, index in enumerate(group.cases)}
+        host_place = {host: len(place) + at for at, host in enumerate(group.hosts)}
+        clauses: list[tuple[int, ...]] = []
+        for index, at in place.items():
+            for choice, literal in ((INGRESS, at + 1), (EGRESS, -(at + 1))):
+                near = self.facts(index, choice).hosts
+                clauses.extend((literal, host_place[host] + 1) for host in near if host in host_place)
+        for clash in group.clashes:
+            first, second = place[clash.first], place[clash.second]
+            for one, other in product((INGRESS, EGRESS), repeat=2):
+                if not holds(self.program, self.cases, clash, one, other):
+                    sign = {INGRESS: 1, EGRESS: -1}
+                    clauses.append((sign[one] * (first + 1), sign[other] * (second + 1)))
+        values = None
+        if hint is not None:
+            pairs = zip(group.cases, hint, strict=True)
+            used = {host for index, choice in pairs for host in self.facts(index, choice).hosts}
+            values = [choice == EGRESS for choice in hint] + [host in used for host in group.hosts]
+        return Booleans(
+            len(place) + len(host_place),
+            clauses,
+            self._limits(group, place, host_place),
+            self._levels(place, host_place, least),
+            self._ties(group, place, host_place),
+            values,
+        )
+
+    def _limits(self, group: Group, place: Mapping[int, int], host_place: Mapping[str, int]) -> list[tuple[Terms, int]]:
+        terms: dict[str, list[tuple[int, int]]] = {host: [] for host in group.limited}
+        bounds: dict[str, int] = {}
+        for host in group.limited:
+            bounds[host] = self.limits[host] - self.load.get(host, 0)
+            if host in host_place:
+                terms[host].append((host_place[host], self._base(host)))
+            else:
+                bounds[host] -= self._base(host)
+        for index, at in place.items():
+            for choice in (INGRESS, EGRESS):
+                for host, cpu in self.facts(index, choice).loads:
+                    if host in terms:
+                        # At ingress the load is there unless x: a constant less the same load times x.
+                        terms[host].append((at, cpu if choice == EGRESS else -cpu))
+                        bounds[host] -= cpu if choice == INGRESS else 0
+        return [(terms[host], bounds[host]) for host in group.limited]
+
+    def _levels(self, place: Mapping[int, int], host_place: Mapping[str, int], least: int | None) -> list[Level]:
+        at_ingress = {index: self.facts(index, INGRESS).worth for index in place}
+        at_egress = {index: self.facts(index, EGRESS).worth for index in place}
+        of_host = {host: self.levels.host(host) for host in host_place}
+        found = []
+        for level in range(len(self.levels.names)):
+            terms = [(at, at_egress[i][level] - at_ingress[i][level]) for i, at in place.items()]
+            terms += [(at, of_host[host][level]) for host, at in host_place.items()]
+            constant = sum(vector[level] for vector in at_ingress.values())
+            found.append(Level([term for term in terms if term[1]], constant, least if level == 0 else None))
+        return found
+
+    def _ties(self, group: Group, place: Mapping[int, int], host_place: Mapping[str, int]) -> list[Terms]:
+        closing = [(at, 1) for index, at in place.items() if self._opens(index)]
+        ties: list[Terms] = [[(at, 1) for at in host_place.values()], closing]
+        if max(len(place), len(host_place)) > EXACT_TIES:
+            return ties
+        preferred = [(at, 1 if self._preferred(index) == INGRESS else -1) for index, at in place.items()]
+        return [*ties, *_chunks([(at, -1) for at in host_place.values()]), *_chunks(preferred)]
+
+
+def _chunks(signs: Sequence[tuple[int, int]]) -> list[Terms]:
+    """Objectives that prefer earlier variables to later ones."""
+    return [
+        [(at, sign << (CHUNK - 1 - rank)) for rank, (at, sign) in enumerate(signs[start : start + CHUNK])]
+        for start in range(0, len(signs), CHUNK)
+    ]

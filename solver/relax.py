@@ -1,0 +1,43 @@
+"""The half-integral relaxation of a weighted vertex cover (Nemhauser and Trotter).
+
+Its linear relaxation always has an optimum in halves, found by one maximum flow in the graph's double cover. Whatever
+is whole in the smallest minimum cut is whole in some cheapest cover, and the value bounds every cover from below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from solver.reduce import Graph
+
+
+class Relaxation(NamedTuple):
+    """What the relaxation settles, and twice its value."""
+
+    outside: list[int]
+    """Vertices at zero: no cheapest cover needs them; their neighbours are at one."""
+    doubled_value: int
+
+
+def relax(graph: Graph, vertices: Sequence[int]) -> Relaxation:
+    """Solve the relaxation on the undecided `vertices` of a graph."""
+    from ortools.graph.python import max_flow
+
+    count = len(vertices)
+    place = {vertex: at for at, vertex in enumerate(vertices)}
+    source, sink = 2 * count, 2 * count + 1
+    flow = max_flow.SimpleMaxFlow()
+    unlimited = sum(graph.weights[vertex] for vertex in vertices) + 1
+    for at, vertex in enumerate(vertices):
+        flow.add_arc_with_capacity(source, at, graph.weights[vertex])
+        flow.add_arc_with_capacity(count + at, sink, graph.weights[vertex])
+    for at, vertex in enumerate(vertices):
+        for near in sorted(graph.neighbours[vertex]):
+            flow.add_arc_with_capacity(at, count + place[near], unlimited)
+    if flow.solve(source, sink) != flow.OPTIMAL:
+        raise ArithmeticError("the maximum flow was not found")
+    # The smallest source side is the same for every maximum flow, so nothing depends on which one was found.
+    reached = set(flow.get_source_side_min_cut())
+    outside = [v for at, v in enumerate(vertices) if at in reached and count + at not in reached]
+    return Relaxation(outside, flow.optimal_flow())

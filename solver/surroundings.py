@@ -1,0 +1,199 @@
+"""What the services around a call allow, computed once for each program.
+
+Options are computed for every policy and destination, often hundreds of thousands of times; what depends on a
+service, a call or a destination alone is looked up here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dsl.program import Policy, Program, Protocol, Verb
+from dsl.text import Span
+from solver.placement import Reason, Rule
+
+# What can be wrong with the sender of a call, as bits: most calls have none, and one test then clears a whole scope.
+EXTERNAL = 1
+NO_HOST = 2
+UNRELIABLE = 4
+INSIDE = 8
+
+
+class Surroundings:
+    """Facts about a program's services and calls, each with the lines that it rests on."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.runs = _runs(program)
+        self.everyone = len(program.services) + len(program.externals)
+        self._ports: dict[tuple[str, frozenset[int] | None, frozenset[Protocol]], tuple[int, ...]] = {}
+        self._inside: dict[int, str] = {}
+        self._helpers: dict[str, str] = {}
+        self._undeclared: dict[str, tuple[str, str]] = {}
+        self._find_inner_calls()
+        self.traits = self._traits()
+        self._hosts: dict[str, Reason | None] = {}
+        self._closable: dict[str, Reason | None] = {}
+        self._unknown_caller: dict[str, Reason | None] = {}
+
+    def _traits(self) -> list[int]:
+        of_source: dict[str, int] = {}
+        for name in self.program.externals:
+            of_source[name] = EXTERNAL
+        for name, service in self.program.services.items():
+            bits = 0
+            if not service.hosts_adm or service.host_network:
+                bits |= NO_HOST
+            if not service.trusted or service.host_network:
+                bits |= UNRELIABLE
+            of_source[name] = bits
+        traits = [of_source[call.source] for call in self.program.calls]
+        for index in self._inside:
+            traits[index] |= INSIDE
+        return traits
+
+    def _find_inner_calls(self) -> None:
+        """Calls that ADMs make themselves: those of a `mirror` or `split`, and those to helpers."""
+        for policy in self.program.policies:
+            named = list(targets(policy))
+            if not named or not self._does_anything(policy):
+                continue
+            if not any(effect.verb in (Verb.COPIES, Verb.ROUTES) for effect in policy.effects or ()):
+                for target in named:
+                    self._helpers.setdefault(target, policy.name)
+                continue
+            senders = sorted({self.program.calls[index].source for index in policy.calls})
+            for target in named:
+                declared = {self.program.calls[index].source: index for index in reversed(self.callers(target))}
+                for index in self.callers(target):
+                    if self.program.calls[index].source in senders:
+                        self._inside.setdefault(index, policy.name)
+                for sender in senders:
+                    if sender not in declared:
+                        self._undeclared.setdefault(target, (policy.name, sender))
+
+    def _does_anything(self, policy: Policy) -> bool:
+        if policy.calls:
+            return True
+        may_be_open = policy.open_sources or policy.kind.guard
+        return may_be_open and any(self.ports(policy, destination) for destination in policy.destinations)
+
+    def ports(self, policy: Policy, destination: str) -> tuple[int, ...]:
+        """Ports of a destination that a policy selects and whose protocol its kind carries, ascending."""
+        key = (destination, policy.ports, policy.kind.protocols)
+        found = self._ports.get(key)
+        if found is None:
+            party = self.program.services.get(destination) or self.program.externals[destination]
+            found = self._ports[key] = tuple(
+                sorted(
+                    port.number
+                    for port in party.ports
+                    if port.protocol in policy.kind.protocols and (policy.ports is None or port.number in policy.ports)
+                )
+            )
+        return found
+
+    def first(self, calls: Sequence[int], trait: int) -> int:
+        """The first of `calls` whose sender has `trait`; there must be one."""
+        return next(call for call in calls if self.traits[call] & trait)
+
+    def callers(self, destination: str) -> range:
+        """Indices of every declared call to `destination`."""
+        start, end = self.runs.get(destination, (0, 0))
+        return range(start, end)
+
+    def host(self, name: str) -> Reason | None:
+        """Why a service hosts no ADM (R8), or None."""
+        if name not in self._hosts:
+            self._hosts[name] = self._host(name)
+        return self._hosts[name]
+
+    def _host(self, name: str) -> Reason | None:
+        service = self.program.services[name]
+        where = (service.note or service.span,)
+        if not service.hosts_adm:
+            return Reason(Rule.HOST, f"`{name}` is marked `no adm`", where)
+        if service.host_network:
+            message = f"`{name}` is on the host's network, where redirection would catch the whole node"
+            return Reason(Rule.HOST, message, where)
+        return None
+
+    def inside(self, call: int) -> Reason:
+        """Why the sender's own egress cannot see this call: its ADM makes it, behind its filters (R4)."""
+        policy = self._inside[call]
+        source, destination = self.program.calls[call][:2]
+        message = f"`{policy}` calls `{destination}` from inside the ADM of `{source}`, behind its filters"
+        return Reason(
+            Rule.CAPABILITY, message, (self.program.policy_by_name[policy].span, self.program.calls[call].span)
+        )
+
+    def closable(self, destination: str) -> Reason | None:
+        """Why a service cannot be closed to all but its declared senders (R7), or None."""
+        if destination not in self._closable:
+            self._closable[destination] = self._why_not_closable(destination)
+        return self._closable[destination]
+
+    def _why_not_closable(self, destination: str) -> Reason | None:
+        def reason(why: str, *spans: Span) -> Reason:
+            return Reason(Rule.CLOSED, f"`{destination}` cannot be closed to undeclared callers: {why}", spans)
+
+        program = self.program
+        service = program.services[destination]
+        if service.host_network:
+            return reason("it is on the host's network", service.note or service.span)
+        if destination in self._helpers:
+            policy = program.policy_by_name[self._helpers[destination]]
+            return reason(f"`{policy.name}` calls it from inside ADMs", policy.span)
+        if destination in self._undeclared:
+            name, sender = self._undeclared[destination]
+            return reason(f"`{name}` makes `{sender}` call it undeclared", program.policy_by_name[name].span)
+        for index in self.callers(destination):
+            call = program.calls[index]
+            if call.source in program.externals:
+                external = program.externals[call.source]
+                if not external.cidrs:
+                    return reason(f"the addresses of `{call.source}` are not known", call.span, external.span)
+            elif program.services[call.source].host_network:
+                caller = program.services[call.source]
+                return reason(f"`{call.source}` calls it from the host's network", caller.note or caller.span)
+        return None
+
+    def unknown_caller(self, destination: str) -> Reason | None:
+        """Why callers of a service cannot be told apart by address at its ingress (R7), or None."""
+        if destination not in self._unknown_caller:
+            self._unknown_caller[destination] = self._why_unknown(destination)
+        return self._unknown_caller[destination]
+
+    def _why_unknown(self, destination: str) -> Reason | None:
+        for index in self.callers(destination):
+            call = self.program.calls[index]
+            sender = self.program.services.get(call.source)
+            if sender is not None and sender.host_network:
+                message = f"`{sender.name}` is on the host's network, so `{destination}` cannot tell it by its address"
+                return Reason(Rule.CLOSED, message, (sender.note or sender.span, call.span))
+        return None
+
+
+def _runs(program: Program) -> dict[str, tuple[int, int]]:
+    """Range of the calls to each destination; calls are sorted by destination."""
+    runs: dict[str, tuple[int, int]] = {}
+    start = 0
+    calls = program.calls
+    for index, call in enumerate(calls):
+        if call.destination != calls[start].destination:
+            runs[calls[start].destination] = (start, index)
+            start = index
+    if calls:
+        runs[calls[start].destination] = (start, len(calls))
+    return runs
+
+
+def targets(policy: Policy) -> Iterator[str]:
+    """Services that a policy's arguments name, without their ports."""
+    for parameter in policy.kind.parameters:
+        listed = parameter.type.element is not None and parameter.type.element.name == "service"
+        value = policy.arguments.get(parameter.name)
+        if parameter.type.name == "service" and isinstance(value, str):
+            yield value.partition(":")[0]
+        elif listed and isinstance(value, tuple):
+            yield from (item.partition(":")[0] for item in value if isinstance(item, str))
