@@ -67,6 +67,8 @@ def script() -> str:
     """
     apply = [
         "apply() { # tool",
+        # The exit status of a pipe is that of its end: a missing file would pass for no rules.
+        '    [ -r "$here/$1.rules" ] || { echo "$here/$1.rules is missing" >&2; exit 1; }',
         '    grep -v "^-I " "$here/$1.rules" | "$1-restore" -w --noflush',
         *(f'    hook "$1" {hook.table} {hook.builtin} {hook.chain}' for hook in HOOKS),
         "}",
