@@ -185,9 +185,7 @@ def _holds(parameter: Parameter, type_name: str) -> bool:
 
 
 def _names(value: Value) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            if isinstance(item, str):
-                yield item
+    """The services that an argument names, without the port that may follow (`who:admin`)."""
+    for item in value if isinstance(value, tuple) else (value,):
+        if isinstance(item, str):
+            yield item.partition(":")[0]

@@ -76,7 +76,10 @@ def side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
         callers = {call.source for call in program.calls if call.destination == there}
         unknown = any(name in program.services and program.services[name].host_network for name in callers)
         everyone = set(program.services) | set(program.externals)
-        takes_callers = any(parameter.type.name == "caller" for parameter in policy.kind.parameters)
+        takes_callers = any(
+            "caller" in (parameter.type.name, getattr(parameter.type.element, "name", ""))
+            for parameter in policy.kind.parameters
+        )
         if unknown and (not policy.open_sources or set(policy.sources) != everyone or takes_callers):
             found.add(Rule.CLOSED)
     else:
@@ -107,9 +110,9 @@ def side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
 def inner_calls(program: Program) -> set[tuple[str, str]]:
     """(sender, target) of every mirror and split."""
     return {
-        (program.calls[index].source, str(policy.arguments["to"]))
+        (program.calls[index].source, str(policy.arguments["to"]).split(":")[0])
         for policy in program.policies
-        if "to" in policy.arguments
+        if any(p.name == "to" and p.type.name == "service" for p in policy.kind.parameters)
         for index in policy.calls
     }
 
@@ -125,7 +128,7 @@ def closable(program: Program, there: str) -> bool:
                 return False
         elif program.services[call.source].host_network:
             return False
-    called_from_adms = {task.policy.arguments.get("service") for task in tasks(program)}
+    called_from_adms = {str(task.policy.arguments.get("service")).split(":")[0] for task in tasks(program)}
     return there not in called_from_adms
 
 

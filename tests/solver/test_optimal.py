@@ -1,0 +1,140 @@
+"""The solver finds what an exhaustive search finds, and the verifier agrees with the rules as the tests read them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from dsl.program import Side
+from solver.place import place
+from solver.placement import Decision, Placement, PlacementError, Rule, Status
+from solver.verify import verify
+from tests.solver import oracle
+from tests.solver.build import Assignment, placement, tasks
+from tests.solver.generate import Case, case
+
+Best = list[tuple[tuple[int, ...], dict[tuple[str, str], tuple[Side, ...]]]]
+
+SAMPLED = 8
+"""Assignments of one program, right or wrong, on which verifier and oracle are compared."""
+
+
+def check_verifier(of: Case, rng: random.Random) -> set[Rule]:
+    """Compares the rules that both name on some assignments; returns those that were broken."""
+    every = tasks(of.program)
+    seen: set[Rule] = set()
+    for _ in range(SAMPLED):
+        assignment: Assignment = {
+            task.key: (Side.INGRESS, Side.EGRESS) if task.policy.kind.both else (rng.choice(list(Side)),)
+            for task in every
+        }
+        broken = oracle.broken(of.program, assignment, of.costs)
+        found = verify(of.program, placement(of.program, assignment, of.costs), of.costs)
+        assert {violation.rule for violation in found} == broken, (assignment, found)
+        seen |= broken
+    return seen
+
+
+def check_solver(of: Case) -> bool:
+    """Compares the solver's placement with the exhaustive search; returns whether there is one."""
+    best = oracle.best(of.program, of.costs)
+    if not best:
+        with pytest.raises(PlacementError) as raised:
+            place(of.program, of.costs, previous=of.previous)
+        assert raised.value.parts
+        return False
+    check_placement(of, place(of.program, of.costs, previous=of.previous), best)
+    return True
+
+
+def check_model(of: Case) -> bool:
+    """The same with CP-SAT deciding everything, which it does for large programs only."""
+    best = oracle.best(of.program, of.costs)
+    with patch("solver.model.FEW", 0):
+        if not best:
+            with pytest.raises(PlacementError):
+                place(of.program, of.costs, previous=of.previous, reductions=False)
+            return False
+        check_placement(of, place(of.program, of.costs, previous=of.previous, reductions=False), best)
+    return True
+
+
+def check_placement(of: Case, found: Placement, best: Best) -> None:
+    assert verify(of.program, found, of.costs) == ()
+    assert found.status is Status.OPTIMAL
+    taken: Assignment = {(d.policy, d.destination): d.sides for d in found.decisions}
+    assert oracle.values(of.program, taken, of.costs) == best[0][0]
+    given_values = tuple(level.value for level in found.objectives[: len(of.program.objective)])
+    assert given_values == best[0][0][: len(of.program.objective)]
+    if of.previous is not None:
+        assert changes(of.previous, taken) == min(changes(of.previous, other) for _, other in best)
+    for decision in found.decisions:
+        check_reasons(of, decision)
+
+
+def changes(previous: Assignment, now: Assignment) -> int:
+    return sum(1 for key, sides in previous.items() if now[key] != sides)
+
+
+def check_reasons(of: Case, decision: Decision) -> None:
+    """A side that is said to be free is free as far as this decision goes; a rule that is named forbids it."""
+    task = next(task for task in tasks(of.program) if task.key == (decision.policy, decision.destination))
+    for side, reason in decision.ruled_out.items():
+        forbidden = oracle.side_broken(of.program, task, side)
+        pinned = any((pin.policy, pin.destination) == task.key and pin.side is not side for pin in of.program.pins)
+        if reason is None:
+            assert not forbidden, (decision, side)
+            assert not pinned
+        elif reason.rule is Rule.PIN:
+            assert pinned
+        elif reason.rule not in (Rule.ORDER, Rule.CAPACITY):
+            assert reason.rule in forbidden, (decision, side)
+
+
+# A seed gives programs with more to choose; Hypothesis' own choices shrink to the smallest program that fails.
+RANDOM = st.one_of(
+    st.integers(0, 2**63 - 1).map(random.Random),
+    st.integers(0, 2**63 - 1).map(random.Random),
+    st.randoms(use_true_random=False),
+)
+
+
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@given(RANDOM)
+def test_the_solver_finds_the_optimum_and_the_verifier_agrees(rng: random.Random) -> None:
+    of = case(rng)
+    for rule in sorted(check_verifier(of, rng)):
+        event(f"{rule} rules something out")
+    event("feasible" if check_solver(of) else "infeasible")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(RANDOM)
+def test_the_model_alone_finds_the_optimum(rng: random.Random) -> None:
+    check_model(case(rng))
+
+
+def test_random_programs_meet_every_rule() -> None:
+    """Programs of fixed seeds: each rule forbids something in some of them, and both outcomes occur."""
+    met: Counter[str] = Counter()
+    for seed in range(300):
+        rng = random.Random(seed)  # noqa: S311
+        of = case(rng)
+        met.update(rule.value for rule in check_verifier(of, rng))
+        met["feasible" if oracle.best(of.program, of.costs) else "infeasible"] += 1
+        met.update(
+            rule.value
+            for task in tasks(of.program)
+            for side in Side
+            for rule in oracle.side_broken(of.program, task, side)
+        )
+    # R1 and R2 forbid no side: they are what a decision is (test_verify.py breaks them by hand).
+    for rule in set(Rule) - {Rule.COVERAGE, Rule.ATOMICITY}:
+        assert met[rule.value] >= 3, met
+    assert met["feasible"] >= 75, met
+    assert met["infeasible"] >= 30, met
