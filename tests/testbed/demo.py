@@ -25,6 +25,7 @@ from rich.table import Table
 from admc.exits import CommandError
 from admc.pipeline import compile_program
 from dsl.program import Side
+from emitters.errors import EmitError
 from tests.testbed.bed import RunningBed
 from tests.testbed.echo import TakenError
 from tests.testbed.envoys import EnvoyError, envoy_binary
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="admc-demo-") as folder:
             return _run(options.program, options.keep or Path(folder), binary, console)
-    except CommandError as error:
+    except (CommandError, EmitError) as error:
         for diagnostic in error.diagnostics:
             console.print(f"[red]{diagnostic.code}[/] {escape(diagnostic.message)}", soft_wrap=True)
         return 1

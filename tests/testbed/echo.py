@@ -247,10 +247,11 @@ class EchoServices:
 
 
 def _taken(endpoint: Endpoint, error: Exception) -> str:
-    return (
-        f"the echo service of `{endpoint.service}` cannot listen on {endpoint.address}:{endpoint.listen}: {error}; "
-        "end the process that holds the port (often an earlier demo) and try again"
-    )
+    help_ = "end the process that holds the port (often an earlier demo) and try again"
+    if isinstance(error, PermissionError):
+        help_ = "ports below 1024 need privileges here"
+    place = f"{endpoint.address}:{endpoint.listen}"
+    return f"the echo service of `{endpoint.service}` cannot listen on {place}: {error}; {help_}"
 
 
 class HttpDoor(asyncio.Protocol):
