@@ -419,15 +419,18 @@ def _distinct(calls: list[Call], diagnostics: Diagnostics) -> tuple[Call, ...]:
 
 
 def _load(statement: syntax.Call, diagnostics: Diagnostics) -> tuple[float | None, int | None]:
-    once = _Once(diagnostics)
     rate: float | None = None
     size: int | None = None
+    once: _Once | None = None
+    if len(statement.items) > 2 or (len(statement.items) == 2 and statement.items[0].name == statement.items[1].name):
+        once = _Once(diagnostics)
     for item in statement.items:
-        if not once(f"`{item.name}`", item.span):
+        if once is not None and not once(f"`{item.name}`", item.span):
             continue
-        value = units.rate(_text(item.value)) if item.name == "rate" else units.size(_text(item.value))
+        number = item.value
+        value = units.rate(_text(number)) if item.name == "rate" else units.size(_text(number))
         if isinstance(value, units.Wrong):
-            _wrong(value, item.value.span, diagnostics)
+            _wrong(value, number.span, diagnostics)
         elif item.name == "rate":
             rate = value
         else:

@@ -7,6 +7,7 @@ does not match exactly is left to the LALR parser; a property test holds that bo
 from __future__ import annotations
 
 import re
+from sys import intern
 from typing import TYPE_CHECKING
 
 from dsl.scan import NAME
@@ -57,13 +58,13 @@ def _service(source: SourceText, found: re.Match[str]) -> Service:
     start = span(3)[0]
     at, end = span(4)
     port = PortItem(
-        Word(protocol, Span(source, start, span(3)[1])),
+        Word(intern(protocol), Span(source, start, span(3)[1])),
         None,
-        Number(number, Span(source, at, end)),
+        Number(intern(number), Span(source, at, end)),
         None,
         Span(source, start, end),
     )
-    names = (Word(name, Span(source, *span(2))),)
+    names = (Word(intern(name), Span(source, *span(2))),)
     whole = Span(source, span(1)[0], span(7)[1])
     if replicas is None:
         return Service(names, (port,), whole)
@@ -73,7 +74,9 @@ def _service(source: SourceText, found: re.Match[str]) -> Service:
 def _attribute(source: SourceText, found: re.Match[str], group: int) -> Attribute:
     start, end = found.span(group + 1)
     return Attribute(
-        found[group], Number(found[group + 1], Span(source, start, end)), Span(source, found.start(group), end)
+        intern(found[group]),
+        Number(intern(found[group + 1]), Span(source, start, end)),
+        Span(source, found.start(group), end),
     )
 
 
@@ -87,8 +90,8 @@ def _call(source: SourceText, found: re.Match[str]) -> Call:
         items = (*items, _attribute(source, found, 6))
     end = destination.end if found[8] is None else found.end(8)
     return Call(
-        (Word(found[2], Span(source, *span(2))),),
-        (Reference(Word(found[3], destination), None, destination),),
+        (Word(intern(found[2]), Span(source, *span(2))),),
+        (Reference(Word(intern(found[3]), destination), None, destination),),
         items,
         Span(source, span(1)[0], end),
     )

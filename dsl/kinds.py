@@ -348,7 +348,7 @@ class _Annotations:
                 f"`{name}` can be enforced at no side",
                 statement.name.span,
                 cause="a kind can be enforced only where an annotation says so",
-                hint="put `@ingress`, `@egress`, or both of them on the line before it; `@both` for what needs both ends",
+                hint="put `@ingress` or `@egress` (or both of them) before it, or `@both` where both ends are needed",
             )
         clashes = (
             ("per_replica", "egress", "a limit of one replica can only be kept at that replica, which is the ingress"),

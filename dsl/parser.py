@@ -83,7 +83,7 @@ def _statement(source: SourceText, line: Line, diagnostics: Diagnostics) -> Any:
     from lark.exceptions import UnexpectedToken
 
     try:
-        node: Any = _lark().parse(_Input(source, line.tokens, values))  # type: ignore[arg-type]
+        node: Any = _lark().parse(_Input(source, line.tokens, values))
     except UnexpectedToken as error:
         _unexpected(source, line, error, diagnostics)
         return _broken(line, span)

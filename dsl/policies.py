@@ -288,7 +288,7 @@ class PolicyResolver:
         self, statement: syntax.Policy, kind: Kind, sources: Sources, destinations: Destinations, calls: tuple[int, ...]
     ) -> None:
         name = statement.name.text
-        if not calls:
+        if not calls and self.application.complete:
             cause = "no declared call goes from its sources to its destinations"
             if kind.guard and destinations.names:
                 cause += "; undeclared callers are still refused, at ingress"
@@ -305,7 +305,7 @@ class PolicyResolver:
                 more = "" if len(outside) == 1 else f" and {len(outside) - 1} more"
                 self.diagnostics.warning(
                     "ADM406",
-                    f"`*` means every caller, but `{name}` can be enforced at declared callers of `{outside[0]}`{more} only",
+                    f"`*` means every caller, but only declared callers of `{outside[0]}`{more} meet `{name}`",
                     statement.scope.sources.span,
                     cause="an external cannot be closed to callers that the program does not declare",
                     hint="name the callers, or leave the external out with `except`",

@@ -24,15 +24,20 @@ DEFAULT_OBJECTIVE = (Metric.ADMS, Metric.OVERHEAD)
 
 def resolve(
     source: SourceText,
-    statements: Sequence[syntax.Statement | syntax.Broken],
+    given: list[syntax.Statement | syntax.Broken],
     reader: Reader,
     diagnostics: Diagnostics,
     *,
     complete: bool,
 ) -> Program | None:
-    """The program, or None after an error. `complete` is False where a file that it uses could not be read."""
-    app = _app(source, statements, diagnostics)
-    application = declare(statements, diagnostics, complete=complete)
+    """The program, or None after an error; empties `given`.
+
+    `complete` is False where a file that it uses could not be read.
+    """
+    app = _app(source, given, diagnostics)
+    application = declare(given, diagnostics, complete=complete)
+    statements = [item for item in given if not isinstance(item, syntax.Service | syntax.External | syntax.Call)]
+    given.clear()
     kinds, broken_kinds = _kinds(statements, reader, diagnostics)
     selectors = Selectors(application, diagnostics)
     resolver = PolicyResolver(application, kinds, broken_kinds, selectors, reader, diagnostics)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 32
 _NAME = re.compile(NAME)
 _KEYS = {
-    "topology": ("app", "source", "externals", "services", "calls"),
+    "topology": ("app", "source", "note", "externals", "services", "calls"),
     "service": (
         "name",
         "protocol",
@@ -176,9 +176,11 @@ class _Topology:
         word = self._name(data, "name", places)
         span = word.span
         items: list[syntax.BodyItem] = list(self._ports(data, span))
-        for key in ("replicas", "capacity"):
-            if key in data:
-                items.append(syntax.Attribute(key, self._number(data, key, span), span))
+        items.extend(
+            syntax.Attribute(key, self._number(data, key, span), span)
+            for key in ("replicas", "capacity")
+            if key in data
+        )
         if "namespace" in data:
             items.append(syntax.Attribute("namespace", syntax.Word(self._text(data, "namespace", span), span), span))
         if "labels" in data:

@@ -34,20 +34,22 @@ class Wrong(NamedTuple):
     hint: str | None = None
 
 
-def _split(text: str) -> tuple[Fraction, str, str] | Wrong:
+def _split(text: str) -> tuple[Fraction | int, str, str] | Wrong:
     found = _NUMBER.fullmatch(text)
     if found is None:
         return Wrong("ADM202", f"`{_short(text)}` is not a number with a unit", "write it like `400`, `250ms`, `4KB`")
     if len(found[1]) > _MAX_DIGITS:
         return Wrong("ADM203", f"`{_short(text)}` has too many digits")
-    return Fraction(found[1]), found[2] or "", found[3] or ""
+    digits, unit, per = found.groups("")
+    # Fractions are exact and slow; nearly all numbers are whole.
+    return Fraction(digits) if "." in digits else int(digits), unit, per
 
 
 def _short(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _plain(text: str, what: str) -> Fraction | Wrong:
+def _plain(text: str, what: str) -> Fraction | int | Wrong:
     parts = _split(text)
     if isinstance(parts, Wrong):
         return parts
