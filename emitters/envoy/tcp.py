@@ -145,19 +145,13 @@ def _chain(
             )
             logs.append({**connection_log(hop, policy), "filter": {"extension_filter": reached}})
     if treatment.refused_by is not None:
-        filters.append(_refusal(treatment.refused_by, hop))
-    filters.append(proxy(name, cluster_name, logs))
+        # A cluster that does not exist: the connection ends as it opens, is logged where a log comes first, and counts
+        # as `downstream_cx_no_route` under the guard's name.
+        nowhere = f"refused/{stat_name(treatment.refused_by, hop)}"
+        filters.append(proxy(nowhere, nowhere, logs))
+    else:
+        filters.append(proxy(name, cluster_name, logs))
     return TcpChain(name, sources, tuple(filters), Variant(cluster_name, here, original))
-
-
-def _refusal(policy: Policy, hop: Hop) -> Json:
-    """Ends every connection as it opens, and counts it under the policy's name: a bucket that never fills."""
-    return extension(
-        policy.name,
-        "envoy.extensions.filters.network.local_ratelimit.v3.LocalRateLimit",
-        stat_prefix=f"{stat_name(policy, hop)}/refused",
-        token_bucket={"max_tokens": 1, "tokens_per_fill": 1, "fill_interval": "1s"},
-    )
 
 
 def _rate_limit(context: Context, hop: Hop, policy: Policy) -> Json:
