@@ -55,5 +55,6 @@ def _edge(edge: Edge) -> str:
 
 def _quoted(*lines: str) -> str:
     """A quoted string of centred lines. A backslash would begin an escape of Graphviz's own, so it is doubled."""
-    escaped = (line.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\0", " ") for line in lines)
+    clean = (line.encode("utf-8", "replace").decode() for line in lines)
+    escaped = (line.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\0", " ") for line in clean)
     return '"' + "\\n".join(line.replace("&", "&amp;") for line in escaped) + '"'

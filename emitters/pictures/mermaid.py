@@ -58,4 +58,4 @@ def _shape(node: Node) -> str:
 
 def _text(text: str) -> str:
     """Text inside mermaid's quotes: whatever could mean something to mermaid or to HTML becomes a character code."""
-    return re.sub(r"[^\w ,.:→×-]", lambda match: f"#{ord(match[0])};", text)
+    return re.sub(r"[^\w ,:→×-]", lambda match: f"#{ord(match[0])};", text)
