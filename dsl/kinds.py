@@ -233,11 +233,13 @@ class _Annotations:
         self.both = self.guard = self.state = self.per_replica = self.exclusive = False
         self.effects: tuple[Effect, ...] | None = None
         self.component: str | None = None
+        self.unknown = False
         seen: dict[str, syntax.Annotation] = {}
         effects: list[syntax.Annotation] = []
         for annotation in statement.annotations:
             name = annotation.name.text
             if name not in ANNOTATIONS:
+                self.unknown = True
                 hint = did_you_mean(name, ANNOTATIONS) or "known are " + ", ".join(
                     f"`@{known}`" for known in ANNOTATIONS
                 )
@@ -342,7 +344,7 @@ class _Annotations:
         name = statement.name.text
         if self.both:
             self.sides = {side: self.sides.get(side, Stage.FILTER) for side in Side}
-        if not self.sides and not seen.keys() & {"ingress", "egress"}:
+        if not self.sides and not self.unknown and not seen.keys() & {"ingress", "egress"}:
             self.diagnostics.error(
                 "ADM303",
                 f"`{name}` can be enforced at no side",

@@ -1,0 +1,459 @@
+"""Codes about text, names, values and files: data only, apart because it is long."""
+
+from __future__ import annotations
+
+SYNTAX: dict[str, tuple[str, str, str, str]] = {
+    "ADM001": (
+        "a statement is not complete or has something out of place",
+        "The statement has a word or sign where another one has to stand, or ends before it is "
+        "complete. The message lists what could stand there. A statement ends at the end of its line,"
+        " except inside brackets.",
+        "app shop\n\nservice web { http }\n",
+        "app shop\n\nservice web { http 8080 }\n",
+    ),
+    "ADM002": (
+        "a character has no meaning",
+        "Outside strings and comments, programs are made of names, numbers, strings in double quotes,"
+        " and the signs `-> == != .. { } ( ) [ ] , : = @ ?`.",
+        "app shop\n\nservice web { http 8080; replicas 2 }\n",
+        "app shop\n\nservice web { http 8080  replicas 2 }\n",
+    ),
+    "ADM003": (
+        "a string is not closed",
+        'A string starts and ends with `"` on one line. A line break inside a string is written `\\n`.',
+        'app shop\n\nexternal stripe { tcp 443  host "api.stripe.com }\n',
+        'app shop\n\nexternal stripe { tcp 443  host "api.stripe.com" }\n',
+    ),
+    "ADM004": (
+        "a backslash starts something unknown",
+        'In a string, `\\"`, `\\\\`, `\\n`, `\\t`, `\\r` and `\\uXXXX` are known. A backslash itself is '
+        'written twice, also in regular expressions: `"\\\\d+"`.',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        'policy log = access_log() on web -> api when path matches "/\\d+"\n',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        'policy log = access_log() on web -> api when path matches "/\\\\d+"\n',
+    ),
+    "ADM005": (
+        "a bracket is never closed",
+        "Inside brackets a statement goes on over the end of the line. One that is never closed would"
+        " swallow the rest of the file, so the next line that plainly begins a statement ends it.",
+        "app shop\n\nservice web { http 8080\nservice api { http 8080 }\n",
+        "app shop\n\nservice web { http 8080 }\nservice api { http 8080 }\n",
+    ),
+    "ADM006": (
+        "nesting is too deep",
+        "Brackets, and the parts of a match, nest at most 64 levels.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy log = access_log() on web -> api when " + "not " * 70 + 'path == "/"\n',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        'policy log = access_log() on web -> api when path == "/"\n',
+    ),
+    "ADM007": (
+        "an annotation belongs to nothing",
+        "Annotations stand before the `kind` or the `policy` that they describe, on the same line or "
+        "on lines of their own.",
+        "app shop\n\n@ingress\nservice web { http 8080 }\n",
+        "app shop\n\nservice web { http 8080 }\n",
+    ),
+    "ADM008": (
+        "a statement starts with an unknown word",
+        "A statement starts with `app`, `use`, `topology`, `external`, `service`, `call`, `kind`, "
+        "`policy`, `pin` or `objective`.",
+        "app shop\n\nsrvice web { http 8080 }\n",
+        "app shop\n\nservice web { http 8080 }\n",
+    ),
+}
+NAMES: dict[str, tuple[str, str, str, str]] = {
+    "ADM101": (
+        "a service or external is not declared",
+        "The name is declared neither as a service nor as an external, here or in a file that the program uses.",
+        "app shop\n\nservice web { http 8080 }\nservice api { http 8080 }\ncall web -> apo\n",
+        "app shop\n\nservice web { http 8080 }\nservice api { http 8080 }\ncall web -> api\n",
+    ),
+    "ADM102": (
+        "a kind is not declared",
+        "The kind is neither built in nor declared with `kind`. `docs/kinds.md` lists what is built in.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = ratelimit(requests: 10, per: 1s) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, per: 1s) on web -> api\n",
+    ),
+    "ADM103": (
+        "a policy is not declared",
+        "A `pin` names a policy of the program.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy log = access_log() on web -> api\n"
+        "pin logs at ingress\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy log = access_log() on web -> api\n"
+        "pin log at ingress\n",
+    ),
+    "ADM104": (
+        "a port does not exist",
+        "A port is named by its name or its number, and the service has to have it.",
+        "app shop\n\nservice web { http 8080 }\nservice api { http 8080  http admin 9000 }\ncall web -> api:amin\n",
+        "app shop\n\nservice web { http 8080 }\nservice api { http 8080  http admin 9000 }\ncall web -> api:admin\n",
+    ),
+    "ADM105": (
+        "a name is declared twice",
+        "Services and externals share one set of names; kinds, policies and the parameters of one "
+        "kind have theirs. A kind cannot have the name of a built-in one.",
+        "app shop\n\nservice web { http 8080 }\nexternal web\n",
+        "app shop\n\nservice web { http 8080 }\nexternal internet\n",
+    ),
+    "ADM106": (
+        "the `app` line is missing",
+        "A program names its application once, in the main file.",
+        "service web { http 8080 }\n",
+        "app shop\n\nservice web { http 8080 }\n",
+    ),
+    "ADM107": (
+        "a second `app` line",
+        "A program is about one application.",
+        "app shop\napp store\n",
+        "app shop\n",
+    ),
+    "ADM108": (
+        "a used file has an `app` line",
+        "A file that others `use` is a part of their application, so only the main file has an `app` "
+        "line. The example uses a file `other.adm` that is a program of its own.",
+        'app shop\n\nuse "other.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+    "ADM109": (
+        "something in a body is given twice",
+        "Each port number, port name, label, `replicas`, `rate` and so on stands once in a body.",
+        "app shop\n\nservice web { http 8080  replicas 2  replicas 3 }\n",
+        "app shop\n\nservice web { http 8080  replicas 3 }\n",
+    ),
+    "ADM111": (
+        "a callee has no port",
+        "Only what has a port can be called or be a destination of a policy.",
+        "app shop\n\nservice web { http 8080 }\nservice batch\ncall web -> batch\n",
+        "app shop\n\nservice web { http 8080 }\nservice batch { http 8080 }\ncall web -> batch\n",
+    ),
+    "ADM112": (
+        "a call does not say which port",
+        "Where the destination has several ports, the call names one.",
+        "app shop\n\nservice web { http 8080 }\nservice api { http 8080  http admin 9000 }\ncall web -> api\n",
+        "app shop\n\nservice web { http 8080 }\nservice api { http 8080  http admin 9000 }\ncall web -> api:8080\n",
+    ),
+    "ADM113": (
+        "a call between two externals",
+        "Traffic between two parties outside the mesh never meets it, so nothing could be enforced there.",
+        "app shop\n\nexternal office\nexternal stripe { tcp 443 }\ncall office -> stripe\n",
+        "app shop\n\nservice web { http 8080 }\nexternal stripe { tcp 443 }\ncall web -> stripe\n",
+    ),
+    "ADM114": (
+        "a call is declared twice",
+        "Source, destination and port together name a call. Its `rate` is that of all its requests.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        "call web -> api { rate 5/s }\n",
+        "app shop\n\nservice web { http 8080 }\nservice api { http 8080 }\ncall web -> api { rate 5/s }\n",
+    ),
+    "ADM115": (
+        "a second `objective`",
+        "The program says once what is minimized first, and what then.",
+        "app shop\n\nobjective minimize adms\nobjective minimize sidecars\n",
+        "app shop\n\nobjective minimize adms, then sidecars\n",
+    ),
+}
+VALUES: dict[str, tuple[str, str, str, str]] = {
+    "ADM201": (
+        "a value is of another type",
+        "The parameter of the kind says what fits: `docs/kinds.md` lists the parameters of built-in kinds.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        'policy quota = rate_limit(requests: "10", per: 1s) on web -> api\n',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, per: 1s) on web -> api\n",
+    ),
+    "ADM202": (
+        "a unit does not fit",
+        "Durations are in `us`, `ms`, `s`, `m`, `h` or `d`; sizes in `B`, `KB`, `MB`, `GB`, `KiB`, "
+        "`MiB` or `GiB`; rates end in `/s`, `/m` or `/h`; percentages in `%`. Counts have no unit.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy slow = timeout(after: 250) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy slow = timeout(after: 250ms) on web -> api\n",
+    ),
+    "ADM203": (
+        "a number is out of range",
+        "The hint says between which numbers it has to be.",
+        "app shop\n\nservice web { http 80800 }\n",
+        "app shop\n\nservice web { http 8080 }\n",
+    ),
+    "ADM204": (
+        "an argument is missing",
+        "Parameters without a default, and not marked optional with `?`, have to be given.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, per: 1s) on web -> api\n",
+    ),
+    "ADM205": (
+        "an argument is unknown",
+        "The kind has no parameter of that name.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(request: 10, per: 1s, requests: 10) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, per: 1s) on web -> api\n",
+    ),
+    "ADM206": (
+        "an argument or an item is given twice",
+        "Each parameter gets one value, and a list has each item once.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, per: 1s, per: 2s) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, per: 1s) on web -> api\n",
+    ),
+    "ADM207": (
+        "too many arguments, or one that needs a name",
+        "Arguments without a name are taken in the order of the parameters, and none of them stands after a named one.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, 1s) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(10, per: 1s) on web -> api\n",
+    ),
+    "ADM208": (
+        "not the name of a header",
+        "Names of headers have letters, digits and signs such as `-`. They are compared in lower "
+        "case. Path and method are no headers.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        'policy tier = set_request_header(name: "x tier", value: "gold") on web -> api\n',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        'policy tier = set_request_header(name: "x-tier", value: "gold") on web -> api\n',
+    ),
+    "ADM209": (
+        "not one of the words that fit",
+        "The parameter takes one of a few words, which the message lists.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy log = access_log(format: jason) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy log = access_log(format: json) on web -> api\n",
+    ),
+    "ADM210": (
+        "a name, label, host or address range cannot be used",
+        "Labels and namespaces follow the rules of Kubernetes; `host` takes a host name or an "
+        "address, `cidr` an address range.",
+        'app shop\n\nexternal office { cidr "10.9.0.1/16" }\n',
+        'app shop\n\nexternal office { cidr "10.9.0.0/16" }\n',
+    ),
+    "ADM211": (
+        "not a type",
+        "Types are `int`, `float`, `bool`, `string`, `duration`, `size`, `percent`, `header`, "
+        "`service`, `caller`, `file`, `one_of(a, b)`, and `[T]` for a list; `T?` can be left out. "
+        "`int` and `float` take a range: `int(1..10)`.",
+        "app shop\n\n@ingress\nkind own(max: number) for http\n",
+        "app shop\n\n@ingress\nkind own(max: int) for http\n",
+    ),
+    "ADM212": (
+        "a default does not fit",
+        "A default is a literal, or the name of an earlier parameter of the same type.",
+        "app shop\n\n@ingress\nkind own(burst: int = requests, requests: int) for http\n",
+        "app shop\n\n@ingress\nkind own(requests: int, burst: int = requests) for http\n",
+    ),
+}
+FILES: dict[str, tuple[str, str, str, str]] = {
+    "ADM501": (
+        "a file cannot be read",
+        "Paths are relative to the file that they are written in.",
+        'app shop\n\nuse "kidns.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+    "ADM502": (
+        "a file is not text",
+        "Programs, templates and topologies are UTF-8 text. The example uses a file `binary.adm` that is not.",
+        'app shop\n\nuse "binary.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+    "ADM503": (
+        "a file is too large, or there are too many",
+        "One file has at most 64 MiB, and a program is made of at most 1000 files with 256 MiB in "
+        "all. The example uses a file `large.adm` of 100 MB.",
+        'app shop\n\nuse "large.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+    "ADM504": (
+        "a path cannot be used",
+        "Paths are relative, with `/` between folders, so that a program means the same on every "
+        "machine. `..` is allowed.",
+        'app shop\n\nuse "/etc/kinds.adm"\n',
+        'app shop\n\nuse "shared/kinds.adm"\n',
+    ),
+    "ADM505": (
+        "files use each other in a circle",
+        "Which of their policies come first could not be said. The example uses a file `cycle.adm`, "
+        "which uses the program.",
+        'app shop\n\nuse "cycle.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+    "ADM506": (
+        "a topology is not JSON",
+        "The position is that of the first character that does not fit. The example uses a file "
+        "`broken.json` that lacks a bracket.",
+        'app shop\n\ntopology "broken.json"\n',
+        'app shop\n\ntopology "graph.json"\n',
+    ),
+    "ADM507": (
+        "a topology has another shape",
+        "A topology is an object with `services`, `externals` and `calls`; docs/language.md lists "
+        "their fields. The example uses a file `shape.json` with a misspelt field.",
+        'app shop\n\ntopology "shape.json"\n',
+        'app shop\n\ntopology "graph.json"\n',
+    ),
+    "ADM508": (
+        "`use` is nested too deeply",
+        "Files use each other at most 64 levels deep. The example uses a file `deep0.adm`, which uses"
+        " `deep1.adm`, and so on.",
+        'app shop\n\nuse "deep0.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+}

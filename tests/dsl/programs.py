@@ -1,0 +1,52 @@
+"""Files beside the programs of these tests, and helpers to load them from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import dsl
+from dsl.diagnostics import Diagnostic, ProgramError
+from dsl.files import FileTooLargeError
+from dsl.program import Program
+
+KIND = "@ingress\nkind used() for http\n"
+FILES: Mapping[str, bytes] = {
+    "kinds.adm": KIND.encode(),
+    "shared/kinds.adm": KIND.encode(),
+    "other.adm": b"app other\n",
+    "cycle.adm": b'use "policies.adm"\n',
+    "binary.adm": b"\x7fELF\x00\x01",
+    "filter.yaml": b"max_tokens: ${max}\n",
+    "broken.json": b'{"services": [\n',
+    "shape.json": b'{"servces": []}\n',
+    "graph.json": b'{"services": [{"name": "a", "protocol": "http", "port": 80}]}',
+    "keys.json": b'{"keys": []}',
+    **{f"deep{level}.adm": f'use "deep{level + 1}.adm"\n'.encode() for level in range(70)},
+}
+
+
+def reader(files: Mapping[str, bytes]) -> Callable[[str], bytes]:
+    def read(path: str) -> bytes:
+        if path == "large.adm":
+            raise FileTooLargeError
+        if path not in files:
+            raise FileNotFoundError(path)
+        return files[path]
+
+    return read
+
+
+def load(text: str, files: Mapping[str, bytes] = FILES) -> Program:
+    return dsl.load_text(text, read=reader({"policies.adm": text.encode("utf-8", "replace"), **files}))
+
+
+def findings(text: str, files: Mapping[str, bytes] = FILES) -> tuple[Diagnostic, ...]:
+    """Errors and warnings of a program."""
+    try:
+        return load(text, files).warnings
+    except ProgramError as error:
+        return error.diagnostics
+
+
+def codes(text: str, files: Mapping[str, bytes] = FILES) -> list[str]:
+    return [finding.code for finding in findings(text, files)]
