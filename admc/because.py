@@ -13,7 +13,7 @@ NAMED = 3
 """Destinations that a sentence names before it counts."""
 
 
-def becauses(program: Program, service: str, held: Sequence[tuple[Side, Decision]]) -> tuple[Because, ...]:
+def becauses(program: Program, held: Sequence[tuple[Side, Decision]]) -> tuple[Because, ...]:
     """Reasons of one ADM. Destinations of one policy that share a reason share a sentence."""
     anchor = _anchor(held)
     grouped: dict[tuple[Side, str, str, str, tuple[Span, ...]], list[str]] = {}
@@ -33,7 +33,7 @@ def becauses(program: Program, service: str, held: Sequence[tuple[Side, Decision
             side,
             tuple(destinations),
             rule,
-            _sentence(service, side, policy, destinations, rule, message, anchor),
+            _text(rule, message, anchor),
             tuple(Line(span.source.path, span.line) for span in (spans or (program.policy_by_name[policy].span,))),
         )
         for (side, policy, rule, message, spans), destinations in grouped.items()
@@ -56,17 +56,20 @@ def _anchor(held: Iterable[tuple[Side, Decision]]) -> str | None:
     return None
 
 
-def _sentence(
-    service: str, side: Side, policy: str, destinations: Sequence[str], rule: str, message: str, anchor: str | None
-) -> str:
-    if side is Side.INGRESS:
+def sentence(because: Because, service: str) -> str:
+    """The reason with the place that it is for: all that a reader needs who does not see the plan."""
+    if because.side is Side.INGRESS:
         at = f"the ingress of `{service}`"
     else:
-        at = f"the egress of `{service}`, towards {named(destinations)}"
+        at = f"the egress of `{service}`, towards {named(because.destinations)}"
+    if because.rule == FREE:
+        return f"`{because.policy}` is at {at} by choice: {because.text}"
+    return f"`{because.policy}` must be at {at}: {because.text} ({because.rule})"
+
+
+def _text(rule: str, message: str, anchor: str | None) -> str:
     if rule == FREE:
         if anchor is not None:
-            return f"`{policy}` may stand at either side; it is at {at} because `{anchor}` needs an ADM here anyway"
-        return f"`{policy}` may stand at either side; {at} is part of the cheapest placement"
-    if rule == Rule.COVERAGE.value and not message:
-        return f"`{policy}` needs both ends of a call, and {at} is one of them"
-    return f"`{policy}` must be at {at}: {message}"
+            return f"it may stand at either side, and `{anchor}` needs an ADM here anyway"
+        return "it may stand at either side, and this one is part of the cheapest placement"
+    return message or "it needs both ends of a call"

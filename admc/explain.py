@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from admc.because import becauses, named
+from admc.because import becauses, named, sentence
 from admc.explanation import Explanation, Point, Section, section
-from admc.plan import FREE
 from admc.plan_build import SIDES, Share, hosts, shares_by_service
 from dsl.program import Policy, Program, Service, Side
 from solver.placement import ConflictPart, Decision, Placement, PlacementError
@@ -98,13 +97,9 @@ def _declared(policy: Policy) -> list[Point]:
 
 
 def _reasons(program: Program, name: str, shares: Sequence[Share]) -> list[Point]:
-    found = becauses(program, name, [(share.side, share.decision) for share in shares])
+    found = becauses(program, [(share.side, share.decision) for share in shares])
     points = [
-        Point(
-            because.text if because.rule in (FREE, "R1") else f"{because.text} ({because.rule})",
-            (program.policy_by_name[because.policy].span,),
-        )
-        for because in found[:SHOWN]
+        Point(sentence(because, name), (program.policy_by_name[because.policy].span,)) for because in found[:SHOWN]
     ]
     if len(found) > SHOWN:
         points.append(Point(f"{len(found) - SHOWN} more reasons are in the plan"))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from admc.collector import no_collection
 from admc.exits import CommandError, Exit
 from admc.plan import Plan
 from dsl.diagnostics import Diagnostic, ProgramError, Severity
@@ -80,6 +81,7 @@ def place_program(
     return placement, {"solve": solved - started, "verify": time.perf_counter() - solved}
 
 
+@no_collection()
 def compile_program(
     path: Path,
     *,

@@ -131,7 +131,7 @@ def _adm(program: Program, service: str, held: Sequence[Share]) -> AdmPlan:
             for (side, policy), destinations in grouped.items()
         ),
         replicas=program.services[service].replicas,
-        because=becauses(program, service, [(side, decision) for side, _position, decision in held]),
+        because=becauses(program, [(side, decision) for side, _position, decision in held]),
     )
 
 
@@ -196,7 +196,7 @@ def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]
     if by_address:
         yield Assumption(
             tuple(sorted(by_address)),
-            "these tell their callers apart by pod address, so nothing on the way translates addresses",
+            "these tell their callers apart by address, so nothing on the way translates addresses",
         )
 
 

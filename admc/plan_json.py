@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from admc.collector import no_collection
 from admc.plan import Plan
 
 _encode = json.JSONEncoder(separators=(", ", ": ")).encode
 
 
+@no_collection()
 def to_json(plan: Plan) -> bytes:
     """Canonical bytes of a plan, with a final line break."""
     parts = [

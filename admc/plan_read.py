@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from admc.collector import no_collection
 from admc.exits import wrong_usage
 from admc.files import read_bounded
 from admc.plan import SCHEMA_VERSION, Plan
@@ -53,6 +54,7 @@ def previous_sides(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
     return {(decision.policy, decision.destination): decision.sides for decision in plan.decisions}
 
 
+@no_collection()
 def from_json(content: bytes) -> Plan:
     """Raises `PlanFormatError`."""
     try:

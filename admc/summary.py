@@ -82,7 +82,7 @@ def _row(adm: AdmPlan) -> Row:
         adm.service,
         tuple(item.policy for item in adm.policies if item.side is Side.INGRESS),
         tuple(item.policy for item in adm.policies if item.side is Side.EGRESS),
-        "" if because is None else because.text,
+        "" if because is None else f"`{because.policy}`: {because.text}",
         because.lines[0] if because is not None and because.lines else None,
     )
 

@@ -29,6 +29,11 @@ def check(program: ProgramArgument, format_: FormatOption = Format.TEXT) -> int:
     }
     show_report(Report(loaded.warnings, Exit.DONE, folder, facts), format_, findings_are_the_result=True)
     if format_ is Format.TEXT:
-        numbers = ", ".join(f"{number} {word}" for word, number in facts.items() if word != "app")
+        numbers = ", ".join(_counted(word, number) for word, number in facts.items() if isinstance(number, int))
         write_out(f"{visible(shown_path(loaded.source.path, folder))}: no errors ({numbers})\n")
     return Exit.DONE
+
+
+def _counted(words: str, number: int) -> str:
+    one = {"policies": "policy"}.get(words, words.removesuffix("s"))
+    return f"{number} {one if number == 1 else words}"

@@ -204,12 +204,9 @@ def _notes(
             notes.append(
                 "without `--endpoints` it uses loopback addresses and explicit listeners, to try out on one machine"
             )
-        notes.append(f"next: `admc explain {program}` says why each ADM is there")
-    else:
-        notes.append(
-            f"next: `admc explain {program}` says why each ADM is there, "
-            f"`admc compile {program} --emit DIR` writes its configuration"
-        )
+    notes.append(f"why each ADM is there: `admc explain {program}`")
+    if emit is None:
+        notes.append(f"its configuration: `admc compile {program} --emit DIR`")
     return notes
 
 

@@ -40,7 +40,7 @@ def graph(
     draw = {Picture.MERMAID: pictures.mermaid, Picture.DOT: pictures.dot, Picture.SVG: pictures.svg}[picture]
     drawn = draw(loaded, placement)
     if output is None:
-        write_out(drawn)
+        write_out(drawn if drawn.endswith("\n") else drawn + "\n")
     else:
         from admc.files import write_whole
         from admc.pipeline import input_files

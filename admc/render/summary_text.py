@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +17,7 @@ from admc.terminal import visible
 ROWS = 25
 """ADMs, warnings and assumptions that are listed before they are counted."""
 NAMES = 4
+NARROW = 22
 
 
 def render(summary: Summary, folder: str, notes: Sequence[str], *, colour: bool, width: int) -> str:
@@ -43,7 +45,8 @@ def render(summary: Summary, folder: str, notes: Sequence[str], *, colour: bool,
     if notes:
         console.print()
     for note in notes:
-        console.print(Text(visible(note)))
+        # A command that is broken over two lines cannot be copied.
+        console.print(Text(visible(note)), soft_wrap=True)
     # Rich pads cells to the width; trailing spaces are noise in logs and golden files.
     return "".join(line.rstrip() + "\n" for line in stream.getvalue().splitlines())
 
@@ -54,10 +57,10 @@ def names(listed: Sequence[str]) -> str:
 
 
 def _table(summary: Summary) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, expand=True)
     table.add_column("ADM", style="bold", overflow="fold", min_width=3)
-    table.add_column("ingress", overflow="fold")
-    table.add_column("egress", overflow="fold")
+    table.add_column("ingress", overflow="fold", max_width=NARROW)
+    table.add_column("egress", overflow="fold", max_width=NARROW)
     table.add_column("because", overflow="fold", ratio=1)
     for row in summary.rows[:ROWS]:
         cells = (visible(row.service), names(row.ingress) or "-", names(row.egress) or "-", visible(row.because))
@@ -97,4 +100,5 @@ def _assumptions(console: Console, summary: Summary) -> None:
     console.print()
     console.print(Text("assumed, since admc cannot see it:"))
     for assumption in assumptions:
-        console.print(Text(f"- {names(assumption.about)}: {visible(assumption.text)}"))
+        said = f"{names(assumption.about)}: {visible(assumption.text)}"
+        console.print(Padding(Text(said), (0, 0, 0, 2)))

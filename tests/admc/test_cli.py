@@ -77,7 +77,6 @@ USAGE_ERRORS = [
     ("compile", "x.adm", "--effort", "nan"),
     ("compile", "x.adm", "--mode", "redirect", "--emit", "out"),
     ("compile", "x.adm", "--endpoints", "e.json"),
-    ("compile", "x.adm", "--json", "--format", "sarif"),
     ("compile", "x.adm", "y.adm"),
     ("completion", "tcsh"),
     ("graph", "x.adm", "--format", "png"),
@@ -104,6 +103,12 @@ def test_a_usage_error_in_the_format_that_was_asked_for(admc: Admc, format_: str
     assert "ADM801" in run.out
     if format_ in ("json", "sarif"):
         assert json.loads(run.out)
+
+
+def test_json_and_another_format_both_want_the_output(admc: Admc, shop: Path) -> None:
+    run = admc("compile", shop, "--json", "--format", "sarif")
+    assert run.code == 1
+    assert json.loads(run.out)["diagnostics"][0]["code"] == "ADM801"
 
 
 def test_what_is_missing_or_not_a_program(admc: Admc, tmp_path: Path) -> None:
@@ -345,7 +350,7 @@ def test_a_full_standard_output_is_reported(shop: Path) -> None:
 def test_check(admc: Admc, shop: Path) -> None:
     run = admc("check", shop)
     assert run.code == 0
-    assert "no errors (5 services, 1 externals" in run.out
+    assert "no errors (5 services, 1 external," in run.out
     assert "warning[" in run.out
     assert json.loads(admc("check", shop, "--format", "json").out)["policies"] == 4
 

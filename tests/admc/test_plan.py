@@ -68,7 +68,7 @@ def test_what_the_plan_says(shop: Plan) -> None:
     assert document["overhead"] is None
     assert [policy["name"] for policy in document["policies"]] == ["quota", "who_reads", "flaky_geo", "unused"]
     assert [policy["line"] for policy in document["policies"]] == [
-        {"path": "policies.adm", "line": number} for number in (16, 17, 18, 19)
+        {"path": "policies.adm", "line": number} for number in (15, 16, 17, 18)
     ]
     # `retry` works at the sender only, so `search` has an ADM in every correct placement.
     search = next(adm for adm in document["adms"] if adm["service"] == "search")
