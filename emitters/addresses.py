@@ -11,14 +11,17 @@ listens on: by it a caller is known at ingress.
 from __future__ import annotations
 
 import ipaddress
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics import Diagnostic, Diagnostics, Severity, did_you_mean
 from emitters.errors import EmitError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from dsl.program import Program
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -48,6 +51,16 @@ class Addresses:
     """Addresses or networks in CIDR form, sorted."""
     egress: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(source, destination) -> where the source's ADM listens for calls to that destination, without redirection."""
+
+    @classmethod
+    def loopback(cls, program: Program) -> Addresses:
+        """See `loopback`."""
+        return loopback(program)
+
+    @classmethod
+    def from_json(cls, data: bytes, program: Program | None = None) -> Addresses:
+        """See `from_json`."""
+        return from_json(data, program)
 
     def service_addresses(self, name: str) -> tuple[str, ...]:
         """What callers of a service or an external dial."""
@@ -104,3 +117,93 @@ def peers(program: Program, addresses: Addresses, name: str) -> tuple[Network, .
         texts = (*program.externals[name].cidrs, *addresses.service_addresses(name))
     found = {ipaddress.ip_network(text, strict=False) for text in texts}
     return tuple(sorted(found, key=lambda network: (network.version, network.network_address, network.prefixlen)))
+
+
+# ---- the endpoints file ----
+
+MAX_ADDRESSES: Final = 1_000_000
+"""In one endpoints file."""
+
+
+def from_json(data: bytes, program: Program | None = None) -> Addresses:
+    """Read an endpoints file (docs/endpoints.md). With a program, every name must be one of its own.
+
+    Raises `EmitError` with all findings.
+    """
+    findings = Diagnostics()
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        _wrong(findings, f"it is not JSON: {_reason(error)}")
+        raise EmitError(findings.items) from None
+    services: dict[str, Located] = {}
+    externals: dict[str, tuple[str, ...]] = {}
+    left = [MAX_ADDRESSES]
+    for section, entries in _entries(findings, content, "the file", ("services", "externals")):
+        known = None if program is None else program.services if section == "services" else program.externals
+        for name, entry in _entries(findings, entries, f"`{section}`", known):
+            where = f"`{section}.{name}`"
+            if section == "externals":
+                found = dict(_entries(findings, entry, where, ("addresses",)))
+                externals[name] = _addresses(findings, found.get("addresses", []), f"{where}", left, networks=True)
+                continue
+            parts = {
+                key: _addresses(findings, value, f"`{section}.{name}.{key}`", left, networks=False)
+                for key, value in _entries(findings, entry, where, ("addresses", "pods"))
+            }
+            services[name] = Located(parts.get("addresses", ()), parts.get("pods", ()))
+    if findings.has_errors:
+        raise EmitError(findings.items)
+    return Addresses(services, externals)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg.lower()} at line {error.lineno} column {error.colno}"
+    return "nested too deeply" if isinstance(error, RecursionError) else "not UTF-8 text"
+
+
+def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None:
+    findings.error(
+        "ADM712",
+        f"the endpoints file cannot be used: {message}",
+        None,
+        hint=hint or 'its shape is {"services": {"search": {"addresses": ["10.0.0.1"], "pods": ["10.1.0.1"]}}}',
+    )
+
+
+def _entries(
+    findings: Diagnostics, value: object, where: str, known: Collection[str] | None
+) -> Iterator[tuple[str, object]]:
+    """The entries of an object, in the order of names, without those whose name is not known."""
+    if not isinstance(value, dict):
+        _wrong(findings, f"{where} is not an object")
+        return
+    for name in sorted(value):
+        if known is not None and name not in known:
+            _wrong(findings, f"{where} has an unknown name `{name}`", did_you_mean(name, known))
+        else:
+            yield name, value[name]
+
+
+def _addresses(findings: Diagnostics, value: object, where: str, left: list[int], *, networks: bool) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        _wrong(findings, f"{where} is not a list of addresses")
+        return ()
+    left[0] -= len(value)
+    if left[0] < 0:
+        _wrong(
+            findings, f"it has more than {MAX_ADDRESSES:,} addresses", "split the program, or leave out what is unused"
+        )
+        return ()
+    found: set[Network] = set()
+    for item in value:
+        try:
+            if not isinstance(item, str) or ("/" in item and not networks) or "%" in item:
+                raise ValueError(item)
+            found.add(ipaddress.ip_network(item))
+        except ValueError:
+            kind = "an address or a network" if networks else "an address"
+            _wrong(findings, f"{where} has `{str(item)[:80]}`, which is not {kind}", "write `10.0.0.1` or `fd00::1`")
+    ordered = sorted(found, key=lambda network: (network.version, network.network_address, network.prefixlen))
+    return tuple(str(item.network_address) if item.num_addresses == 1 else str(item) for item in ordered)

@@ -97,6 +97,7 @@ def binds(program: Program, placement: Placement, addresses: Addresses) -> tuple
             else:
                 result.append(Bind(name, port.number, addresses.service_addresses(name)[0], port.number))
     for name, external in sorted(program.externals.items()):
-        for port in sorted(external.ports, key=lambda port: port.number):
-            result.append(Bind(name, port.number, addresses.service_addresses(name)[0], port.number))
+        address = addresses.service_addresses(name)[0]
+        ports = sorted(port.number for port in external.ports)
+        result.extend(Bind(name, number, address, number) for number in ports)
     return tuple(result)

@@ -6,6 +6,7 @@ port choose the hop's filter chain, and whatever belongs to no hop passes throug
 
 from __future__ import annotations
 
+import ipaddress
 from typing import TYPE_CHECKING, Final
 
 from dsl.program import Protocol, Side
@@ -13,6 +14,7 @@ from emitters.envoy import http, routes, tcp
 from emitters.envoy.clusters import cluster, endpoints, reachable
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import side_cluster
+from emitters.envoy.match import cidr
 from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, AdmResources
 from emitters.envoy.typed import Json, extension, message
 from emitters.ports import EGRESS_PORT, INGRESS_PORT
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from dsl.program import Call
+    from emitters.addresses import Network
     from emitters.envoy.context import Context
     from emitters.scope import Hop
 
@@ -117,7 +120,7 @@ def _tcp(context: Context, hop: Hop, out: _Collected) -> list[Json]:
         _hop_cluster(context, hop, chain.cluster, out)
         item: Json = {"name": chain.name, "filters": list(chain.filters)}
         if chain.sources is not None:
-            item["filter_chain_match"] = {"source_prefix_ranges": [tcp.cidr(network) for network in chain.sources]}
+            item["filter_chain_match"] = {"source_prefix_ranges": [cidr(network) for network in chain.sources]}
         made.append(item)
     return made
 
@@ -192,6 +195,8 @@ def _explicit(context: Context, hop: Hop, made: list[Json], out: _Collected) -> 
         "address": _socket(addresses[0], hop.port.number),
         "additional_addresses": [{"address": _socket(address, hop.port.number)} for address in addresses[1:]],
         "filter_chains": [*rest, *chains],
+        # Another process at the same address is an error to be seen, not a half of the connections.
+        "enable_reuse_port": False,
         "traffic_direction": "INBOUND" if hop.side is Side.INGRESS else "OUTBOUND",
     }
 
@@ -204,13 +209,11 @@ def _matched(context: Context, hop: Hop, chain: Json) -> Json:
         return {**chain, "filter_chain_match": match}
     match["destination_port"] = hop.port.number
     stable = context.addresses.service_addresses(hop.destination)
-    match["prefix_ranges"] = [tcp.cidr(network) for network in networks(stable)] or [_NOWHERE]
+    match["prefix_ranges"] = [cidr(network) for network in networks(stable)] or [_NOWHERE]
     return {**chain, "filter_chain_match": match}
 
 
-def networks(texts: Sequence[str]) -> list[tcp.Network]:
-    import ipaddress
-
+def networks(texts: Sequence[str]) -> list[Network]:
     found = {ipaddress.ip_network(text, strict=False) for text in texts}
     return sorted(found, key=lambda network: (network.version, network.network_address, network.prefixlen))
 

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dsl.match import And, Comparison, Operator
-from dsl.program import Protocol, Side, Stage
+from dsl.program import Protocol, Stage
 from emitters.envoy.clusters import needs_endpoints
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.faults import fraction
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dsl.match import Match
-    from dsl.program import Call, Policy
+    from dsl.program import Policy
     from emitters.envoy.context import Context
     from emitters.scope import Hop
 
@@ -38,13 +38,6 @@ class Variant(NamedTuple):
     name: str
     policies: tuple[Policy, ...]
     original: bool
-
-
-class Side_(NamedTuple):  # noqa: N801
-    """A service that a split or a mirror sends to."""
-
-    cluster: str
-    call: Call
 
 
 class Table(NamedTuple):
@@ -145,9 +138,10 @@ def _contradictory(matches: Iterable[Match | None]) -> bool:
     for match in matches:
         parts = match.operands if isinstance(match, And) else (match,)
         for part in parts:
-            if isinstance(part, Comparison) and part.operator is Operator.EQUALS:
-                if wanted.setdefault(part.field, part.value) != part.value:
-                    return True
+            if not isinstance(part, Comparison) or part.operator is not Operator.EQUALS:
+                continue
+            if wanted.setdefault(part.field, part.value) != part.value:
+                return True
     return False
 
 
@@ -158,7 +152,7 @@ def _too_many(context: Context, hop: Hop, groups: Sequence[tuple[list[Policy], l
         "ADM701",
         f"the matches of {names} on calls to `{hop.destination}` need more than {MAX_ROUTES} routes",
         first,
-        cause="Envoy takes one route for a request, so matches that can hold together need a route for each set of them",
+        cause="Envoy takes one route for a request, so matches that can hold together need one for each set of them",
         hint="use fewer different matches on these policies, or make them exclude one another (`path == ...`)",
     )
 
@@ -299,7 +293,3 @@ def _retry(hop: Hop, policy: Policy) -> Json:
         "retry_back_off": {"base_interval": duration(base), "max_interval": duration(base * 10)},
         **({"retriable_status_codes": sorted(codes)} if codes else {}),
     }
-
-
-def is_egress(hop: Hop) -> bool:
-    return hop.side is Side.EGRESS

@@ -17,10 +17,9 @@ from emitters.envoy.filters.built import stat_name
 from emitters.envoy.filters.guards import strings
 from emitters.envoy.filters.limits import token_bucket
 from emitters.envoy.filters.seeing import connection_log, set_state
-from emitters.envoy.match import cidr
 from emitters.envoy.routes import Variant
 from emitters.envoy.template import fill
-from emitters.envoy.typed import Json, duration, extension, typed
+from emitters.envoy.typed import Json, extension
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +80,7 @@ def _strictest(treatments: Sequence[_Treatment], hop: Hop) -> _Treatment:
     """Two parties at one address cannot be told apart: what holds for either holds for both."""
     applied = {policy.name for treatment in treatments for policy in treatment.applied}
     refusing = {treatment.refused_by.name for treatment in treatments if treatment.refused_by is not None}
-    kept = []
+    kept: list[Policy] = []
     for policy in hop.policies:
         if policy.name in refusing:
             return _Treatment(tuple(kept), policy)
@@ -94,7 +93,7 @@ def _treatment(context: Context, hop: Hop, caller: str | None) -> _Treatment:
     """Which policies the connections of a caller meet; None is a caller whom nothing is known of."""
     unlocated = [name for name in context.program.externals if not peers(context.program, context.addresses, name)]
     names = {caller} if caller is not None else set(unlocated)
-    applied = []
+    applied: list[Policy] = []
     for policy in hop.policies:
         in_scope = bool(names & policy.sources)
         if caller is None and policy.open_sources and all(name in policy.sources for name in unlocated):
@@ -170,6 +169,3 @@ def _rate_limit(context: Context, hop: Hop, policy: Policy) -> Json:
         # Ports and groups of callers count together.
         share_key=stat_name(policy, hop),
     )
-
-
-_ = (typed, duration, cidr)

@@ -55,9 +55,7 @@ def fill(context: Context, policy: Policy) -> Json:
 def _parse(text: str) -> Any:
     try:
         # Anchors could make a small document large, and no filter needs them.
-        count = 0
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            count += 1
+        for count, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader), start=1):
             if isinstance(event, yaml.AliasEvent):
                 raise _TemplateError("it uses a YAML alias")
             if count > _MAX_NODES:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from dsl.program import Protocol
 from emitters.envoy.filters.built import Built
 from emitters.envoy.filters.guards import strings
 from emitters.envoy.names import inside
@@ -129,7 +128,3 @@ def compression(context: Context, hop: Hop, policy: Policy) -> Built:
         ),
         on_response=True,
     )
-
-
-def is_grpc(hop: Hop) -> bool:
-    return hop.port.protocol is Protocol.GRPC

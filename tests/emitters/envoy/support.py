@@ -1,0 +1,191 @@
+"""Programs from text, placements from the real solver, Envoys that run what is emitted.
+
+Nothing here is simulated: the front end, the solver and Envoy are the real ones. What plays the services is
+`tests.testbed`, or a raw socket where every byte counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dsl
+from dsl.program import Program
+from emitters.addresses import Addresses, Located
+from emitters.dial import binds, dials
+from emitters.envoy import Mode, emit
+from emitters.envoy.bootstrap import static_bootstrap
+from emitters.envoy.typed import to_json, to_yaml
+from solver.place import place
+from tests.testbed.client import Reply, Request, Target, send
+from tests.testbed.echo import EchoServices, Endpoint
+from tests.testbed.envoys import Envoys, envoy_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from solver.placement import Placement
+
+ENVOY = envoy_binary()
+
+
+def private(addresses: Addresses) -> Addresses:
+    """The same plan in a block of this process's own, so that test runs side by side do not meet."""
+    block = 100 + os.getpid() % 150
+    thirds = {"1": 0, "2": 64, "3": 128, "64": 192}
+
+    def moved(address: str) -> str:
+        _, kind, _, last = address.split(".")
+        return f"127.{block}.{thirds[kind]}.{last}"
+
+    return Addresses(
+        services={
+            name: Located(tuple(map(moved, located.addresses)), tuple(map(moved, located.pods)))
+            for name, located in addresses.services.items()
+        },
+        externals={name: tuple(map(moved, found)) for name, found in addresses.externals.items()},
+        egress={pair: moved(address) for pair, address in addresses.egress.items()},
+    )
+
+
+def load(text: str, files: Mapping[str, bytes] | None = None) -> tuple[Program, Placement]:
+    """A program and its placement; `app` is added."""
+    program = dsl.load_text(f"app test\n{text}", "test.adm", (files or {}).__getitem__)
+    return program, place(program)
+
+
+def bootstraps(
+    program: Program, placement: Placement, mode: Mode = Mode.EXPLICIT, addresses: Addresses | None = None
+) -> dict[str, bytes]:
+    """The static bootstrap of each ADM."""
+    where = private(Addresses.loopback(program)) if addresses is None else addresses
+    return {
+        resources.service: to_yaml(to_json(static_bootstrap(resources)))
+        for resources in emit(program, placement, where, mode)
+    }
+
+
+def validate(path: Path) -> str:
+    """What the real Envoy has against a bootstrap; empty where it has nothing."""
+    assert ENVOY is not None
+    done = subprocess.run(
+        [ENVOY, "--mode", "validate", "-c", str(path), "--concurrency", "1", "-l", "error", "--use-dynamic-base-id"],
+        capture_output=True,
+        timeout=60,
+    )
+    return "" if done.returncode == 0 else (done.stdout + done.stderr).decode(errors="replace")
+
+
+@dataclass
+class Running:
+    """A program that runs: its services, its ADMs, and a way to call."""
+
+    program: Program
+    placement: Placement
+    addresses: Addresses
+    echo: EchoServices
+    envoys: Envoys
+    folder: Path
+    targets: dict[tuple[str, str, int], Target] = field(default_factory=dict)
+
+    def target(self, source: str, destination: str, number: int | None = None) -> Target:
+        """Where and as whom a source calls; a source without a declared call dials as an intruder would."""
+        for dial in dials(self.program, self.placement, self.addresses):
+            if (dial.source, dial.destination) == (source, destination) and number in (None, dial.number):
+                return Target(dial.sender, dial.address, dial.port, f"{destination}:{dial.number}")
+        port = self.program.services[destination].ports[0].number if number is None else number
+        sender = self.addresses.pod_addresses(source) or self.addresses.service_addresses(source) or ("127.0.0.77",)
+        return Target(sender[0], self.addresses.service_addresses(destination)[0], port, f"{destination}:{port}")
+
+    def call(self, source: str, destination: str, request: Request = Request(), number: int | None = None) -> Reply:
+        target = self.target(source, destination, number)
+        ports = {port.number: port.protocol for port in self.program.services[destination].ports}
+        return send(ports[target.port].value, target, request)
+
+
+@contextlib.contextmanager
+def running(text: str, folder: Path, files: Mapping[str, bytes] | None = None) -> Iterator[Running]:
+    """Start a program's services and ADMs."""
+    assert ENVOY is not None
+    program, placement = load(text, files)
+    addresses = private(Addresses.loopback(program))
+    protocols = {
+        (name, port.number): port.protocol.value
+        for party in (program.services, program.externals)
+        for name, item in party.items()
+        for port in item.ports
+    }
+    where = [
+        Endpoint(bind.service, bind.number, protocols[bind.service, bind.number], bind.address, bind.port)
+        for bind in binds(program, placement, addresses)
+    ]
+    paths = {}
+    for service, content in bootstraps(program, placement, addresses=addresses).items():
+        paths[service] = folder / f"{service}.yaml"
+        paths[service].write_bytes(content)
+    with EchoServices(where) as echo, Envoys(folder, ENVOY) as envoys:
+        envoys.start(paths)
+        yield Running(program, placement, addresses, echo, envoys, folder)
+
+
+class RawServer:
+    """Answers every request on a port with the same bytes and keeps what it got, byte for byte."""
+
+    def __init__(self, address: str, port: int, answer: bytes) -> None:
+        self.answer = answer
+        self.received: list[bytes] = []
+        self._socket = socket.create_server((address, port))
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._connections: list[socket.socket] = []
+
+    def __enter__(self) -> RawServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for connection in self._connections:
+            connection.close()
+        self._thread.join(timeout=5)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            self._connections.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        data = b""
+        with contextlib.suppress(OSError):
+            while True:
+                while b"\r\n\r\n" not in data:
+                    part = connection.recv(65536)
+                    if not part:
+                        return
+                    data += part
+                self.received.append(data)
+                data = b""
+                connection.sendall(self.answer)
+
+
+def exchange(target: Target, raw: bytes, seconds: float = 0.3) -> bytes:
+    """Send bytes and take all that comes back until nothing more comes."""
+    with socket.create_connection((target.address, target.port), 5, (target.source, 0)) as connection:
+        connection.sendall(raw)
+        connection.settimeout(seconds)
+        answer = b""
+        with contextlib.suppress(OSError):
+            while part := connection.recv(65536):
+                answer += part
+        return answer
