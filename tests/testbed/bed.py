@@ -11,7 +11,7 @@ from dsl.program import Side
 from tests.testbed import echo
 from tests.testbed.client import Reply, Request, send
 from tests.testbed.echo import EchoServices
-from tests.testbed.envoys import Envoys
+from tests.testbed.envoys import Envoy, Envoys
 from tests.testbed.matching import holds, policies_on
 
 if TYPE_CHECKING:
@@ -88,18 +88,21 @@ class RunningBed:
     def logged(self, policy: Policy, call: Call) -> int:
         json, text = f'"policy":"{policy.name}"', f"policy={policy.name} "
         lines = 0
-        for host, side in self._hosts(policy, call.destination):
-            if host in self.envoys.running and host == (call.source if side is Side.EGRESS else call.destination):
-                written = self.envoys.running[host].output.read_text(errors="replace").splitlines()
-                lines += sum((json in line or text in line) and call.destination in line for line in written)
+        for envoy in self._enforcing(policy, call):
+            written = envoy.output.read_text(errors="replace").splitlines()
+            lines += sum((json in line or text in line) and call.destination in line for line in written)
         return lines
 
     def counted(self, policy: Policy, call: Call) -> int:
         end = f".{policy.name}/{call.destination}.allowed"
-        host = call.source if self._side(policy, call.destination) is Side.EGRESS else call.destination
-        if host not in self.envoys.running:
-            return 0
-        return sum(value for name, value in self.envoys.running[host].stats().items() if name.endswith(end))
+        stats = [envoy.stats() for envoy in self._enforcing(policy, call)]
+        return sum(value for each in stats for name, value in each.items() if name.endswith(end))
+
+    def _enforcing(self, policy: Policy, call: Call) -> Iterator[Envoy]:
+        """The running Envoys that enforce a policy on one call."""
+        for host, side in self._hosts(policy, call.destination):
+            if host in self.envoys.running and host == (call.source if side is Side.EGRESS else call.destination):
+                yield self.envoys.running[host]
 
     def _quotas(self, call: Call, request: Request) -> Iterator[Policy]:
         for policy in policies_on(self.program, call):
@@ -123,9 +126,6 @@ class RunningBed:
                     else:
                         senders = {self.program.calls[index].source for index in decision.calls}
                         yield from ((sender, side) for sender in sorted(senders))
-
-    def _side(self, policy: Policy, destination: str) -> Side:
-        return next(side for _, side in self._hosts(policy, destination))
 
 
 def _burst(policy: Policy) -> int:

@@ -1,7 +1,7 @@
 """Where everything of one application is on loopback: who listens where, and whom each caller dials.
 
-The plan of addresses is the emitter's (`emitters.addresses.loopback`). A service without an ADM at its door listens at
-its service address itself, as if its address led to it; one with an ADM there listens at its pod's address only.
+The plan is the emitter's: `emitters.addresses` gives everything an address, `emitters.dial` says who listens at which
+and who connects to which.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dsl.program import Side
-from emitters import addresses
+from emitters.addresses import Addresses
+from emitters.dial import Dial, binds, dials, sender
 from emitters.envoy import Mode
 from emitters.output import files
-from emitters.scope import hops
 from tests.testbed.client import Target
 from tests.testbed.echo import Endpoint
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dsl.program import Call, Program
-    from emitters.addresses import Addresses
     from solver.placement import Placement
 
 
@@ -36,51 +34,31 @@ class Site:
 
     @cached_property
     def addresses(self) -> Addresses:
-        return addresses.loopback(self.program)
+        return Addresses.loopback(self.program)
 
     @cached_property
-    def guarded(self) -> frozenset[tuple[str | None, str, int]]:
-        """(source or None for ingress, destination, port) of every listener of an ADM."""
-        return frozenset(
-            (hop.service if hop.side is Side.EGRESS else None, hop.destination, hop.port.number)
-            for enforced in hops(self.program, self.placement).values()
-            for hop in enforced
-        )
+    def _dials(self) -> dict[tuple[str, str, int], Dial]:
+        found = dials(self.program, self.placement, self.addresses)
+        return {(dial.source, dial.destination, dial.number): dial for dial in found}
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The sockets of the echo services."""
-        found = []
-        for service in self.program.services.values():
-            for port in service.ports:
-                protocol = port.protocol.value
-                pod = self.addresses.pod_addresses(service.name)[0]
-                found.append(Endpoint(service.name, port.number, protocol, pod, port.target))
-                if (None, service.name, port.number) not in self.guarded:
-                    address = self.addresses.service_addresses(service.name)[0]
-                    found.append(Endpoint(service.name, port.number, protocol, address, port.number))
-        for external in self.program.externals.values():
-            address = self.addresses.service_addresses(external.name)[0]
-            found += [
-                Endpoint(external.name, port.number, port.protocol.value, address, port.number)
-                for port in external.ports
-            ]
-        return tuple(found)
+        parties = {**self.program.services, **self.program.externals}
+        protocols = {(name, port.number): port.protocol for name, party in parties.items() for port in party.ports}
+        return tuple(
+            Endpoint(bind.service, bind.number, protocols[bind.service, bind.number].value, bind.address, bind.port)
+            for bind in binds(self.program, self.placement, self.addresses)
+        )
 
     def target(self, call: Call, source: str | None = None) -> Target:
-        """Where a call is dialled. Another `source` than the call's own has no ADM of its own for it."""
-        sender = source or call.source
-        number = call.port.number
-        if (sender, call.destination, number) in self.guarded:
-            address = self.addresses.egress[sender, call.destination]
-        else:
-            address = self.addresses.service_addresses(call.destination)[0]
-        return Target(self.home(sender), address, number, f"{call.destination}:{number}")
-
-    def home(self, name: str) -> str:
-        """The address that a service or an external sends from."""
-        pods = self.addresses.pod_addresses(name)
-        return pods[0] if pods else self.addresses.service_addresses(name)[0]
+        """Where a call is dialled. Another `source` than the call's own dials the destination's own address."""
+        authority = f"{call.destination}:{call.port.number}"
+        dial = self._dials[call.source, call.destination, call.port.number]
+        if source is None:
+            return Target(dial.sender, dial.address, dial.port, authority)
+        address = self.addresses.service_addresses(call.destination)[0]
+        return Target(sender(self.addresses, source), address, call.port.number, authority)
 
     def write(self) -> dict[str, Path]:
         """Write the emitted configuration. The bootstrap of each ADM."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+BLOCK = 100 + os.getpid() % 150  # so that test runs side by side do not meet
+
+
 @pytest.fixture(scope="module")
 def services() -> Iterator[EchoServices]:
     endpoints = [
-        Endpoint("web", 80, "http", "127.0.77.1", 18080),
-        Endpoint("api", 9000, "grpc", "127.0.77.2", 19000),
-        Endpoint("db", 5432, "tcp", "127.0.77.3", 15432),
+        Endpoint("web", 80, "http", f"127.0.{BLOCK}.1", 18080),
+        Endpoint("api", 9000, "grpc", f"127.0.{BLOCK}.2", 19000),
+        Endpoint("db", 5432, "tcp", f"127.0.{BLOCK}.3", 15432),
     ]
     with EchoServices(endpoints) as running:
         yield running
@@ -28,7 +32,7 @@ def services() -> Iterator[EchoServices]:
 
 def target(services: EchoServices, name: str) -> Target:
     endpoint = next(each for each in services.endpoints if each.service == name)
-    return Target("127.0.77.9", endpoint.address, endpoint.listen, f"{name}:{endpoint.port}")
+    return Target(f"127.0.{BLOCK}.9", endpoint.address, endpoint.listen, f"{name}:{endpoint.port}")
 
 
 @pytest.mark.parametrize(("call", "protocol"), [(http1, "http/1.1"), (h2c, "h2c")])
@@ -44,7 +48,7 @@ def test_an_http_service_reports_what_reached_it(services: EchoServices, call: o
     assert (seen.header("x-tier"), seen.header("host"), seen.peer, seen.body) == (
         ("gold",),
         ("web:80",),
-        "127.0.77.9",
+        f"127.0.{BLOCK}.9",
         5,
     )
     assert services.record.of(protocol) == (seen,)
@@ -74,7 +78,12 @@ def test_a_grpc_service_answers_any_method(services: EchoServices) -> None:
     assert reply.ok
     seen = reply.seen
     assert seen is not None
-    assert (seen.path, seen.header("x-tier"), seen.peer, seen.body) == ("/shop.Cart/Add", ("gold",), "127.0.77.9", 3)
+    assert (seen.path, seen.header("x-tier"), seen.peer, seen.body) == (
+        "/shop.Cart/Add",
+        ("gold",),
+        f"127.0.{BLOCK}.9",
+        3,
+    )
 
 
 def test_a_grpc_answer_is_what_was_asked_for(services: EchoServices) -> None:
@@ -88,18 +97,20 @@ def test_a_tcp_service_greets_and_echoes(services: EchoServices) -> None:
     reply = tcp(target(services, "db"))
     assert reply.ok
     assert reply.seen is not None
-    assert (reply.seen.service, reply.seen.peer) == ("db", "127.0.77.9")
+    assert (reply.seen.service, reply.seen.peer) == ("db", f"127.0.{BLOCK}.9")
 
 
 def test_nobody_there_is_said() -> None:
-    assert tcp(Target("127.0.77.9", "127.0.77.8", 15433, "x")).label == "connection refused"
-    assert grpc_call(Target("127.0.77.9", "127.0.77.8", 15433, "x"), Request()).label == "connection refused"
+    assert tcp(Target(f"127.0.{BLOCK}.9", f"127.0.{BLOCK}.8", 15433, "x")).label == "connection refused"
+    assert (
+        grpc_call(Target(f"127.0.{BLOCK}.9", f"127.0.{BLOCK}.8", 15433, "x"), Request()).label == "connection refused"
+    )
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc", "tcp"])
 def test_a_taken_port_is_named(protocol: str) -> None:
     with (
-        socket.create_server(("127.0.77.5", 18099)),
-        pytest.raises(TakenError, match=r"`web` cannot listen on 127\.0\.77\.5"),
+        socket.create_server((f"127.0.{BLOCK}.5", 18099)),
+        pytest.raises(TakenError, match=r"`web` cannot listen on [0-9.]+"),
     ):
-        EchoServices([Endpoint("web", 80, protocol, "127.0.77.5", 18099)]).__enter__()
+        EchoServices([Endpoint("web", 80, protocol, f"127.0.{BLOCK}.5", 18099)]).__enter__()

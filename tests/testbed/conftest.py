@@ -1,0 +1,21 @@
+"""Tests of whole applications on loopback use the same addresses: one at a time, whatever pytest runs beside them."""
+
+from __future__ import annotations
+
+import fcntl
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """Holds the loopback addresses of `Addresses.loopback` for one test."""
+    with (Path(tempfile.gettempdir()) / "admc-testbed.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
