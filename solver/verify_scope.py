@@ -63,6 +63,7 @@ class _Scope:
         for index, call in enumerate(program.calls):
             self.arriving[call.destination].append(index)
             self.leaving[call.source].append(index)
+        self.everyone = len(program.services) + len(program.externals)
         self.served: dict[tuple[str, frozenset[int] | None, frozenset[Protocol]], tuple[int, ...]] = {}
 
     def jobs(self, position: int, policy: Policy) -> Iterator[Job]:
@@ -87,6 +88,8 @@ class _Scope:
     def _calls(self, policy: Policy) -> dict[str, list[int]]:
         calls, ports = self.program.calls, policy.ports
         found: dict[str, list[int]] = {}
+        if ports is None and len(policy.sources) == self.everyone:
+            return {there: self.arriving[there] for there in policy.destinations if there in self.arriving}
         if len(policy.destinations) <= len(policy.sources):
             for destination in policy.destinations:
                 arriving = [

@@ -28,6 +28,11 @@ class Sides:
             service.name for service in program.services.values() if not service.trusted or service.host_network
         )
         self.hostless = frozenset(service.name for service in program.services.values() if not can_host(service))
+        self.protocols = frozenset(call.port.protocol for call in program.calls)
+        self.odd = frozenset(call.source for call in program.calls).difference(
+            service.name for service in program.services.values() if can_host(service) and service.trusted
+        )
+        """Senders that need a closer look at egress."""
         self.tells_apart: dict[str, bool] = {}
 
     def check(self, job: Job, decision: Decision) -> Iterator[Violation]:
@@ -49,6 +54,8 @@ class Sides:
                 yield Rule.CAPABILITY, f"kind `{kind.name}` cannot be enforced at {side}"
             elif side not in policy.sides:
                 yield Rule.CAPABILITY, f"`{policy.name}` is narrowed to the other side than {side}"
+        if self.protocols <= kind.protocols:
+            return
         calls = self.program.calls
         for index in job.calls:
             protocol = calls[index].port.protocol
@@ -76,7 +83,7 @@ class Sides:
 
     def _egress(self, job: Job) -> Iterator[tuple[Rule, str]]:
         policy, there, kind = job.policy, job.destination, job.policy.kind
-        for sender in job.senders:
+        for sender in sorted(self.odd.intersection(job.senders)):
             if sender in self.program.externals:
                 yield Rule.OUTSIDE, f"`{sender}` is external and has no egress"
             elif sender not in self.program.services:

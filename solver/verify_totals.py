@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from dsl.program import Metric, Program, Side
-from solver.placement import Adm, Costs, Placement, Rule, Status, Violation
+from solver.placement import Adm, Cost, Costs, Placement, Rule, Status, Violation
 from solver.verify_scope import Job, can_host
 
 MICRO = 1_000_000
 """Micro-cores in a core."""
+NOTHING = Cost()
 
 
-class Work(NamedTuple):
-    """What one service's ADM has to enforce: policies of each direction in declared order, and all its shares."""
+@dataclass(slots=True)
+class Work:
+    """What one service's ADM has to enforce, policies in declared order, and what that costs."""
 
     ingress: list[str]
     egress: list[str]
-    shares: list[tuple[Side, str, str]]
-    """(side, policy, destination)."""
+    cpu: int
+    latency: int
 
 
-def work(program: Program, placed: Iterable[tuple[Job, tuple[Side, ...]]]) -> dict[str, Work]:
+def work(program: Program, placed: Iterable[tuple[Job, tuple[Side, ...]]], costs: Costs) -> dict[str, Work]:
     """The work of every service, by name. `placed` is in declared order. Externals do none."""
-    found: dict[str, Work] = defaultdict(lambda: Work([], [], []))
+    services, shares = program.services, costs.enforcement
+    found: dict[str, Work] = {}
     for job, sides in placed:
+        name = job.policy.name
         for side in sides:
             for host in (job.destination,) if side is Side.INGRESS else job.senders:
-                if host not in program.services:
-                    continue
-                done = found[host]
+                done = found.get(host)
+                if done is None:
+                    if host not in services:
+                        continue
+                    base = costs.adm.get(host, NOTHING)
+                    done = found[host] = Work([], [], base.cpu, base.latency)
                 policies = done.ingress if side is Side.INGRESS else done.egress
-                if not policies or policies[-1] != job.policy.name:
-                    policies.append(job.policy.name)
-                done.shares.append((side, job.policy.name, job.destination))
+                if not policies or policies[-1] != name:
+                    policies.append(name)
+                share = shares.get((host, side, name, job.destination)) if shares else None
+                if share is not None:
+                    done.cpu += share.cpu
+                    done.latency += share.latency
     return found
 
 
@@ -96,23 +105,22 @@ def capacity(program: Program, needed: Mapping[str, Work], costs: Costs) -> Iter
         limit = program.services[service].capacity
         if limit is None:
             continue
-        load = _cpu(service, done, costs)
-        if load > round(limit * MICRO):
+        if done.cpu > round(limit * MICRO):
             yield Violation(
                 Rule.CAPACITY,
-                f"the ADM of `{service}` is estimated at {load} micro-cores, over its capacity of {limit:g} cores",
+                f"the ADM of `{service}` is estimated at {done.cpu} micro-cores, over its capacity of {limit:g} cores",
             )
 
 
-def objectives(program: Program, placement: Placement, needed: Mapping[str, Work], costs: Costs) -> Iterator[Violation]:
+def objectives(program: Program, placement: Placement, needed: Mapping[str, Work]) -> Iterator[Violation]:
     """The values are what the placement has; bounds and status agree with them."""
-    cpu = sum(_cpu(service, done, costs) for service, done in needed.items())
+    cpu = sum(done.cpu for done in needed.values())
     real: dict[str, int] = {
         Metric.ADMS: len(needed),
         Metric.SIDECARS: sum(program.services[service].replicas for service in needed),
         Metric.CPU: cpu,
         Metric.OVERHEAD: cpu,
-        Metric.LATENCY: sum(_latency(service, done, costs) for service, done in needed.items()),
+        Metric.LATENCY: sum(done.latency for done in needed.values()),
     }
     metrics = tuple(level.metric for level in placement.objectives)
     if metrics[: len(program.objective)] != program.objective:
@@ -126,23 +134,3 @@ def objectives(program: Program, placement: Placement, needed: Mapping[str, Work
     proven = all(level.bound == level.value for level in placement.objectives)
     if (placement.status is Status.OPTIMAL) is not proven:
         yield Violation(None, f"the status is `{placement.status}`, and the bounds say otherwise")
-
-
-def _cpu(service: str, done: Work, costs: Costs) -> int:
-    load = costs.adm[service].cpu if service in costs.adm else 0
-    if costs.enforcement:
-        for side, policy, destination in done.shares:
-            cost = costs.enforcement.get((service, side, policy, destination))
-            if cost is not None:
-                load += cost.cpu
-    return load
-
-
-def _latency(service: str, done: Work, costs: Costs) -> int:
-    delay = costs.adm[service].latency if service in costs.adm else 0
-    if costs.enforcement:
-        for side, policy, destination in done.shares:
-            cost = costs.enforcement.get((service, side, policy, destination))
-            if cost is not None:
-                delay += cost.latency
-    return delay

@@ -97,9 +97,11 @@ class Case(NamedTuple):
 
 def case(rng: random.Random) -> Case:
     """A program with at least one decision, its costs and, sometimes, an earlier plan."""
-    parties = _parties(rng)
+    # Half of the programs are easy to place, so that there is something to choose; the rest break rules everywhere.
+    harsh = rng.choice([0.15, 1.0])
+    parties = _parties(rng, harsh)
     calls = _calls(rng, parties)
-    specs = [_spec(rng, f"p{n}", parties, calls) for n in range(rng.randint(1, 5))]
+    specs = [_spec(rng, f"p{n}", parties, calls, harsh) for n in range(rng.randint(1 if harsh == 1 else 2, 5))]
     objective = rng.choice(OBJECTIVES)
     whole = program(parties, calls, specs, (), objective)
     while oracle.count(whole) > MAX_ASSIGNMENTS and len(specs) > 1:
@@ -117,7 +119,7 @@ def case(rng: random.Random) -> Case:
     return Case(whole, _costs(rng, whole), previous)
 
 
-def _parties(rng: random.Random) -> list[Service | External]:
+def _parties(rng: random.Random, harsh: float) -> list[Service | External]:
     found: list[Service | External] = []
     capacities = rng.random() < 0.5
     for name in "abcdef"[: rng.randint(2, 6)]:
@@ -127,15 +129,15 @@ def _parties(rng: random.Random) -> list[Service | External]:
                 name,
                 *ports,
                 replicas=rng.randint(1, 3),
-                hosts_adm=rng.random() > 0.09,
-                trusted=rng.random() > 0.1,
-                host_network=rng.random() < 0.05,
+                hosts_adm=rng.random() > 0.12 * harsh,
+                trusted=rng.random() > 0.12 * harsh,
+                host_network=rng.random() < 0.06 * harsh,
                 capacity=rng.choice([0.00002, 0.00005, 0.001]) if capacities and rng.random() < 0.5 else None,
             )
         )
-    if rng.random() < 0.4:
+    if rng.random() < 0.5 * harsh:
         found.append(external("x", cidrs=["10.9.0.0/16"] if rng.random() < 0.5 else []))
-    if rng.random() < 0.25:
+    if rng.random() < 0.3 * harsh:
         found.append(external("y", WEB, cidrs=["10.8.0.0/16"] if rng.random() < 0.5 else []))
     return found
 
@@ -153,7 +155,11 @@ def _calls(rng: random.Random, parties: Sequence[Service | External]) -> list[tu
 
 
 def _spec(
-    rng: random.Random, name: str, parties: Sequence[Service | External], calls: list[tuple[str, str, int]]
+    rng: random.Random,
+    name: str,
+    parties: Sequence[Service | External],
+    calls: list[tuple[str, str, int]],
+    harsh: float,
 ) -> Spec:
     """A policy line; adds the call that a mirror or a split needs."""
     names = [party.name for party in parties]
@@ -183,7 +189,7 @@ def _spec(
         return Spec(name, AUTHZ, sources, destinations, {"service": rng.choice(services)}, excluded=excluded)
     if rng.random() < 0.06:
         return Spec(name, ALLOW, sources, destinations, {"callers": names[0]}, excluded=excluded)
-    of = _kind(rng, name)
+    of = _kind(rng, name, harsh)
     match, reads = _match(rng)
     sides = [side for side in Side if side in of.sides]
     return Spec(
@@ -191,7 +197,7 @@ def _spec(
         of,
         sources,
         destinations,
-        side=rng.choice(sides) if not of.both and rng.random() < 0.12 else None,
+        side=rng.choice(sides) if not of.both and rng.random() < 0.12 * harsh else None,
         match=match,
         reads=reads,
         ports=frozenset({rng.choice([WEB, ADMIN]).number}) if rng.random() < 0.05 else None,
@@ -199,17 +205,17 @@ def _spec(
     )
 
 
-def _kind(rng: random.Random, name: str) -> Kind:
+def _kind(rng: random.Random, name: str, harsh: float) -> Kind:
     effects = None if rng.random() < 0.06 else [rng.choice(EFFECTS) for _ in range(rng.choice([0, 1, 1, 2]))]
     ranked = effects is not None and any(e.verb in (Verb.REPEATS, Verb.TIMES_OUT) for e in effects)
     ingress: Stage | None = rng.choices([Stage.FILTER, Stage.UPSTREAM, Stage.CLUSTER], [8, 1, 1])[0]
     egress: Stage | None = Stage.ROUTING if ranked and rng.random() < 0.7 else ingress
-    both = rng.random() < 0.05
+    both = rng.random() < 0.05 * harsh
     if not both:
         only = rng.random()
-        if only < 0.12 or (egress is Stage.ROUTING and rng.random() < 0.7):
+        if only < 0.15 * harsh or (egress is Stage.ROUTING and rng.random() < 0.7):
             ingress = None
-        elif only < 0.22:
+        elif only < 0.25 * harsh:
             egress = None
     return kind(
         f"k{name}",
@@ -217,9 +223,9 @@ def _kind(rng: random.Random, name: str) -> Kind:
         egress=egress,
         effects=effects,
         both=both,
-        guard=rng.random() < 0.15,
-        state=rng.random() < 0.2,
-        per_replica=not both and rng.random() < 0.05,
+        guard=rng.random() < 0.15 * harsh,
+        state=rng.random() < 0.25 * harsh,
+        per_replica=not both and rng.random() < 0.05 * harsh,
     )
 
 
