@@ -33,7 +33,7 @@ _ROW: Final = 11.5
 _ROW_HEIGHT: Final = 18
 _HEADER: Final = 28
 _PLAIN_HEIGHT: Final = 30
-_WIDEST: Final = 230
+_WIDEST: Final = 260
 
 
 def svg(program: Program, placement: Placement) -> str:
@@ -106,7 +106,8 @@ def _rows(node: Node) -> list[tuple[Side | None, str]]:
 
 
 def _row(sitting: Sitting) -> str:
-    if len(sitting.destinations) > 2:
+    crowded = drawing.text_width(sitting.label, _ROW) > _WIDEST - 46
+    if len(sitting.destinations) > 2 or (crowded and len(sitting.destinations) > 1):
         return f"{sitting.policy} → {len(sitting.destinations)} services"
     return sitting.label
 
