@@ -11,6 +11,7 @@ from emitters.interception.captures import (
     Probe,
     Reached,
     interceptions,
+    original_destinations,
 )
 from emitters.interception.rules import remove_file, restore_file
 from emitters.interception.script import RULES_FILES, script
@@ -24,6 +25,7 @@ __all__ = [
     "Probe",
     "Reached",
     "interceptions",
+    "original_destinations",
     "remove_file",
     "restore_file",
     "script",

@@ -179,6 +179,36 @@ def _stable(program: Program, destination: str, addresses: KnownAddresses) -> tu
         return ()
 
 
+def original_destinations(program: Program, hop: Hop, addresses: KnownAddresses) -> dict[int, tuple[Network, ...]]:
+    """Which of the captured connections belong to an egress hop: port dialled -> networks, both in canonical order.
+
+    A capture by port takes in other people's connections, too, so the listener needs this to tell them apart. Empty
+    where no address is known: the hop can then not be enforced at all.
+    """
+    known: dict[int, set[Network]] = {}
+    for reached, network, port in _ways(program, hop, addresses):
+        if network is not None:
+            known.setdefault(port, set()).add(network)
+        elif reached is Reached.PORT:
+            external = program.externals.get(hop.destination)
+            listed = () if external is None else (*_literal(external.hosts), *external.cidrs)
+            texts = (*listed, *addresses.service_addresses(hop.destination), *addresses.pod_addresses(hop.destination))
+            known.setdefault(port, set()).update(_networks(texts))
+    return {port: tuple(sorted(found, key=_network_key)) for port, found in sorted(known.items()) if found}
+
+
+def _literal(hosts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(host for host in hosts if _is_address(host))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _networks(texts: Iterable[str]) -> tuple[Network, ...]:
     return tuple(sorted({ipaddress.ip_network(text, strict=False) for text in texts}, key=_network_key))
 

@@ -7,7 +7,8 @@ import pytest
 from dsl.program import Protocol
 from emitters.addresses import Addresses, Located
 from emitters.errors import EmitError
-from emitters.interception import IngressCapture, Interception, Probe, interceptions
+from emitters.interception import IngressCapture, Interception, Probe, interceptions, original_destinations
+from emitters.scope import hops
 from tests.emitters.interception.build import external, placement, port, program, service
 
 SHOP = (
@@ -151,3 +152,36 @@ def test_captures_are_sorted_whatever_the_order_of_the_addresses() -> None:
         {name: Located(item.addresses[::-1], item.pods[::-1]) for name, item in ADDRESSES.services.items()}
     )
     assert interceptions(made, placed, turned) == interceptions(made, placed, ADDRESSES)
+
+
+def test_a_listener_can_tell_whose_a_captured_connection_is() -> None:
+    calls = [("front", name) for name in ("geo", "registry", "stripe", "office", "db")]
+    decisions = {("quota", name): "egress" for _, name in calls}
+    made = program(SHOP, calls, ["quota"])
+    placed = placement(made, decisions)
+    told = {
+        hop.destination: {
+            number: [str(network) for network in networks]
+            for number, networks in original_destinations(made, hop, ADDRESSES).items()
+        }
+        for hop in hops(made, placed)["front"]
+    }
+    assert told == {
+        "geo": {8083: ["10.96.0.2/32", "fd96::2/128"], 9083: ["10.1.0.2/32", "10.1.0.3/32"]},
+        "registry": {8500: ["10.1.0.9/32"], 8501: ["10.1.0.9/32"]},
+        "stripe": {443: ["198.51.100.1/32"]},
+        "office": {25: ["10.9.0.7/32", "fd09::7/128"]},
+        "db": {27017: ["10.96.0.3/32"]},
+    }
+    (found,) = interceptions(made, placed, ADDRESSES)
+    for name, ports in told.items():
+        captured = [item for item in found.egress if item.destination == name]
+        for number, networks in ports.items():
+            for network in networks:
+                assert any(item.port == number and str(item.network or network) == network for item in captured)
+
+
+def test_without_any_address_nothing_can_be_told() -> None:
+    made = program(SHOP, [("front", "stripe")], ["log"])
+    (hop,) = hops(made, placement(made, {("log", "stripe"): "egress"}))["front"]
+    assert original_destinations(made, hop, Addresses()) == {}
