@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from admc.because import named
 from dsl.diagnostics import Diagnostic, Related, Severity
-from solver.placement import PlacementError, Reason, Rule
-
-REMEDIES = 4
-"""Remedies in the hint; each line's own remedy stands beside the line too."""
+from dsl.program import Program
+from solver.placement import ConflictPart, PlacementError, Reason, Rule
 
 
-def conflict_diagnostic(error: PlacementError) -> Diagnostic:
-    parts = error.parts
-    rule = _telling_rule(error.reasons)
+def conflict_diagnostic(program: Program, error: PlacementError) -> Diagnostic:
+    """Points at the policy that cannot be placed; the other lines of the irreducible set follow with their remedies."""
+    policies = {policy.span: policy.name for policy in program.policies}
+    parts = sorted(error.parts, key=lambda part: part.span not in policies)
+    concerned = [policies[part.span] for part in parts if part.span in policies]
     said = list(dict.fromkeys(f"{reason.message} ({reason.rule.value})" for reason in error.reasons))
-    remedies = list(dict.fromkeys(part.remedy for part in parts if part.remedy))
     return Diagnostic(
-        code=f"ADM{600 + int(rule.value[1:])}",
+        code=f"ADM{600 + int(_telling_rule(error.reasons).value[1:])}",
         severity=Severity.ERROR,
-        message="no correct placement exists: " + (parts[0].message if parts else "these lines conflict"),
+        message="no correct placement exists" + (f" for {named(concerned)}" if concerned else ""),
         span=parts[0].span if parts else None,
         cause="; ".join(said) or None,
-        hint="; or ".join(remedies[:REMEDIES]) or None,
-        related=tuple(
-            Related(part.span, f"{part.message}; to free it: {part.remedy}" if part.remedy else part.message)
-            for part in parts[1:]
-        ),
+        hint=_hint(parts),
+        related=tuple(Related(part.span, f"{part.message}; to free it: {part.remedy}") for part in parts[1:]),
     )
+
+
+def _hint(parts: list[ConflictPart]) -> str | None:
+    if not parts:
+        return None
+    others = {1: "", 2: "; or change the other line"}.get(len(parts), "; or change any one of the other lines")
+    return f"{parts[0].remedy}{others}"
 
 
 def _telling_rule(reasons: tuple[Reason, ...]) -> Rule:

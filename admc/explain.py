@@ -33,7 +33,8 @@ def explain_application(program: Program, placement: Placement) -> Explanation:
     if len(placement.adms) > SHOWN:
         points.append(Point(f"{len(placement.adms) - SHOWN} more ADMs are in the plan"))
     sections += section("without an ADM", points)
-    answer = f"{len(placement.adms)} of {len(program.services)} services have an ADM"
+    have = "has" if len(placement.adms) == 1 else "have"
+    answer = f"{len(placement.adms)} of {len(program.services)} services {have} an ADM"
     return Explanation(f"`{program.app}`", answer, tuple(sections))
 
 

@@ -70,7 +70,9 @@ def place_program(
     except PlacementError as error:
         from admc.conflicts import conflict_diagnostic
 
-        raise CommandError(Exit.NO_PLACEMENT, [conflict_diagnostic(error), *program.warnings], folder) from error
+        raise CommandError(
+            Exit.NO_PLACEMENT, [conflict_diagnostic(program, error), *program.warnings], folder
+        ) from error
     solved = time.perf_counter()
     tell("verifying")
     from solver.verify import verify

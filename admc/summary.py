@@ -57,7 +57,7 @@ def headline(summary: Summary) -> str:
     share = round(100 * adms / summary.services)
     text = f"{adms} of {_number(summary.services, 'service')} {'get' if adms > 1 else 'gets'} an ADM ({share}%)"
     if summary.instances != summary.services:
-        text += f"; with replicas {summary.sidecars} sidecars instead of {summary.instances}"
+        text += f"; with replicas {_number(summary.sidecars, 'sidecar')} instead of {summary.instances}"
     return text
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
+from admc.render.excerpt import marked_line
 from admc.render.report import Report, counts, place
 from admc.terminal import visible
 from dsl.diagnostics import Diagnostic
-
-EXCERPT = 200
-"""Characters of a source line that are quoted."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~@&$:])")
 
@@ -54,8 +52,9 @@ def _block(item: Diagnostic, folder: str) -> str:
     lines = [f"### {item.severity.value} {item.code}: {prose(item.message)}"]
     if item.span is not None:
         where = place(item.span, folder)
-        source = visible(item.span.source.line(where.line)[:EXCERPT].replace("\t", "    ")).strip()
-        lines += ["", code(f"{where.path}:{where.line}:{where.column}"), "", fenced(source)]
+        shown, mark_at, mark_width = marked_line(item.span)
+        marked = f"{shown}\n{' ' * mark_at}{'^' * mark_width}"
+        lines += ["", code(f"{where.path}:{where.line}:{where.column}"), "", fenced(marked)]
     notes = []
     if item.cause:
         notes.append(f"- because: {prose(item.cause)}")

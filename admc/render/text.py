@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from admc.render.excerpt import marked_line
 from admc.render.report import Report, counts, place
-from admc.terminal import cells, visible
+from admc.terminal import visible
 from dsl.diagnostics import Diagnostic, Severity
 from dsl.text import Span
-
-TAB = "    "
-WIDTH = 110
-"""Cells of a source line that are shown; a longer line is cut round its mark."""
 
 BOLD, RED, YELLOW, BLUE, RESET = "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;34m", "\x1b[0m"
 
@@ -55,7 +52,7 @@ def _block(item: Diagnostic, folder: str, paint: _Paint) -> str:
 def _excerpt(span: Span, folder: str, gutter: int, label: str, tone: str, paint: _Paint) -> list[str]:
     where = place(span, folder)
     indent = " " * gutter
-    shown, mark_at, mark_width = _marked_line(span)
+    shown, mark_at, mark_width = marked_line(span)
     mark = " " * mark_at + paint(tone, "^" * mark_width + (f" {label}" if label else ""))
     return [
         f"{indent}{paint(BLUE, '-->')} {visible(where.path)}:{where.line}:{where.column}",
@@ -63,26 +60,3 @@ def _excerpt(span: Span, folder: str, gutter: int, label: str, tone: str, paint:
         f"{paint(BLUE, str(where.line).rjust(gutter))} {paint(BLUE, '|')} {shown}".rstrip(),
         f"{indent} {paint(BLUE, '|')} {mark}",
     ]
-
-
-def _marked_line(span: Span) -> tuple[str, int, int]:
-    """The span's first line as shown, and the first cell and the width of its mark."""
-    number, column = span.source.position(span.start)
-    text = span.source.line(number)
-    first = column - 1
-    last = max(first + 1, min(len(text), first + (span.end - span.start)))
-    # A line may have megabytes; only what can be shown is looked at.
-    cut_left = max(0, first - WIDTH // 2) if len(text) > WIDTH else 0
-    cut_right = min(len(text), cut_left + WIDTH)
-    before, marked, after = (
-        _shown(text[cut_left:first]),
-        _shown(text[first : min(last, cut_right)]),
-        _shown(text[min(last, cut_right) : cut_right]),
-    )
-    left = "…" if cut_left else ""
-    right = "…" if cut_right < len(text) else ""
-    return f"{left}{before}{marked}{after}{right}", cells(left + before), max(1, cells(marked))
-
-
-def _shown(text: str) -> str:
-    return visible(text.replace("\t", TAB))

@@ -1,0 +1,111 @@
+"""Explanations are true: reasons are the placement's, and what would remove an ADM is solved, not guessed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admc.__main__ import main
+from tests.admc.programs import SHOP, write
+
+
+class Explain:
+    def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        self._folder = folder
+        self._capfd = capfd
+
+    def __call__(self, text: str, *names: str) -> dict[str, Any]:
+        path = write(self._folder, text)
+        code = main(["explain", str(path), *names, "--format", "json"])
+        out, err = self._capfd.readouterr()
+        assert code == 0, err + out
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+
+@pytest.fixture
+def explain(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Explain:
+    return Explain(tmp_path, capfd)
+
+
+def said(explanation: dict[str, Any], heading: str) -> list[str]:
+    (part,) = [part for part in explanation["sections"] if part["heading"] == heading]
+    return [point["text"] for point in part["points"]]
+
+
+def test_an_application(explain: Explain) -> None:
+    found = explain(SHOP)
+    assert found["answer"] == "1 of 5 services has an ADM"
+    assert any("`flaky_geo` must be at the egress of `search`" in text for text in said(found, "ADM of `search`"))
+
+
+def test_an_adm_that_a_line_forces(explain: Explain) -> None:
+    found = explain(SHOP, "search")
+    assert found["answer"] == "`search` has an ADM"
+    why = said(found, "why it is there")
+    assert any(text.startswith("`flaky_geo` must be at the egress of `search`, towards `geo`") for text in why)
+    assert any("by choice" in text for text in why)
+    removal = "\n".join(said(found, "what would remove it"))
+    assert "`flaky_geo`" in removal
+    # The remedy is a real one: without that line nothing keeps the ADM there.
+    without = "\n".join(line for line in SHOP.splitlines() if "flaky_geo" not in line) + "\n"
+    freed = explain(without, "search")
+    if freed["answer"] == "`search` has an ADM":
+        assert "possible" in "\n".join(said(freed, "what would remove it"))
+
+
+VERTEX = """\
+app star
+service hub { http 80 }
+service a, b, c { http 80 }
+call hub -> a, b, c
+policy count = request_count() on hub -> a, b, c
+"""
+
+
+def test_an_adm_that_only_the_objective_wants(explain: Explain) -> None:
+    found = explain(VERTEX, "hub")
+    (removal,) = said(found, "what would remove it")
+    assert removal == "`no adm` at `hub` is possible, but costs 2 more in total: `a`, `b` and `c` would get one instead"
+
+
+def test_a_service_without_an_adm(explain: Explain) -> None:
+    found = explain(VERTEX, "a")
+    assert found["answer"] == "`a` has no ADM: its policies are enforced elsewhere"
+    where = said(found, "where its policies are")
+    assert where[0] == "`count` towards `a`: at the egress of `hub`"
+    assert where[1].startswith("`count` could stand at the ingress of `a`: nothing forbids it")
+    assert said(explain(SHOP, "mongo_rate"), "can it have one") == ["no: the program says `no adm`"]
+
+
+def test_a_policy(explain: Explain) -> None:
+    found = explain(SHOP, "flaky_geo")
+    assert found["answer"] == "`flaky_geo` is enforced for `geo`"
+    where = said(found, "where it is enforced")
+    assert where[0] == "towards `geo`: at the egress of `search`"
+    assert where[1].startswith("`flaky_geo` cannot stand at the ingress of `geo`: ")
+    assert where[1].endswith("(R4)")
+
+
+def test_a_name_of_a_service_and_a_policy(explain: Explain) -> None:
+    found = explain(VERTEX.replace("count =", "hub ="), "hub")
+    assert found["subject"] == "service `hub` and policy `hub`"
+
+
+def test_names_that_are_wrong(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, SHOP)
+    assert main(["explain", str(path), "serach"]) == 1
+    assert "did you mean `search`?" in capfd.readouterr().err
+    assert main(["explain", str(path), "internet"]) == 1
+    assert "outside the mesh" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("format_", ["text", "markdown"])
+def test_the_other_formats(tmp_path: Path, capfd: pytest.CaptureFixture[str], format_: str) -> None:
+    assert main(["explain", str(write(tmp_path, SHOP)), "search", "--format", format_]) == 0
+    out = capfd.readouterr().out
+    assert "flaky" in out
+    assert "policies.adm:17" in out
