@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-import dsl
+from admc.__main__ import main
 from admc.pipeline import Compiled, compile_program
 from dsl.program import Side
 from solver.placement import Status
@@ -49,13 +50,22 @@ def test_the_verifier_accepts_it(name: str) -> None:
 
 
 def test_its_adms_are_those_recorded(name: str) -> None:
+    """`python -m tests.examples.golden` records anew what was meant to change."""
     assert described(name) == (GOLDEN / f"{name}.txt").read_text()
 
 
+def test_the_command_compiles_it_and_emits_its_configuration(name: str, tmp_path: Path) -> None:
+    program = str(ROOT / "examples" / name / "policies.adm")
+    plan, folder = tmp_path / "plan.json", tmp_path / "configuration"
+    assert main(["compile", program, "-o", str(plan), "--emit", str(folder)]) == 0
+    assert [adm["service"] for adm in json.loads(plan.read_bytes())["adms"]] == sorted(
+        path.parent.name for path in folder.glob("*/bootstrap.yaml")
+    )
+
+
 def test_it_is_formatted(name: str) -> None:
-    for path in sorted((ROOT / "examples" / name).glob("*.adm")):
-        text = path.read_text()
-        assert dsl.format_text(text, path.name) == text
+    programs = sorted(str(path) for path in (ROOT / "examples" / name).glob("*.adm"))
+    assert main(["fmt", "--check", *programs]) == 0
 
 
 def test_its_readme_gives_the_command_and_the_true_numbers(name: str) -> None:
