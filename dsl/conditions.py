@@ -131,7 +131,8 @@ def _pattern(text: str) -> tuple[str, str | None] | None:
             re.compile(text)
     except re.error as error:
         place = "" if error.pos is None else f" at character {error.pos + 1}"
-        return f"this is not a regular expression: {error.msg}{place}", "a backslash is written `\\\\` in a string"
+        hint = "a backslash is written `\\\\` in a string" if "escape" in error.msg else None
+        return f"this is not a regular expression: {error.msg}{place}", hint
     except (OverflowError, RecursionError):
         return "this regular expression is too large", None
     return None

@@ -28,7 +28,7 @@ _HOST = re.compile(
 
 @dataclass(eq=False)
 class Application:
-    """The graph. `broken` are names whose declaration has an error of its own: nobody calls them unknown."""
+    """The graph. `broken` are names whose declaration has an error of its own: that is their only error."""
 
     services: Mapping[str, Service]
     externals: Mapping[str, External]
@@ -97,7 +97,7 @@ def find_port(
     """The port of a callee that `name:port` means, or None after an error."""
     ports = application.ports(name)
     found = match_port(ports, port)
-    if found is None:
+    if found is None and name not in application.broken:
         known = [p.name for p in ports if p.name] + [str(p.number) for p in ports]
         listed = ", ".join(f"`{p.name}` ({p.number})" if p.name else f"`{p.number}`" for p in ports)
         hint = did_you_mean(port.text, known) or (f"`{name}` has {listed}" if ports else f"`{name}` has no ports")
@@ -117,6 +117,8 @@ def the_port(application: Application, reference: syntax.Reference, diagnostics:
     if reference.port is not None:
         return find_port(application, name, reference.port, diagnostics)
     ports = application.ports(name)
+    if name in application.broken:
+        return None
     if len(ports) == 1:
         return ports[0]
     if not ports:
@@ -156,12 +158,15 @@ def declare(statements: Iterable[object], diagnostics: Diagnostics, *, complete:
         if not isinstance(statement, syntax.Service | syntax.External):
             continue
         fresh = [word for word in statement.names if _fresh(word, first, diagnostics)]
+        before = diagnostics.errors
         if isinstance(statement, syntax.Service):
             for service in _services(statement, fresh, diagnostics):
                 services[service.name] = service
         else:
             for external in _externals(statement, fresh, diagnostics):
                 externals[external.name] = external
+        if diagnostics.errors > before:
+            broken.update(word.text for word in fresh)
     application = Application(
         {name: services[name] for name in sorted(services)},
         {name: externals[name] for name in sorted(externals)},

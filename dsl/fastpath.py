@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dsl.syntax import Broken, Statement
 
 _END = r"[ \t]*(?://[^\n]*|\r)?(?:\n|\Z)"
-_QUANTITY = r"[0-9]+(?:\.[0-9]+)?[A-Za-z]*(?:/[a-z]+)?"
+_QUANTITY = r"[0-9]+(?:\.[0-9]+)?[A-Za-z]*(?:/[a-z]+)?(?![A-Za-z0-9_%µ/.])"
 _SERVICE = re.compile(
     rf"[ \t]*(service)[ \t]+({NAME})[ \t]*\{{[ \t]*(tcp|http|grpc)[ \t]+([0-9]+)"
     rf"(?:[ \t]+(replicas)[ \t]+([0-9]+))?[ \t]*(\}}){_END}"

@@ -89,7 +89,7 @@ class PolicyResolver:
                 f"there is no kind named `{name}`",
                 statement.kind.span,
                 hint=did_you_mean(name, self.kinds)
-                or "built-in kinds are listed by `admc explain kinds`; declare your own with `kind`",
+                or "docs/kinds.md lists the built-in kinds; declare your own with `kind`",
             )
         return declared
 
@@ -102,6 +102,7 @@ class PolicyResolver:
         signature = f"{kind.name}({', '.join(names)})"
         given: dict[str, syntax.Argument] = {}
         named = None
+        unknown = False
         for index, argument in enumerate(statement.arguments):
             if argument.name is None:
                 if named is not None:
@@ -120,6 +121,7 @@ class PolicyResolver:
                 continue
             named = name = argument.name.text
             if name not in names:
+                unknown = True
                 hint = did_you_mean(name, names) or f"the parameters are `{signature}`"
                 error("ADM205", f"`{kind.name}` has no parameter `{name}`", argument.name.span, hint=hint)
             elif name in given:
@@ -132,10 +134,10 @@ class PolicyResolver:
                 )
             else:
                 given[name] = argument
-        return self._values(statement, declared, given)
+        return self._values(statement, declared, given, unknown=unknown)
 
     def _values(
-        self, statement: syntax.Policy, declared: Declared, given: Mapping[str, syntax.Argument]
+        self, statement: syntax.Policy, declared: Declared, given: Mapping[str, syntax.Argument], *, unknown: bool
     ) -> Mapping[str, Value] | None:
         values: dict[str, Value] = {}
         missing: list[str] = []
@@ -163,7 +165,8 @@ class PolicyResolver:
                 bad.add(name)
             else:
                 values[name] = value
-        if missing:
+        # A misspelt argument is missing as well, but that is one mistake.
+        if missing and not unknown:
             types = {parameter.name: parameter.type for parameter in declared.kind.parameters}
             listed = " and ".join(f"`{name}`" for name in missing)
             self.diagnostics.error(
@@ -269,7 +272,7 @@ class PolicyResolver:
             f"narrow the scope: `on {_short(scope.sources.span.text)} -> {_short(scope.destinations.span.text)} {part}`"
         )
         if scope.destinations.without:
-            hint = f"add {shown} to what `except` leaves out"
+            hint = f"add `{shown}` to what `except` leaves out"
         ports = {port.protocol for port in self.application.ports(first.destination)}
         if len(scope.destinations.terms) == 1 and isinstance(scope.destinations.terms[0].atom, syntax.NameAtom):
             hint = f"use a kind for `{first.port.protocol}`"
@@ -288,7 +291,8 @@ class PolicyResolver:
         self, statement: syntax.Policy, kind: Kind, sources: Sources, destinations: Destinations, calls: tuple[int, ...]
     ) -> None:
         name = statement.name.text
-        if not calls and self.application.complete:
+        nothing = not sources.names or not destinations.names
+        if not calls and not nothing and self.application.complete:
             cause = "no declared call goes from its sources to its destinations"
             if kind.guard and destinations.names:
                 cause += "; undeclared callers are still refused, at ingress"

@@ -194,7 +194,7 @@ class Selectors:
     ) -> None:
         ports = self.application.ports(name)
         if not ports:
-            if named:
+            if named and name not in self.application.broken:
                 self.diagnostics.error(
                     "ADM111", f"`{name}` has no port, so nothing can call it", term.span, hint="give it a port"
                 )

@@ -70,7 +70,7 @@ def integer(text: str, low: int = -LARGEST, high: int = LARGEST, what: str = "a 
     if isinstance(value, Wrong):
         return value
     if value.denominator != 1 or "." in text:
-        return Wrong("ADM201", f"{what} is expected, not `{text}`")
+        return Wrong("ADM201", f"`{text}` is not a whole number", f"{what} has no fraction")
     number = int(value)
     if not low <= number <= high:
         return Wrong("ADM203", f"`{text}` is out of range", f"{what} is {_between(low, high)}")

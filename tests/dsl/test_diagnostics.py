@@ -1,0 +1,74 @@
+"""What users read when something is wrong: golden cases, each a program and all that is said of it.
+
+After a wanted change `python -m tests.dsl.test_diagnostics` writes the findings anew; review the difference.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsl.diagnostics import MAX_DIAGNOSTICS
+from tests.dsl.programs import findings
+
+GOLDEN = Path(__file__).with_name("diagnostics.golden")
+_CASE = "=== "
+_FINDINGS = "---\n"
+
+
+def _cases() -> dict[str, tuple[str, str]]:
+    """Name -> program and findings."""
+    found: dict[str, tuple[str, str]] = {}
+    for part in GOLDEN.read_text(encoding="utf-8").split(_CASE)[1:]:
+        name, _, rest = part.partition("\n")
+        program, _, expected = rest.partition(_FINDINGS)
+        found[name] = program, expected.rstrip("\n")
+    return found
+
+
+def _shown(program: str) -> str:
+    lines: list[str] = []
+    for finding in findings(program):
+        lines.append(f"{finding.span}: {finding.severity} {finding.code}: {finding.message}")
+        lines.extend(f"    {text}" for text in (finding.cause,) if text)
+        lines.extend(f"    hint: {text}" for text in (finding.hint,) if text)
+        lines.extend(f"    {related.span}: {related.message}" for related in finding.related)
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", sorted(_cases()))
+def test_findings(name: str) -> None:
+    program, expected = _cases()[name]
+    assert _shown(program) == expected
+
+
+@pytest.mark.parametrize("name", sorted(_cases()))
+def test_messages_follow_the_house_style(name: str) -> None:
+    for finding in findings(_cases()[name][0]):
+        for text in (finding.message, finding.cause, finding.hint):
+            if text is not None:
+                assert not text.endswith("."), text
+                assert text[:1].islower() or not text[:1].isalpha(), text
+                assert text.count("`") % 2 == 0, text
+
+
+def test_at_most_a_hundred_errors_are_shown() -> None:
+    assert len(findings("app x\n" + "service {}\n" * 500)) == MAX_DIAGNOSTICS
+    assert len(findings("app x\nservice a { http 80 }\n" + "call a -> b\n" * 500)) == MAX_DIAGNOSTICS
+
+
+def test_warnings_do_not_hide_errors() -> None:
+    head = "app x\nservice a, b { http 80 }\n"
+    many = "".join(f"policy p{index} = access_log() on a -> b\n" for index in range(300))
+    assert {finding.code for finding in findings(head + many)} == {"ADM404"}
+    assert "ADM101" in {finding.code for finding in findings(head + many + "call a -> c\n")}
+
+
+def _rewrite() -> None:
+    parts = [f"{_CASE}{name}\n{program}{_FINDINGS}{_shown(program)}\n" for name, (program, _) in _cases().items()]
+    GOLDEN.write_text("\n".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _rewrite()
