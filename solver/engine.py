@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-DEFAULT_EFFORT = 10.0
-"""Deterministic time for one placement; a unit is roughly a second of one core."""
+DEFAULT_EFFORT = 4.0
+"""Deterministic time for one placement; a unit is one to four seconds of one core."""
 
 SMALLEST_SHARE = 0.05
 """No search gets less than this, so that a thousand small ones still end with an answer."""
@@ -134,6 +134,8 @@ def _solver(limit: float | None) -> cp_model.CpSolver:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
+    # Covers and their like are proven by cuts: measured, this closes kernels that the default leaves open.
+    solver.parameters.linearization_level = 2
     if limit is not None:
         solver.parameters.max_deterministic_time = limit
     return solver
