@@ -102,11 +102,13 @@ def read_topology(source: SourceText, diagnostics: Diagnostics) -> list[syntax.S
 class _Places:
     """Finds where the values of a key stand, in the order in which JSON lists them."""
 
-    def __init__(self, source: SourceText, array: str, key: str) -> None:
+    def __init__(self, source: SourceText, array: str, key: str | None = None) -> None:
         self.source = source
         found = re.search(rf'"{array}"\s*:\s*\[', source.text)
         self.array = Span(source, found.start(), found.end()) if found else Span(source, 0, 0)
-        self._next = re.compile(rf'"{key}"\s*:\s*"((?:[^"\\]|\\.)*)"').finditer(source.text, self.array.end)
+        # Externals may be listed as plain strings: without a key, any string with that value is the place.
+        start = "" if key is None else rf'"{key}"\s*:\s*'
+        self._next = re.compile(rf'{start}"((?:[^"\\]|\\.)*)"').finditer(source.text, self.array.end)
 
     def next(self, value: str) -> Span:
         for found in self._next:
@@ -125,7 +127,7 @@ class _Topology:
         services = self._array(top, "services")
         externals = self._array(top, "externals")
         calls = self._array(top, "calls")
-        places = _Places(self.source, "externals", "name")
+        places = _Places(self.source, "externals")
         for item in externals:
             yield self._external({"name": item} if isinstance(item, str) else item, places)
         places = _Places(self.source, "services", "name")
@@ -154,7 +156,7 @@ class _Topology:
     def _array(self, data: dict[str, Any], key: str) -> Sequence[Any]:
         value = data.get(key, [])
         if not isinstance(value, list):
-            raise _WrongError(f"`{key}` is a list, not {_shown(value)}", _Places(self.source, key, "").array)
+            raise _WrongError(f"`{key}` is a list, not {_shown(value)}", _Places(self.source, key).array)
         return value
 
     def _name(self, data: dict[str, Any], key: str, places: _Places) -> syntax.Word:
@@ -199,10 +201,6 @@ class _Topology:
 
     def _external(self, item: Any, places: _Places) -> syntax.External:
         data = self._fields(item, "external", places.array)
-        if isinstance(data.get("name"), str) and not re.search(r'"name"', self.source.text[places.array.start :]):
-            at = self.source.text.find(f'"{data["name"]}"', places.array.end)
-            here = places.array if at < 0 else Span(self.source, at + 1, at + 1 + len(data["name"]))
-            places.array = here
         word = self._name(data, "name", places)
         items: list[syntax.BodyItem] = list(self._ports(data, word.span))
         for key in ("hosts", "cidrs"):

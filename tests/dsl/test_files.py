@@ -1,0 +1,196 @@
+"""Files of every sort beside a program: each is read within bounds, or explained."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import dsl
+from dsl.diagnostics import ProgramError
+from tests.dsl.programs import codes, findings, load
+
+
+def _codes(path: Path) -> list[str]:
+    with pytest.raises(ProgramError) as caught:
+        dsl.load(path)
+    return [finding.code for finding in caught.value.diagnostics]
+
+
+def test_paths_are_relative_to_the_file_that_has_them(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "app").mkdir()
+    (tmp_path / "shared" / "kinds.adm").write_text(
+        '@ingress\nkind own(max: int) for http template "own.yaml"\nuse "../lib/more.adm"\n'
+    )
+    (tmp_path / "shared" / "own.yaml").write_text("max: ${max}\n")
+    (tmp_path / "lib" / "more.adm").write_text("service b { http 80 }\n")
+    main = tmp_path / "app" / "policies.adm"
+    main.write_text(
+        'app x\nuse "../shared/kinds.adm"\nservice a { http 80 }\ncall a -> b\npolicy p = own(3) on a -> b\n'
+    )
+    program = dsl.load(main)
+    assert [item.path for item in program.inputs] == [
+        "policies.adm",
+        "../lib/more.adm",
+        "../shared/kinds.adm",
+        "../shared/own.yaml",
+    ]
+    template = program.policies[0].kind.template
+    assert template is not None
+    assert (template.path, template.text) == ("../shared/own.yaml", "max: ${max}\n")
+    assert str(program.services["b"].span) == "../lib/more.adm:1:9"
+
+
+def test_the_working_directory_means_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main = tmp_path / "policies.adm"
+    main.write_text("app x\n")
+    first = dsl.load(main).inputs
+    monkeypatch.chdir(tmp_path)
+    assert dsl.load(Path("policies.adm")).inputs == first
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00a", b"app \xc3\x28\n", b"\x7fELF\0\0", b"app x\n\0\n"])
+def test_binary_files(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "policies.adm"
+    path.write_bytes(content)
+    assert _codes(path) == ["ADM502"]
+
+
+def test_a_file_of_100_mb_is_refused_without_reading_it(tmp_path: Path) -> None:
+    path = tmp_path / "policies.adm"
+    with path.open("wb") as file:
+        file.truncate(100_000_000)
+    start = time.perf_counter()
+    assert _codes(path) == ["ADM503"]
+    assert time.perf_counter() - start < 1
+
+
+def test_what_is_no_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.adm")
+    (tmp_path / "folder.adm").mkdir()
+    for name in ("pipe.adm", "folder.adm", "missing.adm"):
+        assert _codes(tmp_path / name) == ["ADM501"]
+        main = tmp_path / "policies.adm"
+        main.write_text(f'app x\nuse "{name}"\n')
+        assert _codes(main) == ["ADM501"]
+
+
+def test_a_missing_file_hides_no_other_error_and_makes_none() -> None:
+    text = 'app x\nuse "missing.adm"\ncall a -> b\npolicy p = own() on a -> b\npin q at ingress\nservice c { http 0 }\n'
+    assert codes(text) == ["ADM501", "ADM203"]
+
+
+def test_used_files_keep_the_order_of_policies() -> None:
+    files = {
+        "a.adm": b'policy a1 = access_log() on s -> t\nuse "b.adm"\npolicy a2 = access_log() on s -> t\n',
+        "b.adm": b"policy b1 = access_log() on s -> t\n",
+    }
+    text = (
+        "app x\nservice s, t { http 80 }\ncall s -> t\npolicy first = access_log() on s -> t\n"
+        'use "a.adm"\nuse "b.adm"\npolicy last = access_log() on s -> t\n'
+    )
+    assert [policy.name for policy in load(text, files).policies] == ["first", "a1", "b1", "a2", "last"]
+
+
+def test_errors_in_used_files_point_there() -> None:
+    (finding,) = findings('app x\nuse "a.adm"\n', {"a.adm": b"\nservice b { http }\n"})
+    assert str(finding.span) == "a.adm:2:18"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "~/x.adm", "C:/x.adm", "a\\\\b.adm", "", "folder/", "a\\nb"])
+def test_paths_that_are_refused(path: str) -> None:
+    assert codes(f'app x\nuse "{path}"\n') == ["ADM504"]
+
+
+def test_a_program_from_memory_reads_no_files() -> None:
+    with pytest.raises(ProgramError) as caught:
+        dsl.load_text('app x\nuse "/etc/x"\nuse "kinds.adm"\n')
+    assert [finding.code for finding in caught.value.diagnostics] == ["ADM504", "ADM501"]
+
+
+def test_surrogates_are_no_text() -> None:
+    with pytest.raises(ProgramError) as caught:
+        dsl.load_text("app x\ud800\n")
+    assert [finding.code for finding in caught.value.diagnostics] == ["ADM502"]
+
+
+TOPOLOGY = b"""{
+ "app": "other", "source": "measured",
+ "externals": ["internet", {"name": "stripe", "protocol": "tcp", "port": 443, "hosts": ["api.stripe.com"]}],
+ "services": [
+  {"name": "web", "protocol": "http", "port": 80, "target": 8080, "replicas": 2, "labels": {"tier": "front"}},
+  {"name": "api", "ports": [{"protocol": "grpc", "port": 90}, {"name": "admin", "protocol": "http", "port": 91}]},
+  {"name": "db", "protocol": "tcp", "port": 5432, "adm": false, "capacity": 0.5, "namespace": "data"}
+ ],
+ "calls": [
+  {"source": "internet", "destination": "web", "rate": 800, "size": 350},
+  {"source": "web", "destination": "api", "port": "admin", "rate": "20/m", "size": "2KB"},
+  {"source": "api", "destination": "db", "rate": 0.25}
+ ]
+}"""
+
+
+def test_a_topology_says_what_a_program_would() -> None:
+    text = """app x
+external internet
+external stripe { tcp 443  host "api.stripe.com" }
+service web { http 80 -> 8080  replicas 2  labels { tier = "front" } }
+service api { grpc 90  http admin 91 }
+service db { tcp 5432  no adm  capacity 0.5  namespace data }
+call internet -> web { rate 800/s  size 350B }
+call web -> api:admin { rate 20/m  size 2KB }
+call api -> db { rate 0.25/s }
+"""
+    written = load(text)
+    read = load('app x\ntopology "t.json"\n', {"t.json": TOPOLOGY})
+    assert [call[:3] + call[4:] for call in read.calls] == [call[:3] + call[4:] for call in written.calls]
+    for name, service in written.services.items():
+        other = read.services[name]
+        fields = [field for field in service.__dataclass_fields__ if field not in ("span", "note")]
+        assert [getattr(service, field) for field in fields] == [getattr(other, field) for field in fields]
+        assert other.span.text == name
+    for name, external in written.externals.items():
+        assert read.externals[name].hosts == external.hosts
+        assert read.externals[name].ports == external.ports
+        assert read.externals[name].span.text == name
+    assert str(read.calls[0].span) == "t.json:11:41"
+
+
+@pytest.mark.parametrize(
+    ("topology", "code", "place"),
+    [
+        (b"", "ADM506", "1:1"),
+        (b'{"services": [\n{"name": "a",}]}', "ADM506", "2:14"),
+        (b"[" * 100_000, "ADM506", "1:1"),
+        (b'{"services": NaN}', "ADM506", "1:1"),
+        (b'{"services": [{"name": "a", "port": ' + b"9" * 5000 + b"}]}", "ADM506", "1:1"),
+        (b"[]", "ADM507", "1:1"),
+        (b'{"services": {}}', "ADM507", "1:1"),
+        (b'{"services": [],\n "services": []}', "ADM507", "1:1"),
+        (b'{\n"services": [{"name": "a", "name": "b"}]}', "ADM507", "2:1"),
+        (b'{\n"services": [{"name": 5}]}', "ADM507", "2:1"),
+        (b'{\n"services": [{"name": "a b"}]}', "ADM507", "2:24"),
+        (b'{\n"services": [{"name": "a", "protocol": "udp", "port": 1}]}', "ADM507", "2:24"),
+        (b'{\n"services": [{"name": "a", "protocol": "http", "port": true}]}', "ADM507", "2:24"),
+        (b'{\n"services": [{"name": "a", "protocol": "http", "port": 70000}]}', "ADM203", "2:24"),
+        (b'{\n"services": [{"name": "a", "protocol": "http", "port": 1.5}]}', "ADM201", "2:24"),
+        (b'{\n"services": [{"name": "a", "labels": {"x": 1}}]}', "ADM507", "2:24"),
+        (b'{"services": [{"name": "a"},\n{"name": "a"}]}', "ADM105", "2:11"),
+        (b'{"calls": [{"source": "a",\n"destination": "b"}], "services": [{"name": "a"}]}', "ADM101", "2:17"),
+    ],
+)
+def test_topologies_that_do_not_fit(topology: bytes, code: str, place: str) -> None:
+    (finding,) = findings('app x\ntopology "t.json"\n', {"t.json": topology})
+    assert finding.code == code
+    assert str(finding.span) == f"t.json:{place}"
+
+
+def test_importing_the_package_loads_no_parser() -> None:
+    script = "import sys, dsl; sys.exit('lark' in sys.modules or 'dsl.parser' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
