@@ -43,13 +43,6 @@ CODES: Final[Mapping[str, Code]] = {
         "`external_authorization` asks a service before a request passes, by a gRPC call or an http request. The service "
         "that it names has neither a `grpc` nor an `http` port.",
     ),
-    "ADM705": Code(
-        "a status that the callers do not know",
-        "`fault_abort` answers in the protocol of the call. On http a status is between 200 and 599. On grpc that is "
-        "translated to a gRPC status; 1 to 16 is taken as a gRPC status itself.",
-        bad="policy f = fault_abort(status: 14) on a -> web",
-        good="policy f = fault_abort(status: 503) on a -> web",
-    ),
     "ADM706": Code(
         "a template that cannot be used",
         "The template of a kind is the typed configuration of one Envoy filter in YAML: a mapping with an `@type` and the "

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dsl.program import Protocol, Side
 from emitters.envoy.context import Mode
+from emitters.envoy.names import restore
 from emitters.envoy.typed import Json, duration, extension, typed
 from emitters.ports import EGRESS_MARK, INGRESS_MARK
 
@@ -23,6 +24,7 @@ MAX_HEADERS: Final = 65535
 MAX_HEADERS_KB: Final = 8192
 _SOL_SOCKET: Final = 1
 _SO_MARK: Final = 36
+_MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
 _HTTP_OPTIONS: Final = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
 
@@ -73,7 +75,12 @@ def _protocol_options(protocol: Protocol, *, own: bool) -> Json:
                 "http2_protocol_options": http2_options(),
             }
         }
-    return {_HTTP_OPTIONS: typed(_HTTP_OPTIONS, common_http_protocol_options=common, **version)}
+    # Here and not in the router: a mirrored request passes no router of ours.
+    filters = [
+        extension("held-headers", _MUTATION, mutations={"request_mutations": restore()}),
+        extension("codec", "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"),
+    ]
+    return {_HTTP_OPTIONS: typed(_HTTP_OPTIONS, common_http_protocol_options=common, http_filters=filters, **version)}
 
 
 def _bind(context: Context, side: Side) -> Json | None:

@@ -13,7 +13,7 @@ from emitters.envoy import filters, routes
 from emitters.envoy.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
 from emitters.envoy.filters.seeing import set_state
 from emitters.envoy.match import AmbiguousCallersError, conditions, only_where, state_predicate
-from emitters.envoy.names import HELD, HOLD
+from emitters.envoy.names import hold
 from emitters.envoy.typed import Json, extension, typed
 
 if TYPE_CHECKING:
@@ -66,9 +66,7 @@ def chain(context: Context, hop: Hop) -> HttpChain:
             needed.insert(0, state_predicate(passed, "1"))
         config = only_where(needed, policy.name, built.config)
         extensions.append({"name": name, "typed_config": config})
-        managed.append(
-            {"name": name, "config_discovery": {"config_source": ADS, "type_urls": [config.get("@type", "")]}}
-        )
+        managed.append(_discovered(extensions[-1]))
         if built.in_route is not None:
             in_route[name] = built.in_route
         if built.access_log is not None:
@@ -77,12 +75,20 @@ def chain(context: Context, hop: Hop) -> HttpChain:
             calls.append(built.calls)
         rewritten = rewritten or built.writes_request
         may_reply = may_reply or _replies(policy)
-    if rewritten and any(policy.match is not None for policy in routes.routed(hop)):
+    table = routes.table(context, hop, in_route)
+    for config in table.marks:
+        extensions.append(config)
+        managed.append(_discovered(config))
+    if table.marks or (rewritten and table.matches):
         managed.append(_choose_route_again(hop))
     managed.append(_router())
-    return HttpChain(
-        _manager(hop, managed, logs), tuple(extensions), routes.table(context, hop, in_route), tuple(calls)
-    )
+    return HttpChain(_manager(hop, managed, logs), tuple(extensions), table, tuple(calls))
+
+
+def _discovered(config: Json) -> Json:
+    """A filter whose configuration comes by ECDS."""
+    types = [config["typed_config"].get("@type", "")]
+    return {"name": config["name"], "config_discovery": {"config_source": ADS, "type_urls": types}}
 
 
 def _conditions(context: Context, hop: Hop, policy: Policy) -> list[Json]:
@@ -115,36 +121,15 @@ def _choose_route_again(hop: Hop) -> Json:
 
 
 def _router() -> Json:
-    restore: list[Json] = []
-    for header in HELD:
-        restore.append({"remove": header})
-        restore.append(_copy(HOLD + header, header))
-        restore.append({"remove": HOLD + header})
-    return extension(
-        "router",
-        "envoy.extensions.filters.http.router.v3.Router",
-        suppress_envoy_headers=True,
-        upstream_http_filters=[
-            extension("held-headers", _MUTATION, mutations={"request_mutations": restore}),
-            extension("codec", "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"),
-        ],
-    )
-
-
-def _copy(source: str, target: str) -> Json:
-    header = {"key": target, "value": f"%REQ({source})%"}
-    return {"append": {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD", "keep_empty_value": False}}
+    return extension("router", "envoy.extensions.filters.http.router.v3.Router", suppress_envoy_headers=True)
 
 
 def _manager(hop: Hop, managed: list[Json], logs: list[Json]) -> Json:
-    hold: list[Json] = []
-    for header in HELD:
-        hold += [{"remove": HOLD + header}, _copy(header, HOLD + header), {"remove": header}]
     fields: dict[str, Any] = {
         "stat_prefix": hop.name,
         "http_filters": managed,
         "rds": {"config_source": ADS, "route_config_name": hop.name},
-        "early_header_mutation_extensions": [extension("held-headers", _EARLY, mutations=hold)],
+        "early_header_mutation_extensions": [extension("held-headers", _EARLY, mutations=hold())],
         "server_header_transformation": "PASS_THROUGH",
         "generate_request_id": False,
         "preserve_external_request_id": True,

@@ -24,6 +24,7 @@ Predicate = Json
 
 EVERYWHERE: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
 _NOBODY: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/32"),)
+HEADER_INPUT: Final = "envoy.type.matcher.v3.HttpRequestHeaderMatchInput"
 _INPUTS: Final = "envoy.extensions.matching.common_inputs.network.v3."
 _SKIP: Final = extension("skip", "envoy.extensions.filters.common.matcher.action.v3.SkipFilter")
 
@@ -57,9 +58,7 @@ class AmbiguousCallersError(Exception):
 
 def header_predicate(name: str, matcher: Json) -> Predicate:
     """The value of a request header (or `:path`, `:method`) satisfies a `StringMatcher`; a missing one does not."""
-    return _single(
-        extension("request-headers", "envoy.type.matcher.v3.HttpRequestHeaderMatchInput", header_name=name), matcher
-    )
+    return _single(extension("request-headers", HEADER_INPUT, header_name=name), matcher)
 
 
 def state_predicate(key: str, value: str) -> Predicate:
@@ -143,10 +142,14 @@ def _comparison(comparison: Comparison) -> Predicate:
 def _string(operator: Operator, value: str) -> Json:
     if operator is Operator.STARTS_WITH:
         # Envoy refuses an empty prefix; every value begins with it.
-        return {"prefix": value} if value else {"safe_regex": {"regex": "(?s).*"}}
+        return {"prefix": value} if value else _regex("(?s).*")
     if operator is Operator.MATCHES:
-        return {"safe_regex": {"regex": value}}
+        return _regex(value)
     return {"exact": value}
+
+
+def _regex(pattern: str) -> Json:
+    return {"safe_regex": {"google_re2": {}, "regex": pattern}}
 
 
 def _path(operator: Operator, value: str) -> Predicate:
@@ -155,7 +158,7 @@ def _path(operator: Operator, value: str) -> Predicate:
         return _path_regex(value)
     if "?" in value or "#" in value:
         # A path without its query holds neither, so nothing begins with or equals this.
-        return header_predicate(path, {"safe_regex": {"regex": r"[^\s\S]"}})
+        return header_predicate(path, _regex(r"[^\s\S]"))
     if operator is Operator.STARTS_WITH:
         return header_predicate(path, _string(operator, value))
     return any_of([header_predicate(path, {"exact": value}), header_predicate(path, {"prefix": f"{value}?"})])

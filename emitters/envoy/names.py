@@ -8,7 +8,10 @@ when the request leaves. A policy that names one of them is given the name under
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from emitters.envoy.typed import Json
 
 HOLD: Final = "x-admc-hold-"
 """What a held header's name begins with, inside the proxy only."""
@@ -33,6 +36,36 @@ HELD: Final = (
     "x-forwarded-proto",
 )
 """Request headers that Envoy 1.40 obeys, removes, sets or overwrites as it is configured here, by trial."""
+
+
+ROUTE: Final = f"{HOLD}route-"
+"""What the headers begin with by which filters tell a route table what it cannot see for itself."""
+
+
+def hold() -> list[Json]:
+    """Mutations that hide what Envoy would obey, before anything looks at a request. A name of ours that a client
+    sends is not ours."""
+    mutations: list[Json] = [_forget()]
+    for header in HELD:
+        mutations += [_copy(header, HOLD + header), {"remove": header}]
+    return mutations
+
+
+def restore() -> list[Json]:
+    """Mutations that undo `hold`, and whatever Envoy set by itself, when a request leaves."""
+    mutations: list[Json] = []
+    for header in HELD:
+        mutations += [{"remove": header}, _copy(HOLD + header, header)]
+    return [*mutations, _forget()]
+
+
+def _forget() -> Json:
+    return {"remove_on_match": {"key_matcher": {"prefix": HOLD}}}
+
+
+def _copy(source: str, target: str) -> Json:
+    header = {"key": target, "value": f"%REQ({source})%"}
+    return {"append": {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD", "keep_empty_value": False}}
 
 
 def inside(header: str) -> str:

@@ -14,9 +14,18 @@ from dsl.program import Protocol, Stage
 from emitters.envoy.clusters import needs_endpoints
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.faults import fraction
-from emitters.envoy.match import AmbiguousCallersError, Predicate, all_of, conditions, scope
-from emitters.envoy.names import inside
-from emitters.envoy.typed import Json, duration, extension
+from emitters.envoy.match import (
+    HEADER_INPUT,
+    AmbiguousCallersError,
+    Predicate,
+    all_of,
+    conditions,
+    header_predicate,
+    only_where,
+    scope,
+)
+from emitters.envoy.names import ROUTE, inside
+from emitters.envoy.typed import PREFIX, Json, duration, extension, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,6 +56,10 @@ class Table(NamedTuple):
     clusters: tuple[Variant, ...]
     targets: tuple[str, ...]
     """Services that copies or a share of the requests go to."""
+    marks: tuple[Json, ...]
+    """Filters (`TypedExtensionConfig`) that tell the table what it cannot see for itself."""
+    matches: bool
+    """Whether the table looks at requests at all."""
 
 
 def routed(hop: Hop) -> tuple[Policy, ...]:
@@ -75,6 +88,12 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
         key = repr((meant, policy.match))
         sometimes.setdefault(key, ([], needed, policy.match))[0].append(policy)
     groups = list(sometimes.values())
+    marks = []
+    for index, (policies, needed, _) in enumerate(groups):
+        if not all(map(_headers_only, needed)):
+            header = f"{ROUTE}{index}"
+            marks.append(_mark(hop, policies[0], needed, header))
+            needed[:] = [header_predicate(header, {"exact": "1"})]
     if len(groups) > _MAX_MATCHES:
         _too_many(context, hop, groups)
         groups = []
@@ -108,7 +127,29 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
     else:
         host |= fallback
     config = {"name": hop.name, "virtual_hosts": [host]}
-    return Table(config, tuple(clusters.values()), tuple(sorted(targets)))
+    return Table(config, tuple(clusters.values()), tuple(sorted(targets)), tuple(marks), bool(matchers))
+
+
+def _headers_only(predicate: Any) -> bool:
+    """Envoy's route tables match on headers and on nothing else."""
+    if isinstance(predicate, dict):
+        source = predicate.get("input")
+        if source is not None:
+            return bool(source["typed_config"]["@type"] == f"{PREFIX}{HEADER_INPUT}")
+        return all(map(_headers_only, predicate.values()))
+    if isinstance(predicate, list):
+        return all(map(_headers_only, predicate))
+    return True
+
+
+def _mark(hop: Hop, policy: Policy, needed: Sequence[Predicate], header: str) -> Json:
+    """A filter that sets a header where predicates hold."""
+    append = {"header": {"key": header, "value": "1"}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    config = typed(
+        "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
+        mutations={"request_mutations": [{"append": append}]},
+    )
+    return {"name": f"{hop.name}/{policy.name}", "typed_config": only_where(needed, policy.name, config)}
 
 
 def _with_connect(route: Json) -> list[Json]:

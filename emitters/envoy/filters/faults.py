@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dsl.program import Protocol
 from emitters.envoy.filters.built import Built
 from emitters.envoy.typed import Json, duration, typed
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from emitters.scope import Hop
 
 _FAULT: Final = "envoy.extensions.filters.http.fault.v3.HTTPFault"
-_LAST_GRPC_STATUS: Final = 16
 
 
 def fraction(percent: Any) -> Json:
@@ -29,21 +27,9 @@ def fault_delay(context: Context, hop: Hop, policy: Policy) -> Built:
 
 
 def fault_abort(context: Context, hop: Hop, policy: Policy) -> Built:
-    """`status` is an HTTP status; on grpc also a gRPC status, which is what a number up to 16 means."""
-    status = policy.arguments["status"]
-    assert isinstance(status, int)  # noqa: S101 - checked by the resolver
+    """`status` is an HTTP status; to a gRPC caller Envoy translates it."""
     percentage = fraction(policy.arguments["percent"])
-    if hop.port.protocol is Protocol.GRPC and 0 < status <= _LAST_GRPC_STATUS:
-        return _fault(abort={"grpc_status": status, "percentage": percentage})
-    if not 200 <= status < 600:
-        context.refuse(
-            "ADM705",
-            f"`{policy.name}` answers with status {status}, which `{hop.port.protocol}` callers do not know",
-            policy,
-            cause="an HTTP status is between 200 and 599; on grpc 1 to 16 is a gRPC status",
-            hint="use 503 for a service that is not available",
-        )
-    return _fault(abort={"http_status": status, "percentage": percentage})
+    return _fault(abort={"http_status": policy.arguments["status"], "percentage": percentage})
 
 
 def _fault(**fields: Json) -> Built:

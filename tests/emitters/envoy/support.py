@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 ENVOY = envoy_binary()
+PLAIN = Request()
 
 
 def private(addresses: Addresses) -> Addresses:
@@ -79,7 +80,7 @@ def validate(path: Path) -> str:
         capture_output=True,
         timeout=60,
     )
-    return "" if done.returncode == 0 else (done.stdout + done.stderr).decode(errors="replace")
+    return "" if done.returncode == 0 else (done.stdout + done.stderr).decode(errors="replace")[-1500:]
 
 
 @dataclass
@@ -103,7 +104,7 @@ class Running:
         sender = self.addresses.pod_addresses(source) or self.addresses.service_addresses(source) or ("127.0.0.77",)
         return Target(sender[0], self.addresses.service_addresses(destination)[0], port, f"{destination}:{port}")
 
-    def call(self, source: str, destination: str, request: Request = Request(), number: int | None = None) -> Reply:
+    def call(self, source: str, destination: str, request: Request = PLAIN, number: int | None = None) -> Reply:
         target = self.target(source, destination, number)
         ports = {port.number: port.protocol for port in self.program.services[destination].ports}
         return send(ports[target.port].value, target, request)
