@@ -16,7 +16,7 @@ from solver.model import Model, OverloadError
 from solver.options import cases
 from solver.order import clashes, propagate
 from solver.placement import ConflictPart, Costs, Reason, Rule
-from solver.surroundings import targets
+from solver.surroundings import has_addresses, targets
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Near:
         for line in freed:
             line.free(draft)
         externals = {
-            name: replace(external, cidrs=("0.0.0.0/0",)) if name in draft.cidrs else external
+            name: replace(external, cidrs=("192.0.2.0/24",)) if name in draft.cidrs else external
             for name, external in self.program.externals.items()
         }
         policies = sorted(draft.policies.values(), key=lambda policy: policy.name != first)
@@ -130,7 +130,7 @@ class Near:
         callers = {call.source for call in self.program.calls}
         for name in sorted(callers.intersection(self.program.externals)):
             external = self.program.externals[name]
-            if not external.cidrs:
+            if not has_addresses(external):
                 part = ConflictPart(
                     external.span, f"the addresses of `{name}` are not known", f"give `{name}` a `cidr`"
                 )

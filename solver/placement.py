@@ -61,7 +61,7 @@ class Decision:
     """Port numbers of the destination that the decision covers, ascending: for an open decision every port in scope
     whose protocol the kind carries, otherwise the ports of `calls`."""
     closes: bool = False
-    """This decision is open and at egress: it holds only if the destination is closed to all but its declared senders."""
+    """This decision is open and at egress: it holds only if all but the destination's declared senders are kept out."""
 
 
 @dataclass(frozen=True, slots=True)

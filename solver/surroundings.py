@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dsl.program import Policy, Program, Protocol, Verb
+from dsl.program import External, Policy, Program, Protocol, Service, Verb
 from dsl.text import Span
 from solver.placement import Reason, Rule
 
@@ -151,11 +151,32 @@ class Surroundings:
             call = program.calls[index]
             if call.source in program.externals:
                 external = program.externals[call.source]
-                if not external.cidrs:
+                if not has_addresses(external):
                     return reason(f"the addresses of `{call.source}` are not known", call.span, external.span)
             elif program.services[call.source].host_network:
                 caller = program.services[call.source]
                 return reason(f"`{call.source}` calls it from the host's network", caller.note or caller.span)
+        return self._shared_target(service)
+
+    def _shared_target(self, service: Service) -> Reason | None:
+        """A NetworkPolicy admits a sender to a target, by whatever port the sender dials it."""
+        sharing: dict[int, set[int]] = {}
+        for port in service.ports:
+            sharing.setdefault(port.target, set()).add(port.number)
+        if len(sharing) == len(service.ports):
+            return None
+        calls = [self.program.calls[index] for index in self.callers(service.name)]
+        dialled: dict[str, set[int]] = {}
+        for call in calls:
+            dialled.setdefault(call.source, set()).add(call.port.number)
+        for call in calls:
+            others = sharing[call.port.target] - dialled[call.source]
+            if others:
+                message = (
+                    f"`{service.name}` cannot be closed to undeclared callers: its ports {call.port.number} and "
+                    f"{min(others)} have one target, and `{call.source}` is declared to call the first only"
+                )
+                return Reason(Rule.CLOSED, message, (call.span, service.span))
         return None
 
     def unknown_caller(self, destination: str) -> Reason | None:
@@ -172,6 +193,11 @@ class Surroundings:
                 message = f"`{sender.name}` is on the host's network, so `{destination}` cannot tell it by its address"
                 return Reason(Rule.CLOSED, message, (sender.note or sender.span, call.span))
         return None
+
+
+def has_addresses(external: External) -> bool:
+    """Whether the addresses of an external are known, and are not everybody's (`/0`)."""
+    return bool(external.cidrs) and not any(cidr.endswith("/0") for cidr in external.cidrs)
 
 
 def _runs(program: Program) -> dict[str, tuple[int, int]]:

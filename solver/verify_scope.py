@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dsl.program import Parameter, Policy, Program, Protocol, Service, Value, Verb
+from dsl.program import External, Parameter, Policy, Program, Protocol, Service, Value, Verb
 
 
 class Job(NamedTuple):
@@ -135,12 +135,13 @@ def neighbours(program: Program, wanted: Iterable[Job]) -> Neighbours:
         if sender is not None and sender.host_network:
             host_network_sender.setdefault(call.destination, call.source)
             unclosable.setdefault(call.destination, f"its sender `{call.source}` is on the host's network")
-        elif sender is None and not (call.source in externals and externals[call.source].cidrs):
+        elif sender is None and not (call.source in externals and _is_known(externals[call.source])):
             unclosable.setdefault(call.destination, f"its sender `{call.source}` has no known address")
     for service in services.values():
         if service.host_network:
             unclosable.setdefault(service.name, "it is on the host's network itself")
 
+    _find_shared_targets(program, unclosable)
     declared = {(call.source, call.destination) for call in program.calls}
     inner: dict[str, set[str]] = defaultdict(set)
     for job in wanted:
@@ -153,6 +154,29 @@ def neighbours(program: Program, wanted: Iterable[Job]) -> Neighbours:
             if any((sender, target) not in declared for sender in job.senders):
                 unclosable.setdefault(target, f"a sender of `{job.policy.name}` has no declared call to it")
     return Neighbours(unclosable, host_network_sender, {target: frozenset(who) for target, who in inner.items()})
+
+
+def _is_known(external: External) -> bool:
+    """Whether its addresses tell it from others; `/0` is everybody's."""
+    return bool(external.cidrs) and not any(cidr.endswith("/0") for cidr in external.cidrs)
+
+
+def _find_shared_targets(program: Program, unclosable: dict[str, str]) -> None:
+    """A NetworkPolicy admits a sender to a target, by whatever port it dials that."""
+    sharing = {
+        service.name: service
+        for service in program.services.values()
+        if len({port.target for port in service.ports}) < len(service.ports)
+    }
+    dialled: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for call in program.calls:
+        if call.destination in sharing:
+            dialled[(call.destination, call.source)].add(call.port.number)
+    for (destination, source), numbers in dialled.items():
+        ports = sharing[destination].ports
+        targets = {port.target for port in ports if port.number in numbers}
+        if any(port.target in targets and port.number not in numbers for port in ports):
+            unclosable.setdefault(destination, f"`{source}` reaches the target of a port by way of another one")
 
 
 def _service_arguments(policy: Policy) -> Iterator[str]:

@@ -47,6 +47,7 @@ MAX_ASSIGNMENTS = 256
 
 WEB = Port(8080, Protocol.HTTP, 8080)
 ADMIN = Port(9000, Protocol.HTTP, 9000)
+ALIAS = Port(8081, Protocol.HTTP, WEB.target)
 RAW = Port(7000, Protocol.TCP, 7000)
 
 OBJECTIVES: Sequence[tuple[Metric, ...]] = (
@@ -123,7 +124,7 @@ def _parties(rng: random.Random, harsh: float) -> list[Service | External]:
     found: list[Service | External] = []
     capacities = rng.random() < 0.5
     for name in "abcdef"[: rng.randint(2, 6)]:
-        ports = rng.choices([(WEB,), (WEB, ADMIN), (WEB, RAW), (RAW,)], [80, 7, 6, 7])[0]
+        ports = rng.choices([(WEB,), (WEB, ADMIN), (WEB, RAW), (WEB, ALIAS), (RAW,)], [76, 7, 6, 4, 7])[0]
         found.append(
             service(
                 name,
@@ -136,7 +137,7 @@ def _parties(rng: random.Random, harsh: float) -> list[Service | External]:
             )
         )
     if rng.random() < 0.5 * harsh:
-        found.append(external("x", cidrs=["10.9.0.0/16"] if rng.random() < 0.5 else []))
+        found.append(external("x", cidrs=rng.choice([[], ["10.9.0.0/16"], ["10.9.0.0/16"], ["0.0.0.0/0"]])))
     if rng.random() < 0.3 * harsh:
         found.append(external("y", WEB, cidrs=["10.8.0.0/16"] if rng.random() < 0.5 else []))
     return found

@@ -124,10 +124,15 @@ def closable(program: Program, there: str) -> bool:
         if call.destination != there:
             continue
         if call.source in program.externals:
-            if not program.externals[call.source].cidrs:
+            cidrs = program.externals[call.source].cidrs
+            if not cidrs or "0.0.0.0/0" in cidrs:
                 return False
         elif program.services[call.source].host_network:
             return False
+        for port in program.services[there].ports:
+            declared = any(other[:2] == call[:2] and other.port == port for other in program.calls)
+            if port.target == call.port.target and not declared:
+                return False
     called_from_adms = {str(task.policy.arguments.get("service")).split(":")[0] for task in tasks(program)}
     return there not in called_from_adms
 

@@ -127,6 +127,7 @@ def test_random_programs_meet_every_rule() -> None:
         of = case(rng)
         met.update(rule.value for rule in check_verifier(of, rng))
         met["feasible" if oracle.best(of.program, of.costs) else "infeasible"] += 1
+        met["a choice"] += oracle.count(of.program) > 1
         met.update(
             rule.value
             for task in tasks(of.program)
@@ -138,3 +139,4 @@ def test_random_programs_meet_every_rule() -> None:
         assert met[rule.value] >= 3, met
     assert met["feasible"] >= 75, met
     assert met["infeasible"] >= 30, met
+    assert met["a choice"] >= 75, met

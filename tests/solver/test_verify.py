@@ -327,6 +327,26 @@ FORBIDDEN: dict[str, tuple[Program, Sides, Sides, set[Rule | None]]] = {
         {"p": OUT},
         {Rule.CLOSED},
     ),
+    "R7 unclosable: a sender with everybody's address": (
+        program(
+            [*TRUSTED, external("x", cidrs=["10.9.0.0/16", "::/0"])],
+            [*TWO, ("x", "d")],
+            [Spec("p", COUNT, "*", {"d"}, excluded=frozenset({"x"}))],
+        ),
+        {"p": IN},
+        {"p": OUT},
+        {Rule.CLOSED},
+    ),
+    "R7 unclosable: another port with the same target": (
+        program(
+            [service("a"), service("d", PORTS[0], Port(8081, Protocol.HTTP, 8080))],
+            [("a", "d", 8080)],
+            [Spec("p", COUNT, "*", {"d"})],
+        ),
+        {"p": IN},
+        {"p": OUT},
+        {Rule.CLOSED},
+    ),
     "R7 unclosable: called from inside a sidecar": (
         program(
             TRUSTED,
