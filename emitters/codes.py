@@ -18,36 +18,36 @@ class Code(NamedTuple):
 CODES: Final[Mapping[str, Code]] = {
     "ADM701": Code(
         "too many combinations of matches",
-        "Timeouts, retries, mirrors, splits and what works in a cluster are put into Envoy's route table, and Envoy takes "
-        "one route for each request. Where the matches of several such policies can hold together, every set of them "
-        "needs a route of its own. This hop would need more than 64. Matches that exclude one another (`path == ...` "
-        "with different values) do not multiply.",
+        "Timeouts, retries, mirrors, splits and what works in a cluster are put into Envoy's route table, and Envoy "
+        "takes one route for each request. Where the matches of several such policies can hold together, every set "
+        "of them needs a route of its own. This hop would need more than 64. Matches that exclude one another (`path "
+        "== ...` with different values) do not multiply.",
     ),
     "ADM702": Code(
         "two retries of one request",
-        "Envoy repeats a request by one rule only. Two `retry` policies whose matches can both hold on one call would "
-        "have to be nested. Make their matches exclude one another, or state both conditions in one policy.",
+        "Envoy repeats a request by one rule only. Two `retry` policies whose matches can both hold on one call "
+        "would have to be nested. Make their matches exclude one another, or state both conditions in one policy.",
         bad='policy a = retry(attempts: 2) on x -> y\npolicy b = retry(attempts: 3) on x -> y when path == "/q"',
         good='policy a = retry(attempts: 2) on x -> y when path != "/q"\n'
         'policy b = retry(attempts: 3) on x -> y when path == "/q"',
     ),
     "ADM703": Code(
         "outside parties that no address tells apart",
-        "An external without a `cidr` is every caller that is not known. Where there are two, a policy about one of them "
-        "alone cannot be enforced at ingress: nothing tells the two apart. Give one of them a `cidr`.",
+        "An external without a `cidr` is every caller that is not known. Where there are two, a policy about one of "
+        "them alone cannot be enforced at ingress: nothing tells the two apart. Give one of them a `cidr`.",
         bad="external internet\nexternal partner\npolicy p = deny() on partner -> shop",
         good='external internet\nexternal partner { cidr "203.0.113.0/24" }\npolicy p = deny() on partner -> shop',
     ),
     "ADM704": Code(
         "an authorization service without a port to ask",
-        "`external_authorization` asks a service before a request passes, by a gRPC call or an http request. The service "
-        "that it names has neither a `grpc` nor an `http` port.",
+        "`external_authorization` asks a service before a request passes, by a gRPC call or an http request. The "
+        "service that it names has neither a `grpc` nor an `http` port.",
     ),
     "ADM706": Code(
         "a template that cannot be used",
-        "The template of a kind is the typed configuration of one Envoy filter in YAML: a mapping with an `@type` and the "
-        "fields of that message. `${name}` stands for a parameter of the kind; a value that is nothing else keeps its "
-        "type. YAML aliases are not accepted. The message names what is wrong.",
+        "The template of a kind is the typed configuration of one Envoy filter in YAML: a mapping with an `@type` "
+        "and the fields of that message. `${name}` stands for a parameter of the kind; a value that is nothing else "
+        "keeps its type. YAML aliases are not accepted. The message names what is wrong.",
     ),
     "ADM707": Code(
         "a target without a call",
@@ -58,23 +58,23 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "ADM708": Code(
         "one limit over several ports",
-        "A limit is stated for a policy and a destination: one bucket counts all requests. Envoy keeps a bucket in the "
-        "filters of one port, so a policy that covers several ports of a destination would have several buckets. Write "
-        "a policy for each port.",
+        "A limit is stated for a policy and a destination: one bucket counts all requests. Envoy keeps a bucket in "
+        "the filters of one port, so a policy that covers several ports of a destination would have several buckets. "
+        "Write a policy for each port.",
         bad="policy q = rate_limit(requests: 100, per: 1s) on * -> shop",
         good="policy q = rate_limit(requests: 100, per: 1s) on * -> shop:web",
     ),
     "ADM709": Code(
         "a hash of nothing",
-        "`ring_hash` and `maglev` send requests with the same key to the same endpoint. The key is a request header, so "
-        "`hash` must name one, and a `tcp` call has none.",
+        "`ring_hash` and `maglev` send requests with the same key to the same endpoint. The key is a request header, "
+        "so `hash` must name one, and a `tcp` call has none.",
         bad="policy b = load_balancing(policy: maglev) on a -> b",
         good='policy b = load_balancing(policy: maglev, hash: "x-user") on a -> b',
     ),
     "ADM710": Code(
         "no loopback address left",
-        "Without an endpoints file every service gets an address in 127.0.0.0/8. The application has more services, or "
-        "more pairs of services that call one another, than there are such addresses.",
+        "Without an endpoints file every service gets an address in 127.0.0.0/8. The application has more services, "
+        "or more pairs of services that call one another, than there are such addresses.",
     ),
     "ADM711": Code(
         "no address to listen at",
@@ -83,8 +83,8 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "ADM712": Code(
         "an endpoints file that cannot be used",
-        "The endpoints file is JSON: for each service its `addresses` (what callers dial) and its `pods` (what replicas "
-        "send from), and for each external its `addresses`, which may be networks. See docs/endpoints.md.",
+        "The endpoints file is JSON: for each service its `addresses` (what callers dial) and its `pods` (what "
+        "replicas send from), and for each external its `addresses`, which may be networks. See docs/endpoints.md.",
     ),
     "ADM713": Code(
         "a tap directory that cannot be used",
@@ -95,5 +95,12 @@ CODES: Final[Mapping[str, Code]] = {
     "ADM714": Code(
         "a value that Envoy cannot hold",
         "Envoy keeps most numbers in 32 bits and some in less. The value is outside of what its field can hold.",
+    ),
+    "ADM715": Code(
+        "a template at a stage without filters",
+        "The template of a kind is a filter of Envoy. Filters work at the stage `filter`, and for requests also at "
+        "the stage `upstream`, where each attempt of a retry passes. Routes and clusters take no filter.",
+        bad='@egress(routing)\nkind mine() for http template "mine.yaml"',
+        good='@egress\nkind mine() for http template "mine.yaml"',
     ),
 }

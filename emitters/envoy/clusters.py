@@ -59,8 +59,11 @@ def endpoints(name: str, addresses: Iterable[str], port: int) -> Json:
     return {"cluster_name": name, "endpoints": [{"lb_endpoints": hosts}] if hosts else []}
 
 
-def _protocol_options(protocol: Protocol, *, own: bool) -> Json:
-    """`own`: the ADM speaks for itself (authorization, copies), so there is no caller whose version to keep."""
+def _protocol_options(protocol: Protocol, *, own: bool, filters: Sequence[Json]) -> Json:
+    """`filters` are upstream filters, which every attempt passes.
+
+    `own`: the ADM speaks for itself (authorization, copies), so there is no caller whose version to keep.
+    """
     common = {"idle_timeout": "0s", "max_headers_count": MAX_HEADERS, "max_response_headers_kb": MAX_HEADERS_KB}
     if own:
         version: Json = (
@@ -76,11 +79,12 @@ def _protocol_options(protocol: Protocol, *, own: bool) -> Json:
             }
         }
     # Here and not in the router: a mirrored request passes no router of ours.
-    filters = [
+    chain = [
+        *filters,
         extension("held-headers", _MUTATION, mutations={"request_mutations": restore()}),
         extension("codec", "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"),
     ]
-    return {_HTTP_OPTIONS: typed(_HTTP_OPTIONS, common_http_protocol_options=common, http_filters=filters, **version)}
+    return {_HTTP_OPTIONS: typed(_HTTP_OPTIONS, common_http_protocol_options=common, http_filters=chain, **version)}
 
 
 def _bind(context: Context, side: Side) -> Json | None:
@@ -110,6 +114,7 @@ def cluster(
     original: bool = False,
     own: bool = False,
     policies: Sequence[Policy] = (),
+    filters: Sequence[Json] = (),
 ) -> Json:
     """One cluster: to the original destination, or to endpoints that come by EDS.
 
@@ -135,7 +140,7 @@ def cluster(
         # A destination all of whose endpoints are ejected or unready is still tried, as it would be without a proxy.
         result["common_lb_config"] = {"healthy_panic_threshold": {"value": 100.0}}
     if protocol is not Protocol.TCP:
-        result["typed_extension_protocol_options"] = _protocol_options(protocol, own=own)
+        result["typed_extension_protocol_options"] = _protocol_options(protocol, own=own, filters=filters)
     bind = _bind(context, side)
     if bind is not None:
         result["upstream_bind_config"] = bind

@@ -36,6 +36,8 @@ class HttpChain(NamedTuple):
     table: routes.Table
     calls: tuple[str, ...]
     """Services that filters call."""
+    upstream: tuple[Json, ...]
+    """Filters that every attempt passes, on its way out of the cluster."""
 
 
 def chain(context: Context, hop: Hop) -> HttpChain:
@@ -45,6 +47,7 @@ def chain(context: Context, hop: Hop) -> HttpChain:
     logs: list[Json] = []
     in_route: dict[str, Json] = {}
     calls: list[str] = []
+    upstream: list[Json] = []
     rewritten = False
     passed: str | None = None
     may_reply = False
@@ -54,6 +57,9 @@ def chain(context: Context, hop: Hop) -> HttpChain:
         built = filters.build(context, hop, policy)
         name = f"{hop.name}/{policy.name}"
         needed = _conditions(context, hop, policy)
+        if hop.stage(policy) is Stage.UPSTREAM:
+            upstream.append({"name": name, "typed_config": only_where(needed, policy.name, built.config)})
+            continue
         if built.on_response and may_reply:
             # Envoy leads a reply of an outer filter through all filters: only a request leaves this trace.
             passed = f"admc.passed.{position}"
@@ -82,7 +88,7 @@ def chain(context: Context, hop: Hop) -> HttpChain:
     if table.marks or (rewritten and table.matches):
         managed.append(_choose_route_again(hop))
     managed.append(_router())
-    return HttpChain(_manager(hop, managed, logs), tuple(extensions), table, tuple(calls))
+    return HttpChain(_manager(hop, managed, logs), tuple(extensions), table, tuple(calls), tuple(upstream))
 
 
 def _discovered(config: Json) -> Json:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from dsl.program import Protocol, Side
 from emitters.envoy import http, routes, tcp
+from emitters.envoy.checks import check
 from emitters.envoy.clusters import cluster, endpoints, reachable
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import side_cluster
@@ -48,6 +49,9 @@ class _Collected:
 def resources(context: Context, hops: Sequence[Hop]) -> AdmResources:
     """Everything one ADM is told. What cannot be said is in the context's findings."""
     out = _Collected()
+    check(context, hops)
+    if context.findings.has_errors:
+        hops = ()
     for hop in hops:
         made = _http(context, hop, out) if hop.carries_requests else _tcp(context, hop, out)
         if context.mode is Mode.EXPLICIT:
@@ -103,7 +107,7 @@ def _http(context: Context, hop: Hop, out: _Collected) -> list[Json]:
         out.extensions[config["name"]] = config
     out.routes[hop.name] = made.table.config
     for variant in made.table.clusters:
-        _hop_cluster(context, hop, variant, out)
+        _hop_cluster(context, hop, variant, out, made.upstream)
     for service in made.table.targets:
         _target(context, hop, service, out)
     for service in made.calls:
@@ -125,10 +129,18 @@ def _tcp(context: Context, hop: Hop, out: _Collected) -> list[Json]:
     return made
 
 
-def _hop_cluster(context: Context, hop: Hop, variant: routes.Variant, out: _Collected) -> None:
+def _hop_cluster(
+    context: Context, hop: Hop, variant: routes.Variant, out: _Collected, upstream: Sequence[Json] = ()
+) -> None:
     name = variant.name
     out.clusters[name] = cluster(
-        context, name, hop.side, hop.port.protocol, original=variant.original, policies=variant.policies
+        context,
+        name,
+        hop.side,
+        hop.port.protocol,
+        original=variant.original,
+        policies=variant.policies,
+        filters=upstream,
     )
     if variant.original:
         return

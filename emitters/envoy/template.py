@@ -7,12 +7,12 @@ structure. A scalar that is nothing but one place takes the value with its type.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
 
 from dsl.program import FileArgument
-from emitters.envoy.typed import Json, duration
+from emitters.envoy.typed import PREFIX, Json, UnknownTypeError, duration, message
 
 if TYPE_CHECKING:
     from dsl.program import Parameter, Policy, Value
@@ -39,6 +39,7 @@ def fill(context: Context, policy: Policy) -> Json:
         filled = _fill(document, values, 0)
         if not isinstance(filled, dict) or not isinstance(filled.get("@type"), str):
             raise _TemplateError("it is not a mapping with an `@type`")
+        _check(filled)
     except _TemplateError as error:
         context.refuse(
             "ADM706",
@@ -50,6 +51,19 @@ def fill(context: Context, policy: Policy) -> Json:
         )
         return {}
     return filled
+
+
+def _check(config: Json) -> None:
+    """Is it a message that Envoy knows?"""
+    from google.protobuf.json_format import ParseError
+
+    name = config["@type"].removeprefix(PREFIX)
+    try:
+        message(name, {key: value for key, value in config.items() if key != "@type"})
+    except UnknownTypeError as error:
+        raise _TemplateError(f"no message of Envoy is called `{error}`") from None
+    except ParseError as error:
+        raise _TemplateError(" ".join(str(error).split())[:300]) from None
 
 
 def _parse(text: str) -> Any:
@@ -80,7 +94,7 @@ def _json(parameter: Parameter, value: Value) -> Any:
         element = parameter.type.element
         if element is None:
             return [str(item) for item in value]
-        return [_json(parameter._replace(type=element), item) for item in value]
+        return [_json(parameter._replace(type=element), item) for item in cast("tuple[Value, ...]", value)]
     if parameter.type.name == "duration" and isinstance(value, int):
         return duration(value)
     return value

@@ -1,0 +1,132 @@
+"""What Envoy cannot express, found before anything is built. Each finding names the policy's line and a way out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from dsl.program import Policy, Protocol, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from emitters.envoy.context import Context
+    from emitters.scope import Hop
+
+_UINT32: Final = 4294967295
+_CONTROL: Final = frozenset(map(chr, [*range(0x20), 0x7F])) - {"\t"}
+
+
+def check(context: Context, hops: Sequence[Hop]) -> None:
+    """Report all that cannot be said about one ADM."""
+    _one_bucket(context, hops)
+    seen: set[str] = set()
+    for hop in hops:
+        for policy in hop.policies:
+            _stage(context, hop, policy)
+            if policy.name not in seen:
+                seen.add(policy.name)
+                _values(context, policy)
+            if policy.kind.name == "load_balancing":
+                _hash(context, hop, policy)
+
+
+def _one_bucket(context: Context, hops: Sequence[Hop]) -> None:
+    """A limit over several ports of one destination would be several limits."""
+    covered: dict[tuple[str, str, str], list[Hop]] = {}
+    for hop in hops:
+        for policy in hop.policies:
+            kind = policy.kind
+            # Envoy's limit for connections is shared by all filters of one key.
+            counts = (kind.state or kind.name == "circuit_breaking") and kind.name != "connection_rate_limit"
+            if counts:
+                covered.setdefault((policy.name, hop.side.value, hop.destination), []).append(hop)
+    for (name, _, destination), found in covered.items():
+        if len(found) > 1:
+            ports = ", ".join(f"{hop.port.name or hop.port.number}" for hop in found)
+            context.refuse(
+                "ADM708",
+                f"`{name}` is one limit for `{destination}`, and Envoy would keep one for each of its ports {ports}",
+                context.program.policy_by_name[name],
+                cause="a limit lives in the filters of one port",
+                hint=f"write a policy for each port, such as `on ... -> {destination}:{found[0].port.name or 'NAME'}`",
+            )
+
+
+def _stage(context: Context, hop: Hop, policy: Policy) -> None:
+    stage = hop.stage(policy)
+    if policy.kind.template is None or stage is Stage.FILTER:
+        return
+    if stage is Stage.UPSTREAM and hop.carries_requests:
+        return
+    context.refuse(
+        "ADM715",
+        f"`{policy.kind.name}` has a template and works at stage `{stage.name.lower()}` of `{hop.port.protocol}` calls",
+        policy,
+        cause="a template is a filter: one of the downstream filters, or on http and grpc one of the upstream filters",
+        hint=f"write `@{hop.side.value}` or `@{hop.side.value}(upstream)` above the kind",
+        span=policy.kind.span,
+    )
+
+
+def _values(context: Context, policy: Policy) -> None:
+    arguments = policy.arguments
+    match policy.kind.name:
+        case "rate_limit" | "connection_rate_limit":
+            amount = arguments.get("requests", arguments.get("connections"))
+            per = arguments["per"]
+            assert isinstance(amount, int)  # noqa: S101 - checked by the resolver
+            assert isinstance(per, int)  # noqa: S101
+            if amount * -(-50_000 // per) > _UINT32:
+                _cannot_hold(context, policy, "this many in so short a time", "state the limit for a longer `per`")
+        case "buffer_limit":
+            _size(context, policy, "max")
+        case "compression":
+            _size(context, policy, "min_size")
+        case "tap":
+            if not str(arguments["directory"]).startswith("/"):
+                context.refuse(
+                    "ADM713",
+                    f"`{policy.name}` writes into `{arguments['directory']}`, which is not an absolute path",
+                    policy,
+                    cause="the directory is on the machine that the ADM runs on, whatever folder it is started in",
+                    hint="write a path that begins with `/`",
+                )
+        case "set_request_header" | "add_request_header" | "set_response_header" | "add_response_header":
+            if _CONTROL & set(str(arguments["value"])):
+                _cannot_hold(context, policy, "a header value with a control character", "leave it out")
+        case _:
+            pass
+
+
+def _size(context: Context, policy: Policy, name: str) -> None:
+    size = policy.arguments[name]
+    if isinstance(size, int) and size > _UINT32:
+        _cannot_hold(context, policy, f"a `{name}` of {size:,} bytes", "state less than 4GiB")
+
+
+def _cannot_hold(context: Context, policy: Policy, what: str, hint: str) -> None:
+    context.refuse(
+        "ADM714",
+        f"`{policy.name}` asks for {what}, which Envoy cannot hold",
+        policy,
+        cause="the field that it goes into is too small",
+        hint=hint,
+    )
+
+
+def _hash(context: Context, hop: Hop, policy: Policy) -> None:
+    hashing = policy.arguments["policy"] in ("ring_hash", "maglev")
+    header = policy.arguments["hash"]
+    if hashing and hop.port.protocol is Protocol.TCP:
+        problem, hint = "a `tcp` call has no header to hash", "use `round_robin`, `least_request` or `random`"
+    elif hashing and header is None:
+        problem, hint = "it names no header to hash", 'add `hash: "x-user"`'
+    else:
+        return
+    context.refuse(
+        "ADM709",
+        f"`{policy.name}` cannot choose an endpoint by `{policy.arguments['policy']}`: {problem}",
+        policy,
+        cause="requests with the same key go to the same endpoint, and the key is a request header",
+        hint=hint,
+    )
