@@ -454,6 +454,13 @@ def test_an_open_decision_without_calls_closes_its_destination() -> None:
     assert Rule.COVERAGE in rules(of, replace(right, decisions=()))
 
 
+def test_scopes_are_worked_out_again() -> None:
+    """Calls that the resolver forgot or added do not mislead the verifier."""
+    for wrong in ((), tuple(range(len(SHOP.calls)))):
+        of = replace(SHOP, policies=tuple(replace(policy, calls=wrong) for policy in SHOP.policies))
+        assert verify(of, RIGHT) == ()
+
+
 def test_both_ends() -> None:
     of = program(TRUSTED, TWO, [Spec("m", MTLS, {"a"}, {"d"})])
     right = place(of, {"m": (INGRESS, EGRESS)})
