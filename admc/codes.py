@@ -186,10 +186,6 @@ _USAGE = {
         "the plan was written by a newer admc",
         "Its schema version is higher than this admc reads. Use the newer admc, or compile without `--previous`.",
     ),
-    "ADM806": Code(
-        "the endpoints file is wrong",
-        "`--endpoints` wants a JSON file with the addresses of the services and externals of the program.",
-    ),
     "ADM807": Code(
         "nothing of that name",
         "`admc explain` knows the program's services and policies, and the codes. The hint names the closest one.",

@@ -39,6 +39,6 @@ def _addresses(program: Program, endpoints: Path | None) -> Addresses:
         return loopback(program)
     content = read_bounded(endpoints, MAX_ENDPOINTS, "the endpoints file")
     try:
-        return from_json(content)
+        return from_json(content, program)
     except EmitError as error:  # the file is wrong, not what is asked of Envoy
         raise CommandError(Exit.INPUT, error.diagnostics, endpoints.parent.as_posix()) from error

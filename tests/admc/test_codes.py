@@ -38,6 +38,11 @@ def test_no_package_takes_the_code_of_another() -> None:
     assert all(code[3] in "689" for code in OWN)
 
 
+def test_no_code_of_the_application_is_left_over() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "admc").rglob("*.py") if path.stem != "codes")
+    assert {code for code in OWN if code[3] != "6" and code not in source} == set()
+
+
 def test_every_placement_rule_has_a_code() -> None:
     from solver.placement import Rule
 

@@ -1,0 +1,97 @@
+"""`compile --emit`: the configuration beside the plan, and what can be wrong with what it needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from admc.__main__ import main
+from tests.admc.programs import SHOP, write
+
+
+def addresses(path: Path, **changes: object) -> Path:
+    services = {
+        name: {"addresses": [f"10.0.0.{number}"], "pods": [f"10.1.0.{number}"]}
+        for number, name in enumerate(("frontend", "search", "geo", "rate", "mongo_rate"), start=1)
+    }
+    path.write_text(
+        json.dumps({"services": services, "externals": {"internet": {"addresses": ["0.0.0.0/0"]}}, **changes})
+    )
+    return path
+
+
+def test_the_configuration_of_every_adm(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program, out = write(tmp_path, SHOP), tmp_path / "out"
+    assert main(["compile", str(program), "--emit", str(out)]) == 0
+    said = capfd.readouterr().out
+    assert "loopback addresses" in said
+    plan = json.loads(program.with_name("policies.plan.json").read_text())
+    for adm in plan["adms"]:
+        assert yaml.safe_load((out / adm["service"] / "bootstrap.yaml").read_text())["static_resources"]
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert main(["compile", str(program), "--emit", str(out)]) == 0
+    assert " 0 files written" in capfd.readouterr().out
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_what_is_no_longer_wanted_goes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program, out = write(tmp_path, SHOP), tmp_path / "out"
+    assert main(["compile", str(program), "--emit", str(out)]) == 0
+    assert (out / "search").is_dir()
+    write(tmp_path, "\n".join(line for line in SHOP.splitlines() if not line.startswith("policy")) + "\n")
+    assert main(["compile", str(program), "--emit", str(out)]) == 0
+    assert not (out / "search").exists()
+    assert "removed" in capfd.readouterr().out
+
+
+def test_with_endpoints_traffic_is_redirected(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program, out = write(tmp_path, SHOP), tmp_path / "out"
+    endpoints = addresses(tmp_path / "endpoints.json")
+    assert main(["compile", str(program), "--emit", str(out), "--endpoints", str(endpoints)]) == 0
+    assert "loopback" not in capfd.readouterr().out
+    assert (out / "search" / "iptables.rules").is_file()
+    plan = program.with_name("policies.plan.json").read_bytes()
+    assert main(["compile", str(program)]) == 0
+    assert program.with_name("policies.plan.json").read_bytes() == plan
+
+
+@pytest.mark.parametrize("content", ["", "[]", "\x00", '{"services": {"serach": {}}}', '{"services": 3}'])
+def test_an_endpoints_file_that_is_wrong(tmp_path: Path, capfd: pytest.CaptureFixture[str], content: str) -> None:
+    program, out = write(tmp_path, SHOP), tmp_path / "out"
+    endpoints = tmp_path / "endpoints.json"
+    endpoints.write_text(content)
+    assert main(["compile", str(program), "--emit", str(out), "--endpoints", str(endpoints)]) == 1
+    assert "error[ADM" in capfd.readouterr().err
+    assert not out.exists()
+    assert not program.with_name("policies.plan.json").exists()
+
+
+def test_what_envoy_cannot_express_is_exit_3_and_writes_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dsl.diagnostics import Diagnostic, Severity
+    from emitters import output
+    from emitters.errors import EmitError
+
+    def refuse(*_arguments: object, **_named: object) -> dict[str, bytes]:
+        raise EmitError([Diagnostic("ADM701", Severity.ERROR, "too many combinations of matches", None)])
+
+    monkeypatch.setattr(output, "files", refuse)
+    program, out = write(tmp_path, SHOP), tmp_path / "out"
+    assert main(["compile", str(program), "--emit", str(out)]) == 3
+    assert "ADM701" in capfd.readouterr().err
+    assert not out.exists()
+    assert not program.with_name("policies.plan.json").exists()
+
+
+def test_a_folder_that_cannot_be_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program = write(tmp_path, SHOP)
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    for out in (taken, taken / "below"):
+        assert main(["compile", str(program), "--emit", str(out)]) == 1
+        assert "ADM803" in capfd.readouterr().err
+    assert taken.read_text() == "a file"
