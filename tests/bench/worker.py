@@ -1,6 +1,6 @@
 """One compile in one fresh process, with the time of each stage: what `tests.bench` runs.
 
-    python -m tests.bench.worker PROGRAM PLAN [--effort N]
+    python -m tests.bench.worker PROGRAM PLAN
 
 Prints one JSON object. Imports are timed apart from admc's own work, since they are other people's.
 """
@@ -8,44 +8,73 @@ Prints one JSON object. Imports are timed apart from admc's own work, since they
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
+from functools import wraps
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-STARTED = time.perf_counter()
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def timed(seconds: dict[str, float], stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, with the time that its calls take added to a stage."""
+
+    @wraps(function)
+    def measured(*arguments: Any, **named: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return function(*arguments, **named)
+        finally:
+            seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - started
+
+    return measured
 
 
 def main() -> None:
     program, plan_file = Path(sys.argv[1]), Path(sys.argv[2])
-    effort = float(sys.argv[4]) if sys.argv[3:4] == ["--effort"] else None
+    started = time.perf_counter()
 
+    # What a compile imports on its way, at once.
+    import admc.plan_build
+    import solver.verify
+    from admc import pipeline
     from admc.files import write_whole
-    from admc.pipeline import compile_program, load_program  # noqa: F401 - the second is what `check` runs
-    from admc.plan_json import plan_bytes
-    from dsl import loader  # noqa: F401
-    from solver import model, place, verify  # noqa: F401
+    from admc.plan_json import to_json
+    from dsl import loader
+    from solver import place
 
+    _ = admc.plan_build, solver.verify, place
     imported = time.perf_counter()
-    compiled = compile_program(program, effort=effort)
+
+    stages: dict[str, float] = {}
+    loader.parse = timed(stages, "parse", loader.parse)
+    loader.resolve = timed(stages, "resolve", loader.resolve)
+    compiled = pipeline.compile_program(program)
     compiled_at = time.perf_counter()
-    write_whole(plan_file, plan_bytes(compiled.plan))
+    write_whole(plan_file, to_json(compiled.plan))
     done = time.perf_counter()
+
+    seconds = dict(compiled.seconds)
+    stages["read"] = seconds.pop("read") - sum(stages.values())
+    solve = seconds.pop("solve")
+    inner = dict(compiled.placement.stage_seconds)
+    stages |= {f"solve: {name}": value for name, value in inner.items()}
+    stages["solve: rest"] = max(0.0, solve - sum(inner.values()))
     placement = compiled.placement
-    unit = 1 if sys.platform == "darwin" else 1024
     json.dump(
         {
-            "imports": imported - STARTED,
+            "imports": imported - started,
             "own": done - imported,
-            "stages": {**compiled.seconds, "write": done - compiled_at},
-            "solver": dict(placement.stage_seconds),
-            "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
+            "stages": {**stages, **seconds, "write": done - compiled_at},
             "services": len(compiled.program.services),
             "calls": len(compiled.program.calls),
             "policies": len(compiled.program.policies),
             "adms": len(placement.adms),
             "status": placement.status.value,
-            "objectives": [list(each) for each in placement.objectives],
+            "objectives": [[each.metric, each.value, each.bound] for each in placement.objectives],
+            "late_imports": sorted(set(sys.modules) & {"ortools", "lark", "google.protobuf", "yaml", "rich"}),
         },
         sys.stdout,
     )

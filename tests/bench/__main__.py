@@ -1,0 +1,254 @@
+"""`make bench`: how long admc takes, and how much memory, in one run and on one machine.
+
+    python -m tests.bench [--only SUITE ...] [--runs N]
+
+Whole commands are timed from start to exit by the operating system; stages are timed inside a fresh process of their
+own. Every figure is the median of several runs, with the lowest and the highest beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.measure import Run, Spread, run, spread
+from tests.generate import cover, generate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.generate import Shape
+
+ADMC = str(Path(sys.executable).with_name("admc"))
+HOTEL = "examples/hotel_reservation/policies.adm"
+SEED = 1
+MEGABYTE = 1_000_000
+RUNS = {"commands": 7, "hotel": 7, "large": 3, "largest": 2, "cover": 1}
+SUITES = tuple(RUNS)
+WARMED = ("commands", "hotel")
+"""So short that it matters whether the disk's cache is warm."""
+
+
+class Size(NamedTuple):
+    services: int
+    calls: int
+    policies: int
+
+    def __str__(self) -> str:
+        return f"{self.services:,} services, {self.calls:,} calls, {self.policies:,} policies"
+
+
+class Goal(NamedTuple):
+    """What was promised: seconds, and peak bytes where memory was promised too."""
+
+    seconds: float
+    rss: int | None = None
+
+
+LARGE, LARGEST = Size(10_000, 30_000, 2_000), Size(50_000, 150_000, 5_000)
+
+
+class Bench:
+    """One run: its console, its scratch folder, and how often each thing is measured."""
+
+    def __init__(self, console: Console, folder: Path, runs: int | None) -> None:
+        self.console = console
+        self.folder = folder
+        self.runs = runs
+
+    def repeats(self, suite: str) -> int:
+        return self.runs or RUNS[suite]
+
+    def whole(self, suite: str, rows: Sequence[tuple[str, Sequence[str], Goal]]) -> None:
+        """A table of whole commands."""
+        table = Table(title=f"Whole commands ({suite})", title_justify="left")
+        for name in ("command", "median", "lowest", "highest", "runs", "goal", "of the goal", "peak memory"):
+            table.add_column(name, justify="left" if name == "command" else "right")
+        for title, command, goal in rows:
+            if suite in WARMED:
+                self._run(command)
+            found = [self._run(command) for _ in range(self.repeats(suite))]
+            seconds, rss = spread([each.wall for each in found]), max(each.rss for each in found)
+            memory = f"{rss / MEGABYTE:,.0f} MB"
+            if goal.rss:
+                memory += f" of {goal.rss / MEGABYTE:,.0f}"
+            table.add_row(
+                title, *_seconds(seconds), str(seconds.runs), f"{goal.seconds:g} s", _of(seconds, goal), memory
+            )
+        self.console.print(table)
+
+    def stages(self, suite: str, programs: dict[str, Path]) -> dict[str, list[dict[str, Any]]]:
+        """A table of stages, one column a program. What each run said of itself."""
+        reports = {name: [self.work(path) for _ in range(self.repeats(suite))] for name, path in programs.items()}
+        names = sorted({stage for runs in reports.values() for each in runs for stage in each["stages"]}, key=_order)
+        table = Table(title=f"Stages ({suite}), ms: median (lowest .. highest)", title_justify="left")
+        table.add_column("stage")
+        for name in reports:
+            table.add_column(name, justify="right")
+        rows: list[tuple[str, Callable[[dict[str, Any]], float]]] = [("imports", lambda each: each["imports"])]
+        rows += [
+            (stage, lambda each, stage=stage: each["stages"].get(stage, 0.0)) for stage in sorted(names, key=_order)
+        ]
+        rows.append(("admc's own work", lambda each: each["own"]))
+        for title, value in rows:
+            spreads = [spread([value(each) * 1000 for each in runs]) for runs in reports.values()]
+            table.add_row(title, *(f"{s.median:,.1f} ({s.low:,.1f} .. {s.high:,.1f})" for s in spreads))
+        self.console.print(table)
+        for name, runs in reports.items():
+            self.console.print(f"  {name}: {_result(runs)}", soft_wrap=True)
+        return reports
+
+    def generated(self, name: str, text: Callable[[], str]) -> Path:
+        """A generated program, written once."""
+        path = self.folder / f"{name}.adm"
+        if not path.exists():
+            path.write_text(text())
+        return path
+
+    def _run(self, command: Sequence[str]) -> Run:
+        done = run(command)
+        if done.code != 0:
+            raise SystemExit(f"`{' '.join(command)}` ended with {done.code}")
+        return done
+
+    def work(self, program: Path) -> dict[str, Any]:
+        plan = self.folder / "plan.json"
+        done = self._run([sys.executable, "-m", "tests.bench.worker", str(program), str(plan)])
+        report: dict[str, Any] = json.loads(done.output)
+        return {**report, "rss": done.rss, "wall": done.wall}
+
+
+def commands(bench: Bench) -> None:
+    bench.whole(
+        "commands",
+        [
+            ("python -c pass", [sys.executable, "-c", "pass"], Goal(0.4)),
+            ("admc --help", [ADMC, "--help"], Goal(0.4)),
+            (f"admc check {HOTEL}", [ADMC, "check", HOTEL], Goal(0.4)),
+        ],
+    )
+
+
+def hotel(bench: Bench) -> None:
+    plan = str(bench.folder / "plan.json")
+    bench.whole("hotel", [(f"admc compile {HOTEL}", [ADMC, "compile", HOTEL, "-o", plan], Goal(1.5))])
+    own = [each["own"] for each in bench.stages("hotel", {"hotel reservation": Path(HOTEL)})["hotel reservation"]]
+    found = spread(own)
+    bench.console.print(f"  admc's own work: {found.median:.3f} s, {_of(found, Goal(0.3))} of the goal of 0.3 s\n")
+
+
+def large(bench: Bench) -> None:
+    _generated(bench, "large", LARGE, Goal(15, 1_500 * MEGABYTE))
+
+
+def largest(bench: Bench) -> None:
+    _generated(bench, "largest", LARGEST, Goal(90))
+
+
+def _generated(bench: Bench, suite: str, size: Size, goal: Goal) -> None:
+    path = bench.generated(suite, lambda: generate(*size, SEED))
+    plan = str(bench.folder / "plan.json")
+    bench.whole(suite, [(f"admc compile, {size}", [ADMC, "compile", str(path), "-o", plan], goal)])
+    bench.stages(suite, {str(size): path})
+
+
+def cover_(bench: Bench) -> None:
+    """One policy that may sit at either side of every call: a minimum vertex cover."""
+    shapes: tuple[Shape, ...] = ("powerlaw", "uniform")
+    table = Table(title="`access_log` on `* -> *`: a minimum vertex cover", title_justify="left")
+    for name in ("graph", "services", "calls", "ADMs", "at least", "gap", "", "seconds", "solving", "peak memory"):
+        table.add_column(name, justify="right" if name not in ("graph", "") else "left")
+    for size in (LARGE, LARGEST):
+        for shape in shapes:
+            name = f"cover-{shape}-{size.services}"
+            path = bench.generated(name, lambda size=size, shape=shape: cover(size.services, size.calls, SEED, shape))
+            runs = [bench.work(path) for _ in range(bench.repeats("cover"))]
+            last = runs[-1]
+            _, value, bound = last["objectives"][0]
+            seconds = spread([each["wall"] for each in runs])
+            solving = spread([sum(s for n, s in each["stages"].items() if n.startswith("solve")) for each in runs])
+            table.add_row(
+                shape,
+                f"{last['services']:,}",
+                f"{last['calls']:,}",
+                f"{value:,}",
+                f"{bound:,}",
+                f"{100 * (value - bound) / value:.1f}%",
+                last["status"],
+                f"{seconds.median:.1f}",
+                f"{solving.median:.1f}",
+                f"{max(each['rss'] for each in runs) / MEGABYTE:,.0f} MB",
+            )
+    bench.console.print(table)
+
+
+def _seconds(value: Spread) -> tuple[str, str, str]:
+    return f"{value.median:.3f} s", f"{value.low:.3f}", f"{value.high:.3f}"
+
+
+def _of(value: Spread, goal: Goal) -> str:
+    ratio = value.median / goal.seconds
+    return f"{ratio:.2f}x" if ratio <= 1 else f"[red]{ratio:.2f}x[/]"
+
+
+def _order(stage: str) -> int:
+    """Stages in the order of the pipeline."""
+    order = (
+        "read",
+        "parse",
+        "resolve",
+        "solve: options",
+        "solve: order",
+        "solve: cover",
+        "solve: model",
+        "solve: result",
+    )
+    rest = ("solve: rest", "verify", "plan", "write")
+    return (*order, *rest).index(stage) if stage in (*order, *rest) else len(order)
+
+
+def _result(runs: list[dict[str, Any]]) -> str:
+    last = runs[-1]
+    levels = ", ".join(f"{metric} {value:,} (at least {bound:,})" for metric, value, bound in last["objectives"])
+    peak = max(each["rss"] for each in runs) / MEGABYTE
+    return (
+        f"{last['adms']:,} ADMs for {last['services']:,} services, {last['status']}: {levels}; {peak:,.0f} MB at most"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=SUITES, default=SUITES, metavar="SUITE", help=", ".join(SUITES))
+    parser.add_argument("--runs", type=int, help="runs of each measurement; by default fewer of the long ones")
+    options = parser.parse_args(arguments)
+    if options.runs is not None and options.runs < 1:
+        parser.error("--runs is at least 1")
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    console.print(
+        f"{platform.python_implementation()} {platform.python_version()} on {platform.system()} {platform.machine()}, "
+        f"{os.cpu_count()} cores{load}; generated programs have seed {SEED}\n"
+    )
+    suites = {"commands": commands, "hotel": hotel, "large": large, "largest": largest, "cover": cover_}
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="admc-bench-") as folder:
+        bench = Bench(console, Path(folder), options.runs)
+        for name in SUITES:
+            if name in options.only:
+                suites[name](bench)
+    console.print(f"{time.monotonic() - started:.0f} s in all")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
