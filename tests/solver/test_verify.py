@@ -6,82 +6,34 @@ Every wrong placement is a right one changed by hand in one place.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
-from dsl.program import Call, Element, Metric, Port, Program, Protocol, Side, Stage, Verb
+from dsl.program import Call, Metric, Port, Protocol
 from solver.placement import Adm, Cost, Costs, Decision, ObjectiveValue, Placement, Reason, Rule, Status
 from solver.verify import verify
-from solver.verify_match import can_both_hold
-from solver.verify_order import effects_commute
-from tests.solver import oracle
-from tests.solver.build import EGRESS, INGRESS, Spec, effect, external, kind, placement, program, service, tasks
-
-QUOTA = kind("quota", effects=[effect(Verb.COUNTS), effect(Verb.REJECTS)], state=True)
-RETRY = kind("retry", ingress=None, egress=Stage.ROUTING, effects=[effect(Verb.REPEATS)])
-TIMEOUT = kind("timeout", ingress=None, egress=Stage.ROUTING, effects=[effect(Verb.TIMES_OUT)])
-BREAKER = kind("breaker", ingress=Stage.CLUSTER, egress=None, effects=[effect(Verb.COUNTS)], per_replica=True)
-DELAY = kind("delay", effects=[effect(Verb.DELAYS)])
-COUNT = kind("count", effects=[effect(Verb.COUNTS)])
-ALLOW = kind("allow", effects=[effect(Verb.REJECTS)], guard=True, takes={"callers": "caller"})
-DENY = kind("deny", effects=[effect(Verb.REJECTS)], guard=True)
-AUTHZ = kind("authz", effects=[effect(Verb.REJECTS)], guard=True, takes={"service": "service"})
-MIRROR = kind("mirror", ingress=None, egress=Stage.ROUTING, effects=[effect(Verb.COPIES)], takes={"to": "service"})
-SPLIT = kind("split", ingress=None, egress=Stage.ROUTING, effects=[effect(Verb.ROUTES)], takes={"to": "service"})
-HEADER = kind("header", effects=[effect(Verb.WRITES, Element.HEADER, "x-a")])
-MTLS = kind("mtls", effects=[], both=True)
-LUA = kind("lua", effects=None)
-REQUESTS = (Protocol.HTTP, Protocol.GRPC)
-ONLY_HTTP = kind("only_http", effects=[], protocols=REQUESTS)
-
-IN, OUT = (INGRESS,), (EGRESS,)
-Sides = Mapping[str, tuple[Side, ...]]
-
-
-def place(of: Program, sides: Sides, costs: Costs | None = None) -> Placement:
-    """A placement by `policy@destination`, or by policy where it has one side everywhere."""
-    chosen = {task.key: sides.get("@".join(task.key), sides.get(task.policy.name, IN)) for task in tasks(of)}
-    return placement(of, chosen, costs)
-
-
-def rules(of: Program, what: Placement, costs: Costs | None = None) -> set[Rule | None]:
-    return {violation.rule for violation in verify(of, what, costs or Costs())}
-
-
-# a, b and c call d; a calls e; the outside calls a. One quota for each destination, one retry.
-SHOP = program(
-    [service("a"), service("b", replicas=3), service("c"), service("d"), service("e"), external("internet")],
-    [("a", "d"), ("b", "d"), ("c", "d"), ("a", "e"), ("internet", "a")],
-    [
-        Spec("limit", QUOTA, {"a"}, {"d", "e"}),
-        Spec("again", RETRY, {"a"}, {"e"}),
-        Spec("log", COUNT, "*", {"d"}),
-        Spec("front", DENY, {"internet"}, {"a"}),
-    ],
-    objective=[Metric.ADMS, Metric.SIDECARS],
+from tests.solver.build import EGRESS, INGRESS, Spec, program, service
+from tests.solver.samples import (
+    COUNT,
+    IN,
+    MTLS,
+    ONLY_HTTP,
+    OUT,
+    PORTS,
+    RETRY,
+    RIGHT,
+    SHOP,
+    TIMEOUT,
+    TRUSTED,
+    TWO,
+    change,
+    decision,
+    place,
+    rules,
+    without,
 )
-RIGHT = place(SHOP, {"limit": OUT, "again": OUT})
-
-
-def change(what: Placement, policy: str, destination: str, **fields: object) -> Placement:
-    """The placement with other fields in one decision; what follows from it is left as it was."""
-    decisions = [
-        replace(decision, **fields) if (decision.policy, decision.destination) == (policy, destination) else decision  # type: ignore[arg-type]
-        for decision in what.decisions
-    ]
-    return replace(what, decisions=tuple(decisions))
-
-
-def without(what: Placement, policy: str, destination: str) -> Placement:
-    kept = [d for d in what.decisions if (d.policy, d.destination) != (policy, destination)]
-    return replace(what, decisions=tuple(kept))
-
-
-def decision(what: Placement, policy: str, destination: str) -> Decision:
-    return next(d for d in what.decisions if (d.policy, d.destination) == (policy, destination))
 
 
 def test_the_right_placement_is_accepted() -> None:
@@ -199,243 +151,6 @@ def test_a_feasible_placement_with_a_gap_is_accepted() -> None:
     assert verify(SHOP, replace(RIGHT, status=Status.FEASIBLE, objectives=levels)) == ()
 
 
-# Sides that a rule forbids: the program, right sides, wrong sides, and the rule that the wrong ones break.
-TRUSTED = [service("a"), service("b"), service("d")]
-PORTS = (Port(8080, Protocol.HTTP, 8080), Port(9000, Protocol.TCP, 9000))
-TWO = [("a", "d"), ("b", "d")]
-
-FORBIDDEN: dict[str, tuple[Program, Sides, Sides, set[Rule | None]]] = {
-    "R3 external at egress": (
-        program([service("d"), external("x", cidrs=["10.0.0.0/8"])], [("x", "d")], [Spec("p", COUNT, "*", {"d"})]),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.OUTSIDE},
-    ),
-    "R3 external beside internal senders": (
-        program(
-            [service("a"), service("d"), external("x", cidrs=["10.0.0.0/8"])],
-            [("x", "d"), ("a", "d")],
-            [Spec("p", COUNT, {"a", "x"}, {"d"})],
-        ),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.OUTSIDE},
-    ),
-    "R3 external destination at ingress": (
-        program([service("a"), external("x", PORTS[0])], [("a", "x")], [Spec("p", COUNT, "*", {"x"})]),
-        {"p": OUT},
-        {"p": IN},
-        {Rule.OUTSIDE},
-    ),
-    "R4 side of the kind at egress": (
-        program(TRUSTED, TWO, [Spec("p", replace(BREAKER, per_replica=False), {"a"}, {"d"})]),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.CAPABILITY},
-    ),
-    "R4 side of the kind at ingress": (
-        program(TRUSTED, TWO, [Spec("p", RETRY, "*", {"d"})]),
-        {"p": OUT},
-        {"p": IN},
-        {Rule.CAPABILITY},
-    ),
-    "R4 narrowing to ingress": (
-        program(TRUSTED, TWO, [Spec("p", COUNT, {"a"}, {"d"}, side=INGRESS)]),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.CAPABILITY},
-    ),
-    "R4 narrowing to egress": (
-        program(TRUSTED, TWO, [Spec("p", COUNT, {"a"}, {"d"}, side=EGRESS)]),
-        {"p": OUT},
-        {"p": IN},
-        {Rule.CAPABILITY},
-    ),
-    "R4 target of a mirror": (
-        program(
-            TRUSTED,
-            [("a", "b"), ("a", "d")],
-            [Spec("m", MIRROR, {"a"}, {"b"}, {"to": "d"}), Spec("p", COUNT, {"a"}, {"d"})],
-        ),
-        {"m": OUT, "p": IN},
-        {"m": OUT, "p": OUT},
-        {Rule.CAPABILITY},
-    ),
-    "R4 target of a split": (
-        program(
-            TRUSTED,
-            [("a", "b"), ("a", "d"), ("b", "d")],
-            [Spec("p", COUNT, "*", {"d"}), Spec("m", SPLIT, {"a"}, {"b"}, {"to": "d"})],
-        ),
-        {"m": OUT, "p": IN},
-        {"m": OUT, "p": OUT},
-        {Rule.CAPABILITY},
-    ),
-    "R5 two senders at egress": (
-        program(TRUSTED, TWO, [Spec("p", QUOTA, {"a", "b"}, {"d"})]),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.STATE},
-    ),
-    "R5 every sender at egress": (
-        program(TRUSTED, TWO, [Spec("p", QUOTA, "*", {"d"})]),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.STATE},
-    ),
-    "R5 per replica at egress": (
-        program(TRUSTED, TWO, [Spec("p", kind("k", effects=[], per_replica=True), {"a"}, {"d"})]),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.STATE},
-    ),
-    "R6 counts attempts, not requests": (
-        program(TRUSTED, TWO, [Spec("q", QUOTA, {"a"}, {"d"}), Spec("r", RETRY, {"a"}, {"d"})]),
-        {"q": OUT, "r": OUT},
-        {"q": IN, "r": OUT},
-        {Rule.ORDER},
-    ),
-    "R6 counts requests, not attempts": (
-        program(TRUSTED, TWO, [Spec("r", RETRY, {"a"}, {"d"}), Spec("q", QUOTA, {"a"}, {"d"})]),
-        {"q": IN, "r": OUT},
-        {"q": OUT, "r": OUT},
-        {Rule.ORDER},
-    ),
-    "R6 the same header": (
-        program(TRUSTED, TWO, [Spec("h", HEADER, {"a"}, {"d"}), Spec("i", HEADER, {"a", "b"}, {"d"})]),
-        {"h": OUT, "i": IN},
-        {"h": IN, "i": OUT},
-        {Rule.ORDER},
-    ),
-    "R6 nothing is known of a kind": (
-        program(TRUSTED, TWO, [Spec("l", LUA, {"a"}, {"d"}), Spec("c", COUNT, {"a"}, {"d"})]),
-        {"l": OUT, "c": IN},
-        {"l": IN, "c": OUT},
-        {Rule.ORDER},
-    ),
-    "R7 guard without calls": (
-        program([*TRUSTED, service("e")], TWO, [Spec("g", DENY, {"e"}, {"d"})]),
-        {"g": IN},
-        {"g": OUT},
-        {Rule.CLOSED},
-    ),
-    "R7 unclosable: a sender without address": (
-        program(
-            [*TRUSTED, external("x")], [*TWO, ("x", "d")], [Spec("p", COUNT, "*", {"d"}, excluded=frozenset({"x"}))]
-        ),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.CLOSED},
-    ),
-    "R7 unclosable: a sender with everybody's address": (
-        program(
-            [*TRUSTED, external("x", cidrs=["10.9.0.0/16", "::/0"])],
-            [*TWO, ("x", "d")],
-            [Spec("p", COUNT, "*", {"d"}, excluded=frozenset({"x"}))],
-        ),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.CLOSED},
-    ),
-    "R7 unclosable: another port with the same target": (
-        program(
-            [service("a"), service("d", PORTS[0], Port(8081, Protocol.HTTP, 8080))],
-            [("a", "d", 8080)],
-            [Spec("p", COUNT, "*", {"d"})],
-        ),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.CLOSED},
-    ),
-    "R7 unclosable: called from inside a sidecar": (
-        program(
-            TRUSTED,
-            [("a", "b"), ("b", "d")],
-            [Spec("z", AUTHZ, "*", {"b"}, {"service": "d"}), Spec("p", COUNT, "*", {"d"})],
-        ),
-        {"z": IN, "p": IN},
-        {"z": IN, "p": OUT},
-        {Rule.CLOSED},
-    ),
-    "R7 guard behind an untrusted sender": (
-        program([service("a", trusted=False), service("d")], [("a", "d")], [Spec("g", DENY, {"a"}, {"d"})]),
-        {"g": IN},
-        {"g": OUT},
-        {Rule.CLOSED},
-    ),
-    "R7 quota behind an untrusted sender": (
-        program([service("a", trusted=False), service("d")], [("a", "d")], [Spec("q", QUOTA, {"a"}, {"d"})]),
-        {"q": IN},
-        {"q": OUT},
-        {Rule.CLOSED},
-    ),
-    "R7 unknown effects behind an untrusted sender": (
-        program([service("a", trusted=False), service("d")], [("a", "d")], [Spec("l", LUA, {"a"}, {"d"})]),
-        {"l": IN},
-        {"l": OUT},
-        {Rule.CLOSED},
-    ),
-    "R7 a caller that no address tells": (
-        program(
-            [*TRUSTED, service("h", host_network=True)],
-            [("a", "d"), ("h", "d")],
-            [Spec("p", COUNT, {"a"}, {"d"})],
-        ),
-        {"p": OUT},
-        {"p": IN},
-        {Rule.CLOSED},
-    ),
-    "R7 second port is a way round": (
-        program(
-            [service("a"), service("d", *PORTS), service("h", host_network=True)],
-            [("a", "d", 8080), ("h", "d", 9000)],
-            [Spec("c", COUNT, "*", {"d"}), Spec("g", kind("k", effects=[], guard=True), {"a"}, {"d"}, side=EGRESS)],
-        ),
-        {"c": IN, "g": OUT},
-        {"c": IN, "g": OUT},
-        {Rule.CLOSED},
-    ),
-    "R8 no adm at ingress": (
-        program([service("a"), service("d", hosts_adm=False)], [("a", "d")], [Spec("p", COUNT, {"a"}, {"d"})]),
-        {"p": OUT},
-        {"p": IN},
-        {Rule.HOST},
-    ),
-    "R8 no adm at egress": (
-        program([service("a", hosts_adm=False), service("d")], [("a", "d")], [Spec("p", COUNT, {"a"}, {"d"})]),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.HOST},
-    ),
-    "R8 host network": (
-        program([service("a"), service("d", host_network=True)], [("a", "d")], [Spec("p", COUNT, {"a"}, {"d"})]),
-        {"p": OUT},
-        {"p": IN},
-        {Rule.HOST},
-    ),
-    "R10 pinned at ingress": (
-        program(TRUSTED, TWO, [Spec("p", COUNT, {"a"}, {"d"})], pins=[("p", INGRESS, "d")]),
-        {"p": IN},
-        {"p": OUT},
-        {Rule.PIN},
-    ),
-    "R10 pinned at egress": (
-        program(TRUSTED, TWO, [Spec("p", COUNT, {"a"}, {"d"})], pins=[("p", EGRESS, "d")]),
-        {"p": OUT},
-        {"p": IN},
-        {Rule.PIN},
-    ),
-}
-
-
-@pytest.mark.parametrize("what", FORBIDDEN)
-def test_a_forbidden_side_is_rejected(what: str) -> None:
-    of, right, wrong, expected = FORBIDDEN[what]
-    if right != wrong:
-        assert verify(of, place(of, right)) == ()
-    assert rules(of, place(of, wrong)) == expected
-
-
 def test_closing_is_asked_for_where_undeclared_callers_are_meant() -> None:
     of = program(TRUSTED, TWO, [Spec("p", COUNT, "*", {"d"})])
     right = place(of, {"p": OUT})
@@ -506,136 +221,6 @@ def test_objective_values_follow_the_costs() -> None:
         levels = [*right.objectives]
         levels[index] = level._replace(value=level.value + 1, bound=level.value + 1)
         assert rules(of, replace(right, objectives=tuple(levels)), costs) == {None}
-
-
-def test_at_one_stage_the_router_decides_the_order() -> None:
-    def of(first: Spec, second: Spec) -> Program:
-        return program([*TRUSTED, service("t")], [*TWO, ("a", "t")], [first, second])
-
-    mirror = Spec("m", MIRROR, {"a"}, {"d"}, {"to": "t"})
-    retry, limit = Spec("r", RETRY, {"a"}, {"d"}), Spec("t", TIMEOUT, {"a"}, {"d"})
-    right = {"m": OUT, "r": OUT, "t": OUT}
-    assert verify(of(mirror, retry), place(of(mirror, retry), right)) == ()
-    assert rules(of(retry, mirror), place(of(retry, mirror), right)) == {Rule.ORDER}
-    for one, other in ((retry, limit), (limit, retry)):
-        assert verify(of(one, other), place(of(one, other), right)) == ()
-
-
-def test_a_timeout_covers_a_delay_at_the_receiver_only() -> None:
-    of = program(TRUSTED, TWO, [Spec("t", TIMEOUT, {"a"}, {"d"}), Spec("x", DELAY, {"a"}, {"d"})])
-    assert verify(of, place(of, {"t": OUT, "x": IN})) == ()
-    assert rules(of, place(of, {"t": OUT, "x": OUT})) == {Rule.ORDER}
-
-
-def _path(value: str, operator: Operator = Operator.EQUALS) -> Comparison:
-    return Comparison(Field("path"), operator, value)
-
-
-def _header(value: str, operator: Operator = Operator.EQUALS) -> Comparison:
-    return Comparison(Field("header", "x-a"), operator, value)
-
-
-PREFIX, OTHER, REGEX = Operator.STARTS_WITH, Operator.NOT_EQUALS, Operator.MATCHES
-EXCLUSIVE: list[tuple[Match, Match]] = [
-    (_path("/a"), _path("/b")),
-    (_path("/a"), _path("/a", OTHER)),
-    (_path("/a"), Not(_path("/a"))),
-    (_path("/a"), _path("/b", PREFIX)),
-    (_path("/a", PREFIX), _path("/b", PREFIX)),
-    (_path("/a/b", PREFIX), Not(_path("/a", PREFIX))),
-    (_path("/a/b"), Not(_path("/a", PREFIX))),
-    (_path("/a.*", REGEX), Not(_path("/a.*", REGEX))),
-    (_header("1"), _header("2")),
-    (And((_path("/a"), _header("1"))), And((_path("/a"), _header("2")))),
-    (Or((_path("/a"), _path("/b"))), Or((_path("/c"), _path("/d")))),
-    (Not(Or((_path("/a"), _path("/b")))), Or((_path("/a"), _path("/b")))),
-    (Not(And((_path("/a"), _header("1")))), And((_header("1"), _path("/a")))),
-    (Not(_path("", PREFIX)), _header("1")),
-    (_header(".*", REGEX), Not(_header("", PREFIX))),
-]
-COMPATIBLE: list[tuple[Match, Match]] = [
-    (_path("/a"), _path("/a")),
-    (_path("/a"), _header("1")),
-    (_path("/a"), _path("/b", OTHER)),
-    (_path("/a/b", PREFIX), _path("/a", PREFIX)),
-    (_path("/a", PREFIX), Not(_path("/a/b", PREFIX))),
-    (_path("/a"), _path("/b.*", REGEX)),
-    (_header("1", OTHER), _header("2", OTHER)),
-    (Not(_header("", PREFIX)), _path("/a")),
-    (Or((_path("/a"), _path("/b"))), Or((_path("/b"), _path("/c")))),
-    (Not(And((_path("/a"), _header("1")))), _path("/a")),
-]
-
-
-@pytest.mark.parametrize(("one", "other"), EXCLUSIVE)
-def test_matches_that_exclude_each_other(one: Match, other: Match) -> None:
-    nothing = frozenset[Field | None]()
-    assert not can_both_hold(one, other, nothing)
-    assert not can_both_hold(other, one, nothing)
-    assert can_both_hold(one, None, nothing)
-    assert can_both_hold(one, other, frozenset({Field("path"), Field("header"), Field("method")}))
-    assert can_both_hold(one, other, frozenset({None}))
-
-
-@pytest.mark.parametrize(("one", "other"), COMPATIBLE)
-def test_matches_that_can_both_hold(one: Match, other: Match) -> None:
-    assert can_both_hold(one, other, frozenset())
-    assert can_both_hold(other, one, frozenset())
-
-
-def test_a_huge_match_counts_as_possible() -> None:
-    wide = And((*(Or((_path(f"/{n}", OTHER), _header(f"{n}", OTHER))) for n in range(40)), _path("/a"), _path("/b")))
-    assert can_both_hold(wide, _path("/a"), frozenset())
-
-
-def test_a_match_proves_nothing_about_what_is_rewritten() -> None:
-    """The first policy turns requests of the one match into requests of the other."""
-    rewrite = kind("rewrite", effects=[effect(Verb.WRITES, Element.PATH)])
-    of = program(
-        TRUSTED,
-        TWO,
-        [
-            Spec("w", rewrite, {"a"}, {"d"}, match=_path("/old"), reads=(effect(Verb.READS, Element.PATH),)),
-            Spec("q", QUOTA, {"a"}, {"d"}, match=_path("/new"), reads=(effect(Verb.READS, Element.PATH),)),
-        ],
-    )
-    assert verify(of, place(of, {"w": OUT, "q": IN})) == ()
-    assert rules(of, place(of, {"w": IN, "q": OUT})) == {Rule.ORDER}
-
-
-def test_exclusive_matches_may_be_met_in_any_order() -> None:
-    of = program(
-        TRUSTED,
-        TWO,
-        [
-            Spec("q", QUOTA, {"a"}, {"d"}, match=_path("/a")),
-            Spec("r", RETRY, {"a"}, {"d"}, match=_path("/b")),
-        ],
-    )
-    assert verify(of, place(of, {"q": IN, "r": OUT})) == ()
-
-
-def test_a_match_reads_what_it_compares_even_where_the_effects_forget_it() -> None:
-    of = program(
-        TRUSTED,
-        TWO,
-        [Spec("h", HEADER, {"a"}, {"d"}), Spec("c", COUNT, {"a"}, {"d"}, match=_header("1"))],
-    )
-    assert rules(of, place(of, {"h": IN, "c": OUT})) == {Rule.ORDER}
-
-
-def test_the_table_of_effects_agrees_with_the_one_written_for_tests() -> None:
-    elements = [effect(verb, element) for verb in (Verb.READS, Verb.WRITES) for element in Element]
-    named = [
-        effect(verb, element, name)
-        for verb in (Verb.READS, Verb.WRITES)
-        for element in (Element.HEADER, Element.RESPONSE_HEADER)
-        for name in ("x-a", "x-b")
-    ]
-    every = [*elements, *named, *(effect(verb) for verb in Verb if verb not in (Verb.READS, Verb.WRITES))]
-    for one in every:
-        for other in every:
-            assert effects_commute(one, other) == oracle.effects_commute(one, other), (one, other)
 
 
 def test_a_large_placement_is_verified_in_linear_time() -> None:
