@@ -159,7 +159,7 @@ call api -> db { rate 0.25/s }
         assert read.externals[name].hosts == external.hosts
         assert read.externals[name].ports == external.ports
         assert read.externals[name].span.text == name
-    assert str(read.calls[0].span) == "t.json:11:41"
+    assert str(read.calls[0].span) == "t.json:11:15"
 
 
 @pytest.mark.parametrize(
