@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from admc.exits import CommandError, Exit
 
@@ -12,6 +13,8 @@ from admc.exits import CommandError, Exit
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (without the program's name) and return its exit code (docs/cli.md)."""
     typed = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None or sys.stderr is None:
+        _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A name in a script that this terminal cannot show is shown escaped.
         reconfigure = getattr(stream, "reconfigure", None)
@@ -28,6 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("ADMC_TRACEBACK") == "1":
             raise
         return report_bug(error, typed)
+
+
+def _open_closed_streams() -> None:
+    """A caller may close a stream (`>&-`), which Python shows as None: what would go there goes nowhere."""
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
 
 
 def _run(typed: list[str]) -> int:

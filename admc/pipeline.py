@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from admc.collector import no_collection
 from admc.exits import CommandError, Exit
-from admc.plan import Plan
 from dsl.diagnostics import Diagnostic, ProgramError, Severity
 from dsl.program import Program, Side
 from solver.placement import Costs, Placement, PlacementError, Violation
+
+if TYPE_CHECKING:
+    from admc.plan import Plan
 
 SHOWN_VIOLATIONS = 20
 

@@ -218,19 +218,21 @@ def _show(
     from admc.summary import facts, summarize
 
     summary = summarize(compiled.program, compiled.plan)
+    # The summary shows the program's own warnings, which are in the plan.
+    own = tuple(item for item in found if item not in compiled.program.warnings)
     if format_ is Format.TEXT:
         import sys
 
         from admc.render import summary_text
         from admc.terminal import takes_colour, width
 
-        own = tuple(item for item in found if item not in compiled.program.warnings)
         show_report(Report(own, Exit.DONE, folder), Format.TEXT)
         write_out(summary_text.render(summary, folder, notes, colour=takes_colour(sys.stdout), width=width(sys.stdout)))
     elif format_ is Format.MARKDOWN:
         from admc.render import summary_markdown
 
-        write_out(summary_markdown.render(summary, folder, notes))
+        told = [f"{item.severity} {item.code}: {item.message}" for item in own]
+        write_out(summary_markdown.render(summary, folder, [*told, *notes]))
     else:
-        told = {**facts(summary), "plan": None if target is None else target.as_posix()}
-        show_report(Report(tuple(found), Exit.DONE, folder, told), format_)
+        numbers = {**facts(summary), "plan": None if target is None else target.as_posix()}
+        show_report(Report(tuple(found), Exit.DONE, folder, numbers), format_)

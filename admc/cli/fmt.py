@@ -81,7 +81,7 @@ def _text(name: str) -> str:
     from admc.files import read_bounded
 
     if name == STANDARD_INPUT:
-        content = sys.stdin.buffer.read(MAX_BYTES + 1)
+        content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise wrong_usage("ADM802", "standard input is too large", cause=f"it has more than {MAX_BYTES} bytes")
     else:

@@ -438,3 +438,71 @@ def test_doctor_tells_a_version_that_does_not_fit(admc: Admc, monkeypatch: pytes
     run = admc("doctor")
     assert run.code == 1
     assert "99.1, and admc needs" in run.out
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&-"])
+def test_closed_streams_are_no_bug(shop: Path, closed: str) -> None:
+    for command, code in ((f"check {shop}", 0), (f"compile {shop}", 0), ("check none.adm", 1), ("fmt -", 0)):
+        done = subprocess.run(
+            ["bash", "-c", f"{sys.executable} -m admc {command} {closed}"],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+        )
+        assert done.returncode == code, (command, done.stderr)
+        assert b"Traceback" not in done.stderr
+
+
+def test_progress_and_colour_go_to_terminals_only(shop: Path) -> None:
+    """With a terminal as standard error the stages show, and are gone from the line at the end."""
+    import pty
+
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "admc", "compile", str(shop)], cwd=ROOT, stdout=subprocess.PIPE, stderr=follower
+    ) as running:
+        assert running.stdout is not None
+        out = running.stdout.read()
+    os.close(follower)
+    shown = os.read(leader, 10_000)
+    os.close(leader)
+    assert b"solving ..." in shown
+    assert shown.endswith(b"\r\x1b[K")
+    assert b"\x1b" not in out
+
+
+def test_no_color(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from admc import terminal
+
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream: True)
+    path = write(tmp_path, WRONG)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[1;31merror" in admc("check", path).out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in admc("check", path).out
+
+
+def test_ctrl_c_while_it_works(tmp_path: Path) -> None:
+    import pty
+    import signal
+
+    lines = [f"service s{number} {{ http 80 }}" for number in range(30_000)]
+    path = write(tmp_path, "app big\n" + "\n".join(lines) + "\n")
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "admc", "compile", str(path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=follower
+    ) as running:
+        shown = b""
+        while b"reading ..." not in shown:
+            shown += os.read(leader, 10_000)
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=60)
+    os.close(follower)
+    shown += os.read(leader, 10_000)
+    os.close(leader)
+    assert running.returncode == 130
+    assert out == b""
+    assert b"Traceback" not in shown
+    assert [entry.name for entry in tmp_path.iterdir()] == ["policies.adm"]
