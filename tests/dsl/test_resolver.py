@@ -88,7 +88,7 @@ def test_policies_with_the_same_selection_share_it() -> None:
         ('set_request_header("X-Tier", "a\\"\\u00e9") on * -> web', {"name": "x-tier", "value": 'a"é'}),
         ("allow([internet, batch]) on * -> web", {"callers": ("internet", "batch")}),
         (
-            "external_authorization(api:admin) on * -> web",
+            "external_authorization(service: api:admin) on * -> web",
             {"service": "api:9000", "timeout": 200_000, "fail_open": False},
         ),
         (
