@@ -88,7 +88,7 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "ADM713": Code(
         "a tap directory that cannot be used",
-        "`tap` writes one file for each request into a directory of the machine that the ADM runs on: an absolute path.",
+        "`tap` writes one file for each request into a directory of the machine that it runs on: an absolute path.",
         bad='policy t = tap(directory: "captures") on a -> b',
         good='policy t = tap(directory: "/var/captures") on a -> b',
     ),
@@ -102,5 +102,10 @@ CODES: Final[Mapping[str, Code]] = {
         "the stage `upstream`, where each attempt of a retry passes. Routes and clusters take no filter.",
         bad='@egress(routing)\nkind mine() for http template "mine.yaml"',
         good='@egress\nkind mine() for http template "mine.yaml"',
+    ),
+    "ADM716": Code(
+        "two destinations at one address",
+        "Where connections are redirected, the address and port that were dialled decide which destination is meant, "
+        "and so which policies hold. Two destinations at the same address and port cannot be told apart.",
     ),
 }

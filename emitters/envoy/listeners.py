@@ -6,8 +6,7 @@ port choose the hop's filter chain, and whatever belongs to no hop passes throug
 
 from __future__ import annotations
 
-import ipaddress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side
 from emitters.envoy import http, routes, tcp
@@ -15,9 +14,10 @@ from emitters.envoy.checks import check
 from emitters.envoy.clusters import cluster, endpoints, reachable
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import side_cluster
-from emitters.envoy.match import cidr
+from emitters.envoy.match import by_network, by_port, take
 from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, AdmResources
 from emitters.envoy.typed import Json, extension, message
+from emitters.interception import original_destinations
 from emitters.ports import EGRESS_PORT, INGRESS_PORT
 
 if TYPE_CHECKING:
@@ -31,14 +31,20 @@ if TYPE_CHECKING:
     from emitters.scope import Hop
 
 ADMIN_PORT: Final = 15000
-_NOWHERE: Final[Json] = {"address_prefix": "0.0.0.0", "prefix_len": 32}  # noqa: S104 - matches no destination
+
+
+class _Chains(NamedTuple):
+    """The filter chains of one hop, and which of them takes a connection, as a matcher says it."""
+
+    chains: tuple[Json, ...]
+    choice: Json
 
 
 class _Collected:
     """Resources as JSON, while they are being put together."""
 
     def __init__(self) -> None:
-        self.chains: dict[Side, list[Json]] = {Side.INGRESS: [], Side.EGRESS: []}
+        self.captured: dict[Side, list[tuple[Hop, _Chains]]] = {Side.INGRESS: [], Side.EGRESS: []}
         self.listeners: dict[str, Json] = {}
         self.routes: dict[str, Json] = {}
         self.clusters: dict[str, Json] = {}
@@ -57,10 +63,10 @@ def resources(context: Context, hops: Sequence[Hop]) -> AdmResources:
         if context.mode is Mode.EXPLICIT:
             _explicit(context, hop, made, out)
         else:
-            out.chains[hop.side] += [_matched(context, hop, chain) for chain in made]
+            out.captured[hop.side].append((hop, made))
     if context.mode is Mode.REDIRECT:
         for side in Side:
-            if out.chains[side]:
+            if out.captured[side]:
                 _redirected(context, side, out)
     siblings = None
     if any(policy.kind.name == "rate_limit" for hop in hops for policy in hop.policies):
@@ -101,7 +107,7 @@ def _admin(context: Context) -> tuple[str, int]:
 # ---- hops ----
 
 
-def _http(context: Context, hop: Hop, out: _Collected) -> list[Json]:
+def _http(context: Context, hop: Hop, out: _Collected) -> _Chains:
     made = http.chain(context, hop)
     for config in made.extensions:
         out.extensions[config["name"]] = config
@@ -115,18 +121,19 @@ def _http(context: Context, hop: Hop, out: _Collected) -> list[Json]:
         name = side_cluster(service)
         out.clusters[name] = cluster(context, name, Side.EGRESS, port.protocol, own=True)
         out.endpoints[name] = endpoints(name, context.addresses.service_addresses(service), port.number)
-    return [{"name": hop.name, "filters": [made.manager]}]
+    return _Chains(({"name": hop.name, "filters": [made.manager]},), take(hop.name))
 
 
-def _tcp(context: Context, hop: Hop, out: _Collected) -> list[Json]:
-    made = []
-    for chain in tcp.chains(context, hop):
+def _tcp(context: Context, hop: Hop, out: _Collected) -> _Chains:
+    made = tcp.chains(context, hop)
+    for chain in made:
         _hop_cluster(context, hop, chain.cluster, out)
-        item: Json = {"name": chain.name, "filters": list(chain.filters)}
-        if chain.sources is not None:
-            item["filter_chain_match"] = {"source_prefix_ranges": [cidr(network) for network in chain.sources]}
-        made.append(item)
-    return made
+    rest = next(chain for chain in made if chain.sources is None)
+    groups = [(chain.sources, take(chain.name)) for chain in made if chain.sources is not None]
+    return _Chains(
+        tuple({"name": chain.name, "filters": list(chain.filters)} for chain in made),
+        by_network("DirectSourceIPInput", groups, take(rest.name)),
+    )
 
 
 def _hop_cluster(
@@ -185,7 +192,7 @@ def _socket(address: str, port: int) -> Json:
     return {"socket_address": {"address": address, "port_value": port}}
 
 
-def _explicit(context: Context, hop: Hop, made: list[Json], out: _Collected) -> None:
+def _explicit(context: Context, hop: Hop, made: _Chains, out: _Collected) -> None:
     if hop.side is Side.INGRESS:
         addresses = context.addresses.service_addresses(hop.service)
     else:
@@ -200,39 +207,71 @@ def _explicit(context: Context, hop: Hop, made: list[Json], out: _Collected) -> 
             hint="use loopback addresses, or redirection",
         )
         return
-    chains = [chain for chain in made if "filter_chain_match" in chain]
-    rest = [chain for chain in made if "filter_chain_match" not in chain]
-    out.listeners[hop.name] = {
+    listener: Json = {
         "name": hop.name,
         "address": _socket(addresses[0], hop.port.number),
         "additional_addresses": [{"address": _socket(address, hop.port.number)} for address in addresses[1:]],
-        "filter_chains": [*rest, *chains],
+        "filter_chains": list(made.chains),
         # Another process at the same address is an error to be seen, not a half of the connections.
         "enable_reuse_port": False,
         "traffic_direction": "INBOUND" if hop.side is Side.INGRESS else "OUTBOUND",
     }
+    if len(made.chains) > 1:
+        listener["filter_chain_matcher"] = made.choice["matcher"]
+    out.listeners[hop.name] = listener
 
 
-def _matched(context: Context, hop: Hop, chain: Json) -> Json:
-    """A filter chain that takes the connections of its hop by their original destination."""
-    match = dict(chain.get("filter_chain_match", {}))
-    if hop.side is Side.INGRESS:
-        match["destination_port"] = hop.port.target
-        return {**chain, "filter_chain_match": match}
-    match["destination_port"] = hop.port.number
-    stable = context.addresses.service_addresses(hop.destination)
-    match["prefix_ranges"] = [cidr(network) for network in networks(stable)] or [_NOWHERE]
-    return {**chain, "filter_chain_match": match}
+def _captured(context: Context, side: Side, through: Json, out: _Collected) -> dict[int, Json]:
+    """Which connections belong to which hop, by the port dialled.
+
+    This is a matcher of the listener and not a part of the filter chains: addresses come and go, and a filter chain
+    that changes closes its connections.
+    """
+    groups: dict[int, list[tuple[Sequence[Network], Json]]] = {}
+    inward: dict[int, tuple[Hop, Json]] = {}
+    owners: dict[tuple[int, Network], Hop] = {}
+    for hop, made in out.captured[side]:
+        if side is Side.INGRESS:
+            other, _ = inward.setdefault(hop.port.target, (hop, made.choice))
+            if other.policies != hop.policies:
+                _same_target(context, hop, other)
+            continue
+        for port, networks in original_destinations(context.program, hop, context.addresses).items():
+            for network in networks:
+                owner = owners.setdefault((port, network), hop)
+                if owner is not hop:
+                    _same_address(context, hop, owner, str(network))
+            groups.setdefault(port, []).append((networks, made.choice))
+    if side is Side.INGRESS:
+        return {port: choice for port, (_, choice) in inward.items()}
+    return {port: by_network("DestinationIPInput", found, through) for port, found in groups.items()}
 
 
-def networks(texts: Sequence[str]) -> list[Network]:
-    found = {ipaddress.ip_network(text, strict=False) for text in texts}
-    return sorted(found, key=lambda network: (network.version, network.network_address, network.prefixlen))
+def _same_target(context: Context, hop: Hop, other: Hop) -> None:
+    context.refuse(
+        "ADM716",
+        f"ports {other.port.number} and {hop.port.number} of `{hop.service}` lead to one port of its process, "
+        "under different policies",
+        hop.policies[0],
+        cause="a connection arrives at the process's port, and nothing says which of the two its caller dialled",
+        hint="let the process listen on two ports, or put both ports under the same policies",
+    )
+
+
+def _same_address(context: Context, hop: Hop, other: Hop, network: str) -> None:
+    context.refuse(
+        "ADM716",
+        f"`{hop.service}` calls `{hop.destination}` and `{other.destination}` at the same port of `{network}`",
+        hop.policies[0],
+        cause="the address that is dialled decides which destination is meant",
+        hint="give the two different addresses or ports, or make them one",
+    )
 
 
 def _redirected(context: Context, side: Side, out: _Collected) -> None:
     name = side.value
     through = f"{name}/passthrough"
+    choices = _captured(context, side, take(through), out)
     out.clusters[through] = cluster(context, through, side, Protocol.TCP, original=True)
     out.listeners[name] = {
         "name": name,
@@ -241,7 +280,10 @@ def _redirected(context: Context, side: Side, out: _Collected) -> None:
         "listener_filters": [
             extension("original-destination", "envoy.extensions.filters.listener.original_dst.v3.OriginalDst")
         ],
-        "filter_chains": out.chains[side],
-        "default_filter_chain": {"name": through, "filters": [tcp.proxy(through, through)]},
+        "filter_chains": [
+            *(chain for _, made in out.captured[side] for chain in made.chains),
+            {"name": through, "filters": [tcp.proxy(through, through)]},
+        ],
+        "filter_chain_matcher": by_port(choices, take(through)),
         "traffic_direction": "INBOUND" if side is Side.INGRESS else "OUTBOUND",
     }

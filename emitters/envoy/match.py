@@ -15,7 +15,7 @@ from emitters.envoy.names import inside
 from emitters.envoy.typed import Json, extension, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from emitters.addresses import Addresses
     from emitters.scope import Hop
@@ -87,12 +87,12 @@ def cidr(network: Network) -> Json:
     return {"address_prefix": str(network.network_address), "prefix_len": network.prefixlen}
 
 
-def address_predicate(networks: Sequence[Network], name: str) -> Predicate:
-    """The direct peer is in one of the networks; with none, nobody is (no connection comes from 0.0.0.0)."""
+def address_predicate(networks: Sequence[Network], name: str, *, source: str = "DirectSourceIPInput") -> Predicate:
+    """The direct peer (or another address) is in one of the networks. With none nobody is: 0.0.0.0 never is a peer."""
     ranges = [cidr(network) for network in networks or _NOBODY]
     return {
         "single_predicate": {
-            "input": extension("direct-peer", _INPUTS + "DirectSourceIPInput"),
+            "input": extension("address", _INPUTS + source),
             "custom_match": extension(
                 "networks",
                 "envoy.extensions.matching.input_matchers.ip.v3.Ip",
@@ -268,3 +268,38 @@ def only_where(predicates: Sequence[Predicate], name: str, config: Json) -> Json
             }
         },
     )
+
+
+# ---- which filter chain takes a connection ----
+
+
+def take(chain: str) -> Json:
+    """What is done on a match: the chain of this name takes the connection."""
+    return {"action": extension("chain", "google.protobuf.StringValue", value=chain)}
+
+
+def by_network(source: str, groups: Sequence[tuple[Sequence[Network], Json]], otherwise: Json) -> Json:
+    """Choose by an address (`DirectSourceIPInput`, `DestinationIPInput`); the most specific network wins.
+
+    Envoy has a matcher for this very thing, but marks its networks as unfinished and outside its threat model.
+    """
+    sized: dict[tuple[int, int], list[Network]] = {}
+    for index, (found, _) in enumerate(groups):
+        for network in found:
+            sized.setdefault((-network.prefixlen, index), []).append(network)
+    if not sized:
+        return otherwise
+    matchers = [
+        {"predicate": address_predicate(sized[key], "peer", source=source), "on_match": groups[key[1]][1]}
+        for key in sorted(sized)
+    ]
+    return {"matcher": {"matcher_list": {"matchers": matchers}, "on_no_match": otherwise}}
+
+
+def by_port(choices: Mapping[int, Json], otherwise: Json) -> Json:
+    """Choose by the port that was dialled."""
+    tree = {
+        "input": extension("port", _INPUTS + "DestinationPortInput"),
+        "exact_match_map": {"map": {str(port): choices[port] for port in sorted(choices)}},
+    }
+    return {"matcher_tree": tree, "on_no_match": otherwise}

@@ -33,6 +33,7 @@ HELD: Final = (
     "x-envoy-upstream-rq-timeout-alt-response",
     "x-envoy-upstream-rq-timeout-ms",
     "x-envoy-upstream-stream-duration-ms",
+    "x-forwarded-for",
     "x-forwarded-proto",
 )
 """Request headers that Envoy 1.40 obeys, removes, sets or overwrites as it is configured here, by trial."""

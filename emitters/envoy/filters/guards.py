@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import TYPE_CHECKING, Final
 
 from dsl.program import FileArgument, Protocol, Side
@@ -131,7 +132,9 @@ def external_authorization(context: Context, hop: Hop, policy: Policy) -> Built:
         asked = {"grpc_service": {"envoy_grpc": {"cluster_name": cluster}, "timeout": duration(timeout)}}
     else:
         uri = {"uri": f"http://{name}", "cluster": cluster, "timeout": duration(timeout)}
-        asked = {"http_service": {"server_uri": uri}}
+        # What the service answers goes to the client, but not what the proxy adds to that answer.
+        shown = {"allowed_client_headers": {"patterns": [{"safe_regex": {"regex": _without("x-envoy-")}}]}}
+        asked = {"http_service": {"server_uri": uri, "authorization_response": shown}}
     return Built(
         typed(
             "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz",
@@ -145,3 +148,9 @@ def external_authorization(context: Context, hop: Hop, policy: Policy) -> Built:
         ),
         calls=name,
     )
+
+
+def _without(prefix: str) -> str:
+    """A regular expression (RE2 cannot look ahead) for every text that does not begin with a prefix."""
+    ways = [re.escape(prefix[:index]) + f"(?:[^{re.escape(letter)}].*)?" for index, letter in enumerate(prefix)]
+    return f"(?s)(?:{'|'.join(ways)})"

@@ -139,14 +139,7 @@ def test_a_captured_request_meets_its_policy_at_ingress(mesh: Pair, family: Fami
     assert "x-in: yes" in _ask(mesh, mesh.world, family, POD[family], 8080)
 
 
-by_pod_address = pytest.mark.xfail(
-    strict=True, reason="the egress listener matches service addresses only: use `original_destinations`"
-)
-
-
-@pytest.mark.parametrize(
-    ("places", "port"), [(SERVICE, 80), pytest.param(OTHER_POD, 8081, marks=by_pod_address), (ELSEWHERE, 8000)]
-)
+@pytest.mark.parametrize(("places", "port"), [(SERVICE, 80), (OTHER_POD, 8081), (ELSEWHERE, 8000)])
 def test_a_captured_request_meets_its_policy_at_egress(
     mesh: Pair, family: Family, places: dict[Family, str], port: int
 ) -> None:
@@ -161,7 +154,6 @@ def test_other_requests_pass_as_they_are(mesh: Pair, family: Family, places: dic
     assert f"peer: {POD[family]}" in answered
 
 
-@by_pod_address
 def test_a_call_to_itself_meets_the_policies_of_both_ends(mesh: Pair, family: Family) -> None:
     answered = _ask(mesh, mesh.pod, family, POD[family], 8080)
     assert "x-self: yes" in answered
