@@ -234,9 +234,10 @@ OWN: Mapping[str, Code] = {**_PLACEMENT, **_USAGE, **_BUG}
 def registry() -> Mapping[str, Code]:
     """All codes of all packages, in ascending order."""
     from dsl.codes import CODES as LANGUAGE
-    from emitters.codes import CODES as EMITTERS
+    from emitters.codes import CODES as ENVOY
+    from emitters.codes_cluster import CODES as CLUSTER
 
-    found = {**_adopted(LANGUAGE), **_adopted(EMITTERS), **OWN}
+    found = {**_adopted(LANGUAGE), **_adopted(ENVOY), **_adopted(CLUSTER), **OWN}
     return {code: found[code] for code in sorted(found)}
 
 

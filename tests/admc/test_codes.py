@@ -30,11 +30,12 @@ def test_all_codes_in_the_source_are_registered() -> None:
 
 def test_no_package_takes_the_code_of_another() -> None:
     from dsl.codes import CODES as LANGUAGE
-    from emitters.codes import CODES as EMITTERS
+    from emitters.codes import CODES as ENVOY
+    from emitters.codes_cluster import CODES as CLUSTER
 
-    assert len(registry()) == len(LANGUAGE) + len(EMITTERS) + len(OWN)
+    assert len(registry()) == len(LANGUAGE) + len(ENVOY) + len(CLUSTER) + len(OWN)
     assert all(code[3] in "012345" for code in LANGUAGE)
-    assert all(code[3] == "7" for code in EMITTERS)
+    assert all(code[3] == "7" for code in (*ENVOY, *CLUSTER))
     assert all(code[3] in "689" for code in OWN)
 
 
