@@ -10,7 +10,7 @@ from emitters.codes import Code
 CODES: Final[Mapping[str, Code]] = {
     "ADM781": Code(
         "two services whose NetworkPolicies would have one name",
-        "A closed destination gets a NetworkPolicy that is named after it. Kubernetes names have no capital letters and "
+        "A closed destination gets a NetworkPolicy that is named after it. Kubernetes names have no capitals and "
         "no `_`, so `user_db` and `user-db` become the same name. Rename one of them, or give them different "
         "namespaces.",
     ),
@@ -39,7 +39,7 @@ CODES: Final[Mapping[str, Code]] = {
     "ADM791": Code(
         "a health probe that cannot by-pass its ADM",
         "A node's health probes go round the ADM, so that a policy never makes a pod look dead. They are told by the "
-        "node's address and the port that they probe. Here that is not an address, or it would let other traffic "
+        "node's address and the port that they probe. Here that is no single address or no port of the service, or it would let other traffic "
         "round the policies too.",
     ),
 }
