@@ -39,7 +39,7 @@ CODES: Final[Mapping[str, Code]] = {
     "ADM791": Code(
         "a health probe that cannot by-pass its ADM",
         "A node's health probes go round the ADM, so that a policy never makes a pod look dead. They are told by the "
-        "node's address and the port that they probe. Here that is no single address or no port of the service, or it would let other traffic "
-        "round the policies too.",
+        "node's address and the port that they probe. Here that is no single address or no port of the service, or "
+        "other traffic could pass as a probe and so go round the policies.",
     ),
 }
