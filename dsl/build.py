@@ -142,15 +142,11 @@ class Builder(Transformer[Located, Any]):
         return syntax.AnnotationArgument(word(given[0]), inner, _to(given[0].span, given[-1].span))
 
     def kind(self, children: Children) -> syntax.Kind:
-        given = [child for child in children[:-1] if child is not None]
-        return syntax.Kind(
-            tuple(child for child in given if isinstance(child, syntax.Annotation)),
-            word(next(child for child in given if isinstance(child, Located))),
-            tuple(child for child in given if isinstance(child, syntax.Parameter)),
-            given[-1],
-            _string(children[-1]),
-            self._nowhere,
-        )
+        annotations, name, parameters, protocols, template = children
+        return syntax.Kind(annotations or (), word(name), parameters or (), protocols, _string(template), self._nowhere)
+
+    def parameters(self, children: Children) -> tuple[syntax.Parameter, ...]:
+        return tuple(children)
 
     def parameter(self, children: Children) -> syntax.Parameter:
         name, type_, default = children
@@ -178,17 +174,13 @@ class Builder(Transformer[Located, Any]):
         return syntax.ListValue(items, _to(children[0].span, children[-1].span))
 
     def policy(self, children: Children) -> syntax.Policy:
-        *given, scope, condition = children
-        names = [word(child) for child in given if isinstance(child, Located)]
+        annotations, name, kind, arguments, scope, condition = children
         return syntax.Policy(
-            tuple(child for child in given if isinstance(child, syntax.Annotation)),
-            names[0],
-            names[1],
-            tuple(child for child in given if isinstance(child, syntax.Argument)),
-            scope,
-            condition,
-            self._nowhere,
+            annotations or (), word(name), word(kind), arguments or (), scope, condition, self._nowhere
         )
+
+    def arguments(self, children: Children) -> tuple[syntax.Argument, ...]:
+        return tuple(children)
 
     def named(self, children: Children) -> syntax.Argument:
         value = _value(children[1])
