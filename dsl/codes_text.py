@@ -86,6 +86,12 @@ SYNTAX: dict[str, tuple[str, str, str, str]] = {
         "app shop\n\nsrvice web { http 8080 }\n",
         "app shop\n\nservice web { http 8080 }\n",
     ),
+    "ADM009": (
+        "a name, a number or a statement is too long",
+        "A name or a number has at most 200 characters, a statement at most 500,000 words and signs.",
+        "app shop\n\nservice " + "web" * 70 + " { http 8080 }\n",
+        "app shop\n\nservice web { http 8080 }\n",
+    ),
 }
 NAMES: dict[str, tuple[str, str, str, str]] = {
     "ADM101": (

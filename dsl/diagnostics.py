@@ -91,6 +91,10 @@ class Diagnostics:
     ) -> None:
         self.add(Diagnostic(code, Severity.WARNING, message, span, cause, hint, related))
 
+    def did_you_mean(self, name: str, known: Iterable[str]) -> str | None:
+        """A hint for the next error; None where that error will not be shown, since looking for one is slow."""
+        return None if self.full else did_you_mean(name, known)
+
     @property
     def has_errors(self) -> bool:
         return self.counts[Severity.ERROR] > 0

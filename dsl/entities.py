@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dsl import syntax, units
-from dsl.diagnostics import Diagnostics, Related, did_you_mean
+from dsl.diagnostics import Diagnostics, Related
 from dsl.program import Call, External, Port, Protocol, Service
 from dsl.text import Span
 
@@ -82,7 +82,7 @@ class Application:
                 "ADM101",
                 f"there is no {what} named `{word.text}`",
                 word.span,
-                hint=did_you_mean(word.text, self.sorted_names)
+                hint=diagnostics.did_you_mean(word.text, self.sorted_names)
                 or f"declare it: `service {word.text} {{ http 8080 }}` or `external {word.text}`",
             )
         return False
@@ -100,7 +100,9 @@ def find_port(
     if found is None and name not in application.broken:
         known = [p.name for p in ports if p.name] + [str(p.number) for p in ports]
         listed = ", ".join(f"`{p.name}` ({p.number})" if p.name else f"`{p.number}`" for p in ports)
-        hint = did_you_mean(port.text, known) or (f"`{name}` has {listed}" if ports else f"`{name}` has no ports")
+        hint = diagnostics.did_you_mean(port.text, known) or (
+            f"`{name}` has {listed}" if ports else f"`{name}` has no ports"
+        )
         diagnostics.error("ADM104", f"`{name}` has no port `{port.text}`", port.span, hint=hint)
     return found
 

@@ -10,11 +10,13 @@ import re
 from sys import intern
 from typing import TYPE_CHECKING
 
-from dsl.scan import NAME
+from dsl.scan import MAX_WORD, NAME
 from dsl.syntax import Attribute, Call, Number, PortItem, Reference, Service, Word
 from dsl.text import SourceText, Span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dsl.syntax import Broken, Statement
 
 _END = r"[ \t]*(?://[^\n]*|\r)?(?:\n|\Z)"
@@ -40,13 +42,14 @@ def read(source: SourceText, position: int, statements: list[Statement | Broken]
     append = statements.append
     while True:
         found = call(text, position)
-        if found is not None:
-            append(_call(source, found))
-        else:
+        build: Callable[[SourceText, re.Match[str]], Call | Service] = _call
+        if found is None:
             found = service(text, position)
-            if found is None:
-                return position
-            append(_service(source, found))
+            build = _service
+        # On a line as short as this no name and no number is too long.
+        if found is None or found.end() - position > MAX_WORD:
+            return position
+        append(build(source, found))
         position = found.end()
         if position >= len(text):
             return position

@@ -88,7 +88,7 @@ class PolicyResolver:
                 "ADM102",
                 f"there is no kind named `{name}`",
                 statement.kind.span,
-                hint=did_you_mean(name, self.kinds)
+                hint=self.diagnostics.did_you_mean(name, self.kinds)
                 or "docs/kinds.md lists the built-in kinds; declare your own with `kind`",
             )
         return declared
@@ -122,7 +122,7 @@ class PolicyResolver:
             named = name = argument.name.text
             if name not in names:
                 unknown = True
-                hint = did_you_mean(name, names) or f"the parameters are `{signature}`"
+                hint = self.diagnostics.did_you_mean(name, names) or f"the parameters are `{signature}`"
                 error("ADM205", f"`{kind.name}` has no parameter `{name}`", argument.name.span, hint=hint)
             elif name in given:
                 error(

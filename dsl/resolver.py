@@ -205,7 +205,7 @@ def _unknown_policy(
 ) -> None:
     name = statement.policy.text
     if name not in broken and application.complete:
-        hint = did_you_mean(name, policies)
+        hint = diagnostics.did_you_mean(name, policies)
         diagnostics.error("ADM103", f"there is no policy named `{name}`", statement.policy.span, hint=hint)
 
 

@@ -13,6 +13,10 @@ from typing import NamedTuple
 from dsl.text import SourceText, Span
 
 MAX_DEPTH = 64
+MAX_WORD = 200
+"""Longest name or number."""
+MAX_TOKENS = 500_000
+"""Most tokens in one statement: a call to 200,000 destinations."""
 KEYWORDS = ("app", "use", "topology", "external", "service", "call", "kind", "policy", "pin", "objective")
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*"
@@ -106,7 +110,12 @@ def next_line(text: str, position: int, *, comments: bool = False) -> Line:
                 brackets.pop()
         elif type_ in ("OPEN", "BAD"):
             fault = fault or _bad(word, start, end)
-        tokens.append(Token(type_ or "", word, start, end))
+        if end - start > MAX_WORD and type_ in ("NAME", "GLOB", "NUMBER"):
+            fault = fault or Fault("ADM009", f"`{word[:40]}...` is longer than {MAX_WORD} characters", start, end)
+        if len(tokens) < MAX_TOKENS:
+            tokens.append(Token(type_ or "", word, start, end))
+        else:
+            fault = fault or Fault("ADM009", f"a statement has at most {MAX_TOKENS} words and signs", start, end)
     if brackets:
         fault = fault or _unclosed(brackets[0])
     return Line(tokens, len(text), fault)

@@ -5,6 +5,7 @@ After a wanted change `python -m tests.dsl.test_diagnostics` writes the findings
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,21 @@ def test_warnings_do_not_hide_errors() -> None:
     many = "".join(f"policy p{index} = access_log() on a -> b\n" for index in range(300))
     assert {finding.code for finding in findings(head + many)} == {"ADM404"}
     assert "ADM101" in {finding.code for finding in findings(head + many + "call a -> c\n")}
+
+
+def test_wrong_programs_are_refused_as_fast_as_right_ones() -> None:
+    """Looking for a close name costs milliseconds, so that must not happen for errors that nobody sees."""
+    services = "".join(f"service s{index} {{ http 80 }}\n" for index in range(5000))
+    wrong = "".join(f"call s{index} -> t{index}\n" for index in range(5000))
+    start = time.process_time()
+    assert len(findings(f"app x\n{services}{wrong}")) == MAX_DIAGNOSTICS
+    assert time.process_time() - start < 10
+
+
+def test_statements_without_end() -> None:
+    lengths = {"call a -> " + "b, " * 300_000: "ADM009", "policy p = f(" + "[" * 100_000: "ADM006"}
+    for text, code in lengths.items():
+        assert [finding.code for finding in findings("app x\nservice a, b { http 80 }\n" + text)] == [code]
 
 
 def _rewrite() -> None:
