@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsl.program import Policy, Protocol, Stage
+from emitters.envoy.filters.limits import stretch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +77,7 @@ def _values(context: Context, policy: Policy) -> None:
             per = arguments["per"]
             assert isinstance(amount, int)  # noqa: S101 - checked by the resolver
             assert isinstance(per, int)  # noqa: S101
-            if amount * -(-50_000 // per) > _UINT32:
+            if amount * stretch(per * max(1, context.replicas)) > _UINT32:
                 _cannot_hold(context, policy, "this many in so short a time", "state the limit for a longer `per`")
         case "buffer_limit":
             _size(context, policy, "max")

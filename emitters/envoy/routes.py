@@ -277,11 +277,16 @@ def _time(context: Context, hop: Hop, policies: Sequence[Policy], route: Json) -
         if policy.kind.name == "timeout" and isinstance(after, int):
             (outer if index < position else inner).append(after)
     if outer:
-        route["timeout"] = duration(min(outer))
+        route["timeout"] = _milliseconds(min(outer))
     if retries:
         route["retry_policy"] = _retry(hop, retries[0])
         if inner:
-            route["retry_policy"]["per_try_timeout"] = duration(min(inner))
+            route["retry_policy"]["per_try_timeout"] = _milliseconds(min(inner))
+
+
+def _milliseconds(microseconds: int) -> str:
+    """Envoy cuts a timeout to whole milliseconds, and takes none for no timeout at all."""
+    return duration(-(-microseconds // 1_000) * 1_000)
 
 
 _ON_HTTP: Final[dict[str, tuple[tuple[str, ...], tuple[int, ...]]]] = {

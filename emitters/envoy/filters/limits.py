@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING, Final
 
 from dsl.program import Protocol
@@ -18,12 +19,18 @@ _SHORTEST_FILL: Final = 50_000
 ALWAYS: Final[Json] = {"default_value": {"numerator": 100, "denominator": "HUNDRED"}}
 
 
+def stretch(per: int) -> int:
+    """How many times a period has to be taken to be one that Envoy keeps: whole milliseconds, and not too short."""
+    whole = 1_000 // gcd(per, 1_000)
+    return -(-_SHORTEST_FILL // (per * whole)) * whole
+
+
 def token_bucket(amount: int, per: int, burst: int) -> Json:
     """`amount` tokens every `per` microseconds, at most `burst` at once.
 
-    A period that is shorter than Envoy's shortest is stretched together with its amount: the rate stays the same.
+    A period that Envoy cannot keep is stretched together with its amount: the rate stays the same.
     """
-    times = -(-_SHORTEST_FILL // per)
+    times = stretch(per)
     return {"max_tokens": burst, "tokens_per_fill": amount * times, "fill_interval": duration(per * times)}
 
 
