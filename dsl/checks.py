@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Diagnostics, Related
 from dsl.disjoint import disjoint
 from dsl.entities import Application
-from dsl.program import Policy, Verb
+from dsl.program import Policy, Verb, callee
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,12 +56,6 @@ def _clash(application: Application, first: Policy, second: Policy, index: int, 
         hint="narrow one of them with `except` or another scope, or give both a `when` that excludes the other",
         related=(Related(first.span, f"`{first.name}` is here"), Related(call.span, "the call is declared here")),
     )
-
-
-def callee(value: Value) -> tuple[str, int | None]:
-    """Name and port number of a `service` argument, `NAME` or `NAME:NUMBER`."""
-    name, _, port = str(value).partition(":")
-    return name, int(port) if port else None
 
 
 def check_targets(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:

@@ -151,6 +151,13 @@ class FileArgument(NamedTuple):
 
 
 Value = int | float | str | bool | FileArgument | tuple["Value", ...] | None
+"""Of a `service` parameter: `NAME`, or `NAME:NUMBER` where the program says which port (see `callee`)."""
+
+
+def callee(value: Value) -> tuple[str, int | None]:
+    """Name and port number of a `service` argument; None where the callee has one port only."""
+    name, _, port = str(value).partition(":")
+    return name, int(port) if port else None
 
 
 class ParameterType(NamedTuple):
