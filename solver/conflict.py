@@ -22,10 +22,13 @@ def explain(program: Program, costs: Costs, destinations: Sequence[str], overloa
     near = Near(program, costs, destinations, overloaded)
     lines = near.lines()
     kept = _irreducible(lines, near.impossible_without)
+    freed = [line for line in lines if line not in kept]
+    calls = near.calls([line.policy for line in kept if line.policy is not None])
+    kept = _irreducible([*calls, *kept], lambda more: near.impossible_without([*freed, *more]))
     if not kept:
         raise ArithmeticError("a conflict without any line")
     policies = [line.policy for line in kept if line.policy is not None]
-    swaps = _swaps(near, [line for line in lines if line not in kept], policies)
+    swaps = _swaps(near, [line for line in (*lines, *calls) if line not in kept], policies)
     parts = tuple(_part(line, swaps) for line in kept)
     return PlacementError(parts, _reasons(near, policies))
 

@@ -107,24 +107,32 @@ class Near:
         return _rebuilt(self.program, policies, draft.services, externals, calls, pins)
 
     def lines(self) -> list[Line]:
-        """Everything that could be freed; what is named last is kept where there is a choice."""
+        """Everything but calls that could be freed; what is named last is kept where there is a choice."""
         return [
-            *self._calls(),
             *self._externals(),
             *(line for policy in self.program.policies for line in self._policy(policy)),
             *self._pins(),
             *(line for name in self._services() for line in self._service(name)),
         ]
 
-    def _calls(self) -> Iterator[Line]:
+    def calls(self, policies: Sequence[str]) -> list[Line]:
+        """Calls that could be freed while these policies stand.
+
+        Not those of a guard: without its calls a guard is held to more, not to less.
+        """
+        guarded = {
+            index
+            for policy in self.program.policies
+            if policy.name in policies and policy.kind.guard
+            for index in policy.calls
+        }
+        found = []
         for index, call in enumerate(self.program.calls):
-            if call.destination in self.destinations:
-                part = ConflictPart(
-                    call.span,
-                    f"`{call.source}` calls `{call.destination}`",
-                    f"remove the call, or leave `{call.source}` out of the policy's scope",
-                )
-                yield Line(part, partial(_drop_call, index))
+            if call.destination in self.destinations and index not in guarded:
+                message = f"`{call.source}` calls `{call.destination}`"
+                remedy = f"remove the call, or leave `{call.source}` out of the policy's scope"
+                found.append(Line(ConflictPart(call.span, message, remedy), partial(_drop_call, index)))
+        return found
 
     def _externals(self) -> Iterator[Line]:
         callers = {call.source for call in self.program.calls}

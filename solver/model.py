@@ -25,6 +25,7 @@ from solver.order import EGRESS, INGRESS, Clash, holds, sides_of
 FEW = 8
 """Groups of at most this many cases are enumerated: that takes less time than building a model."""
 EXACT_TIES = 64
+"""In larger groups CP-SAT's own, deterministic choice between equally good answers stands."""
 CHUNK = 40
 """Booleans whose order fits into the weights of one objective."""
 
@@ -287,10 +288,10 @@ class Model:
         return found
 
     def _ties(self, group: Group, place: Mapping[int, int], host_place: Mapping[str, int]) -> list[Terms]:
+        if max(len(place), len(host_place)) > EXACT_TIES:
+            return []
         closing = [(at, 1) for index, at in place.items() if self._opens(index)]
         ties: list[Terms] = [[(at, 1) for at in host_place.values()], closing]
-        if max(len(place), len(host_place)) > EXACT_TIES:
-            return ties
         preferred = [(at, 1 if self._preferred(index) == INGRESS else -1) for index, at in place.items()]
         return [*ties, *_chunks([(at, -1) for at in host_place.values()]), *_chunks(preferred)]
 

@@ -1,7 +1,8 @@
 """Large applications for benchmarks and tests: seeded, of any size, with a correct placement by construction.
 
 The call graph grows like real ones: every service is called by somebody before it, most likely by one that calls many
-already, and the calls beyond that go from the busy to the favourites (`powerlaw`); `uniform` ones have no shape at all. Some leaves are databases on tcp, some of which host no ADM.
+already, and the calls beyond that go from the busy to the favourites (`powerlaw`); `uniform` ones have no shape at all.
+Some leaves are databases on tcp, some of which host no ADM.
 """
 
 from __future__ import annotations

@@ -1,0 +1,190 @@
+"""Conflicts name lines that really conflict: together they leave no placement, without any one of them there is one."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import dsl
+from dsl.program import Program
+from solver.place import place
+from solver.placement import Cost, Costs, PlacementError, Rule
+from tests.solver.generate import case
+
+HEAD = """app shop
+external internet
+external office { cidr "10.9.0.0/16" }
+service a, b { http 80 }
+service c { http 80 }
+service db { tcp 5432  no adm }
+"""
+
+
+def conflict(text: str, costs: Costs | None = None) -> PlacementError:
+    with pytest.raises(PlacementError) as caught:
+        place(dsl.load_text(HEAD + text), costs)
+    return caught.value
+
+
+def lines(error: PlacementError) -> set[str]:
+    """The source lines of a conflict's parts."""
+    return {part.span.source.line(part.span.line).strip() for part in error.parts}
+
+
+CASES = {
+    "an ingress-only policy where no ADM can be": (
+        ["call a -> db", "policy q = circuit_breaking(max_connections: 5) on * -> db"],
+        {"service db { tcp 5432  no adm }", "policy q = circuit_breaking(max_connections: 5) on * -> db"},
+        Rule.HOST,
+    ),
+    "an egress-only policy on a call from outside": (
+        ["call internet -> a", "call b -> a", "policy t = timeout(after: 1s) on {internet, b} -> a"],
+        {"call internet -> a", "policy t = timeout(after: 1s) on {internet, b} -> a"},
+        Rule.OUTSIDE,
+    ),
+    "a retry that a quota of two senders comes before": (
+        [
+            "call a -> c",
+            "call b -> c",
+            "policy quota = rate_limit(requests: 5, per: 1s) on * -> c",
+            "policy log = access_log() on * -> c",
+            "policy again = retry(attempts: 3) on a -> c",
+        ],
+        {
+            "call a -> c",
+            "call b -> c",
+            "policy quota = rate_limit(requests: 5, per: 1s) on * -> c",
+            "policy again = retry(attempts: 3) on a -> c",
+        },
+        Rule.ORDER,
+    ),
+    "two pins": (
+        [
+            "call a -> c",
+            "policy log = access_log() on a -> c",
+            "pin log at ingress",
+            "pin log at egress on a -> c",
+        ],
+        {"policy log = access_log() on a -> c", "pin log at ingress", "pin log at egress on a -> c"},
+        Rule.PIN,
+    ),
+    "a guard that its only sender could go round": (
+        [
+            "service shady { http 80  untrusted }",
+            "service vault { http 80  no adm }",
+            "call shady -> vault",
+            "policy who = deny() on shady -> vault",
+        ],
+        {
+            "service shady { http 80  untrusted }",
+            "service vault { http 80  no adm }",
+            "policy who = deny() on shady -> vault",
+        },
+        Rule.HOST,
+    ),
+    "a destination that cannot be closed": (
+        [
+            "service vault { http 80  no adm }",
+            "call a -> vault",
+            "policy log = access_log() on * -> vault",
+            "call internet -> vault",
+        ],
+        {"service vault { http 80  no adm }", "call internet -> vault", "policy log = access_log() on * -> vault"},
+        Rule.HOST,
+    ),
+    "a narrowing": (
+        ["call a -> db", "@ingress\npolicy log = access_log() on a -> db"],
+        {"service db { tcp 5432  no adm }", "@ingress", "policy log = access_log() on a -> db"},
+        Rule.HOST,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_conflicts_name_their_lines(name: str) -> None:
+    text, named, rule = CASES[name]
+    error = conflict("\n".join(text) + "\n")
+    found = lines(error)
+    assert {line for line in found if not line.startswith("call")} == {n for n in named if not n.startswith("call")}
+    assert found <= named | {line for line in text if line.startswith("call")}
+    assert error.reasons[0].rule is rule
+    assert all(part.message and part.remedy for part in error.parts)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_any_of_its_lines_there_is_a_placement(name: str) -> None:
+    text = HEAD + "\n".join(CASES[name][0]) + "\n"
+    with pytest.raises(PlacementError) as caught:
+        place(dsl.load_text(text))
+    for part in caught.value.parts:
+        place(dsl.load_text(_freed(text, part.remedy, part.span.source.line(part.span.line))))
+
+
+def _freed(text: str, remedy: str, line: str) -> str:
+    """The program with one line changed as its remedy says."""
+    for mark in ("no adm", "untrusted"):
+        if remedy.startswith(f"remove `{mark}`"):
+            return text.replace(line, line.replace(mark, ""))
+    words = line.split()
+    if words[0] == "policy":
+        # A policy takes its narrowing and its pins along.
+        name = words[1]
+        gone = [other for other in text.splitlines() if other == line or other.startswith(f"pin {name} ")]
+        kept = [other for other in text.splitlines() if other not in gone]
+        return "\n".join(other for other in kept if not other.startswith("@")) + "\n"
+    return text.replace(line + "\n", "", 1)
+
+
+def test_the_remedy_for_order_is_confirmed() -> None:
+    error = conflict("\n".join(CASES["a retry that a quota of two senders comes before"][0]) + "\n")
+    remedies = {part.remedy for part in error.parts}
+    assert "declare `again` before `quota`, or remove it" in remedies
+
+
+def test_a_capacity_takes_part() -> None:
+    text = HEAD.replace("service c { http 80 }", "service c { http 80  capacity 0.002 }")
+    text += "call internet -> c\npolicy log = access_log() on * -> c\npolicy more = request_count() on * -> c\n"
+    costs = Costs(adm={"c": Cost(1900, 0)}, enforcement={}, known=True)
+    place(dsl.load_text(text), costs)
+    with pytest.raises(PlacementError) as caught:
+        place(dsl.load_text(text), Costs(adm={"c": Cost(2100, 0)}, known=True))
+    assert caught.value.reasons[0].rule is Rule.CAPACITY
+    found = lines(caught.value)
+    assert "service c { http 80  capacity 0.002 }" in found
+    assert len([line for line in found if line.startswith("policy")]) == 1
+
+
+def test_random_conflicts_are_irreducible() -> None:
+    """Freeing the named policies one at a time mends the conflict, or leaves one that is about other lines."""
+    seen = 0
+    for seed in range(150):
+        of = case(random.Random(seed))  # noqa: S311
+        error = _error(of.program, of.costs)
+        if error is None:
+            continue
+        seen += 1
+        assert error.parts
+        assert error.reasons
+        names = {policy.name for policy in of.program.policies if policy.span in {p.span for p in error.parts}}
+        assert names, error.parts
+        alone = _only(of.program, names)
+        for name in sorted(names):
+            rest = _error(_only(alone, names - {name}), of.costs)
+            assert rest is None or {p.span for p in rest.parts} != {p.span for p in error.parts}
+    assert seen >= 30
+
+
+def _error(program: Program, costs: Costs) -> PlacementError | None:
+    try:
+        place(program, costs)
+    except PlacementError as error:
+        return error
+    return None
+
+
+def _only(program: Program, names: set[str]) -> Program:
+    from dataclasses import replace
+
+    policies = tuple(policy for policy in program.policies if policy.name in names)
+    return replace(program, policies=policies, pins=tuple(pin for pin in program.pins if pin.policy in names))
