@@ -10,6 +10,7 @@ says.
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 PROGRAM = Path("examples/hotel_reservation/policies.adm")
+TRIED = (Outcome.SEEN, Outcome.WRONG)
 COLOURS = {Outcome.SEEN: "green", Outcome.WRONG: "bold red", Outcome.HIDDEN: "yellow", Outcome.UNSEEN: "yellow"}
 
 
@@ -49,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the emitted configuration and the logs in DIR")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)  # so that a `kill` cleans up as Ctrl-C does
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)
+    wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 150
+    console = Console(highlight=False, width=wide)
     binary = envoy_binary()
     if binary is None:
         console.print("[yellow]SKIPPED:[/] there is no Envoy for this platform among the development dependencies")
@@ -104,36 +108,39 @@ def _summary(placement: Placement, services: int) -> str:
     return f"{adms} {'ADM' if adms == 1 else 'ADMs'} instead of {services} sidecars ({placement.status.value})"
 
 
-def _mark(outcome: Outcome) -> str:
-    return f"[{COLOURS[outcome]}]{outcome.value}[/]"
+def _mark(outcome: Outcome, said: str | None = None) -> str:
+    return f"[{COLOURS[outcome]}]{said or outcome.value}[/]"
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(*columns, title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.columns[-1].overflow = "fold"
+    return table
 
 
 def _call_table(rows: list[CallRow]) -> Table:
-    table = Table(title="Traffic along every declared call", title_justify="left", title_style="bold")
-    for name in ("call", "protocol", "through the ADM of", "", "answer"):
-        table.add_column(name)
+    table = _table(
+        "Traffic along every declared call", "call", "protocol", "through the ADM of", "as declared", "answer"
+    )
     for row in rows:
         call = row.call
         table.add_row(
             f"{call.source} -> {call.destination}:{call.port.number}",
             call.port.protocol.value,
             ", ".join(row.proxies) or "[dim]none: direct[/]",
-            _mark(row.finding.outcome),
+            _mark(row.finding.outcome, "yes" if row.finding.outcome is Outcome.SEEN else "NO"),
             escape(row.finding.evidence),
         )
     return table
 
 
 def _policy_table(rows: list[PolicyRow]) -> Table:
-    table = Table(title="What was enforced, and where", title_justify="left", title_style="bold")
-    for name in ("policy", "on", "side", "by the ADM of", "", "observed"):
-        table.add_column(name, overflow="fold")
+    table = _table("What was enforced, and where", "policy", "kind", "on", "side", "by the ADM of", "", "observed")
     last = None
     for row in rows:
-        if last is not None and row.policy != last:
-            table.add_section()
         table.add_row(
-            "" if row.policy == last else f"{row.policy}\n[dim]{row.kind}[/]",
+            "" if row.policy == last else row.policy,
+            "" if row.policy == last else row.kind,
             f"{', '.join(row.sources)} -> {row.destination}",
             row.side.value,
             row.host,
@@ -156,7 +163,8 @@ def _verdict(
     answered = sum(row.finding.outcome is Outcome.SEEN for row in call_rows)
     failed = count[Outcome.WRONG] + len(call_rows) - answered
     parts = [f"{answered} of {len(call_rows)} calls answered as declared"]
-    parts += [f"{count[outcome]} enforcements {outcome.value}" for outcome in Outcome if count[outcome]]
+    parts += [f"{count[outcome]} enforcements tried and {outcome.value}" for outcome in TRIED if count[outcome]]
+    parts += [f"{count[outcome]} {outcome.value}" for outcome in Outcome if outcome not in TRIED and count[outcome]]
     console.print(f"{'; '.join(parts)}; {seconds:.1f} s")
     console.print(f"[bold]{_summary(placement, services)}[/]")
     if failed:

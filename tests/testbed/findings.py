@@ -21,9 +21,10 @@ TRIES = 80
 
 
 class Outcome(StrEnum):
-    SEEN = "seen"
+    SEEN = "enforced"
     """The policy did what it says, on a real request."""
-    WRONG = "wrong"
+    WRONG = "NOT ENFORCED"
+    """What came of a request is not what the program says."""
     HIDDEN = "hidden"
     """A policy outside this one lets no request through to it."""
     UNSEEN = "not observable"

@@ -70,8 +70,9 @@ def quota(bed: Bed, policy: Policy, asked: Sequence[tuple[Call, Request]]) -> Fi
     earned = per_period * (time.monotonic() - started) / period + 1
     expected = {"tcp": ("connection closed",), "grpc": ("RESOURCE_EXHAUSTED",), "http": ("429",)}
     callers = f" from {len(asked)} callers together" if len(asked) > 1 else ""
+    rate = f"{per_period} in {period:g} s"
     right = last in expected[asked[0][0].port.protocol.value] and burst <= answered <= burst + earned
-    return judged(right, f"{answered} answered{callers}, then {last or 'no end'}; the bucket holds {burst}")
+    return judged(right, f"{answered} answered{callers}, then {last or 'no end'}; {burst} at once, {rate}")
 
 
 # ---- who may call ----
