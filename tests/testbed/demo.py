@@ -51,13 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("program", nargs="?", type=Path, default=PROGRAM, help=f"default: {PROGRAM}")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the emitted configuration and the logs in DIR")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)  # so that a `kill` cleans up as Ctrl-C does
     wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 150
     console = Console(highlight=False, width=wide)
     binary = envoy_binary()
     if binary is None:
         console.print("[yellow]SKIPPED:[/] there is no Envoy for this platform among the development dependencies")
         return 1
+    before = signal.signal(signal.SIGTERM, _interrupt)  # so that a `kill` cleans up as Ctrl-C does
     try:
         with tempfile.TemporaryDirectory(prefix="admc-demo-") as folder:
             return _run(options.program, options.keep or Path(folder), binary, console)
@@ -71,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.print("interrupted; every process of the demo has ended")
         return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _interrupt(*_: object) -> None:

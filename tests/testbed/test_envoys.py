@@ -1,0 +1,113 @@
+"""Envoys end with whoever started them, and say why where they cannot start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.envoys import EnvoyError, Envoys, envoy_binary
+
+pytestmark = pytest.mark.skipif(envoy_binary() is None, reason="there is no Envoy for this platform")
+
+BLOCK = 100 + os.getpid() % 150
+ADMIN = f"127.0.{BLOCK}.20"
+STARTER = """
+import sys, time
+from pathlib import Path
+from tests.testbed.envoys import Envoys, envoy_binary
+with Envoys(Path(sys.argv[1]), envoy_binary()) as envoys:
+    envoys.start({"a": Path(sys.argv[2])})
+    print(envoys.running["a"].process.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def bootstrap(tmp_path: Path) -> Path:
+    path = tmp_path / "bootstrap.yaml"
+    path.write_text(f"admin: {{ address: {{ socket_address: {{ address: {ADMIN}, port_value: 15000 }} }} }}\n")
+    return path
+
+
+def alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def gone_soon(process: int) -> bool:
+    deadline = time.monotonic() + 10
+    while alive(process) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not alive(process)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_an_envoy_does_not_outlive_whoever_started_it(number: signal.Signals, tmp_path: Path, bootstrap: Path) -> None:
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(tmp_path / "logs"), str(bootstrap)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert starter.stdout is not None
+    with starter.stdout as output:
+        envoy = int(output.readline())
+        assert alive(envoy)
+        starter.send_signal(number)
+        starter.wait(timeout=20)
+    assert gone_soon(envoy)
+
+
+def test_an_envoy_that_is_stopped_frees_its_port(tmp_path: Path, bootstrap: Path) -> None:
+    command = envoy_binary()
+    assert command is not None
+    for _ in range(2):
+        with Envoys(tmp_path / "logs", command) as envoys:
+            envoys.start({"a": bootstrap})
+            assert envoys.running["a"].ready
+            assert envoys.running["a"].stats()["server.live"] == 1
+        assert envoys.running == {}
+
+
+def test_a_taken_port_is_named(tmp_path: Path, bootstrap: Path) -> None:
+    command = envoy_binary()
+    assert command is not None
+    message = r"the Envoy of `a` .* end the process that holds the port"
+    with (
+        socket.create_server((ADMIN, 15000)),
+        Envoys(tmp_path / "logs", command) as envoys,
+        pytest.raises(EnvoyError, match=message),
+    ):
+        envoys.start({"a": bootstrap})
+
+
+def test_a_wrong_bootstrap_is_quoted(tmp_path: Path) -> None:
+    command = envoy_binary()
+    assert command is not None
+    path = tmp_path / "bootstrap.yaml"
+    path.write_text(
+        f"admin: {{ address: {{ socket_address: {{ address: {ADMIN}, port_value: 15000 }} }} }}\nnonsense: 1\n"
+    )
+    with Envoys(tmp_path / "logs", command) as envoys, pytest.raises(EnvoyError, match="nonsense"):
+        envoys.start({"a": path})
+
+
+def test_a_bootstrap_without_an_admin_address_is_refused(tmp_path: Path) -> None:
+    command = envoy_binary()
+    assert command is not None
+    path = tmp_path / "bootstrap.yaml"
+    path.write_text("node: { id: a, cluster: a }\n")
+    with Envoys(tmp_path / "logs", command) as envoys, pytest.raises(EnvoyError, match="has no admin address"):
+        envoys.start({"a": path})
