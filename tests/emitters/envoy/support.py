@@ -7,6 +7,7 @@ Nothing here is simulated: the front end, the solver and Envoy are the real ones
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import socket
 import subprocess
@@ -23,6 +24,7 @@ from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_bootstrap
 from emitters.envoy.typed import to_json, to_yaml
 from solver.place import place
+from solver.placement import PlacementError
 from tests.testbed.client import Reply, Request, Target, send
 from tests.testbed.echo import EchoServices, Endpoint
 from tests.testbed.envoys import Envoys, envoy_binary
@@ -34,11 +36,12 @@ if TYPE_CHECKING:
 
 ENVOY = envoy_binary()
 PLAIN = Request()
+_BLOCKS = itertools.count()
 
 
 def private(addresses: Addresses) -> Addresses:
-    """The same plan in a block of this process's own, so that test runs side by side do not meet."""
-    block = 100 + os.getpid() % 150
+    """The same plan in a block of its own, so that tests side by side, in whatever process, do not meet."""
+    block = 100 + (os.getpid() * 8 + next(_BLOCKS)) % 150
     thirds = {"1": 0, "2": 64, "3": 128, "64": 192}
 
     def moved(address: str) -> str:
@@ -58,7 +61,10 @@ def private(addresses: Addresses) -> Addresses:
 def load(text: str, files: Mapping[str, bytes] | None = None) -> tuple[Program, Placement]:
     """A program and its placement; `app` is added."""
     program = dsl.load_text(f"app test\n{text}", "test.adm", (files or {}).__getitem__)
-    return program, place(program)
+    try:
+        return program, place(program)
+    except PlacementError as error:
+        raise AssertionError([part.message for part in error.parts]) from error
 
 
 def bootstraps(

@@ -1,0 +1,428 @@
+"""What the kinds do to real requests through a real Envoy.
+
+One application serves most tests: each policy has a port of its own, so that one Envoy for each side is enough.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsl.program import Side
+from tests.emitters.envoy.support import ENVOY, Running, exchange, load, running
+from tests.emitters.envoy.wasm import module
+from tests.testbed.client import Reply, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+
+KEY = b"secret-secret-secret-secret-secret-secret"
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def token(audience: str) -> str:
+    head = _base64(json.dumps({"alg": "HS256", "kid": "1", "typ": "JWT"}).encode())
+    body = _base64(json.dumps({"iss": "https://issuer", "aud": audience, "exp": 4102444800}).encode())
+    return f"{head}.{body}.{_base64(hmac.new(KEY, f'{head}.{body}'.encode(), hashlib.sha256).digest())}"
+
+
+FILES = {
+    "keys.json": json.dumps({"keys": [{"kty": "oct", "alg": "HS256", "kid": "1", "k": _base64(KEY)}]}).encode(),
+    "filter.lua": (
+        b'function envoy_on_request(h) h:headers():add("x-lua", "1") end\n'
+        b'function envoy_on_response(h) h:headers():add("x-lua-answer", "1") end\n'
+    ),
+    "filter.wasm": module(),
+    "mine.yaml": b"""\
+"@type": type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation
+mutations:
+  request_mutations:
+  - append:
+      header: {key: "x-${name}", value: "${value}"}
+      keep_empty_value: ${keep}
+""",
+}
+PORTS = (
+    *("order", "jwt", "mirror", "split", "cors", "zip", "delay", "abort", "lua", "wasm", "mine", "judged", "small"),
+    *("rewrite", "retry", "outer", "inner", "log", "count", "tap", "narrow", "breaker"),
+)
+POLICIES = r"""
+// a quota, and headers on both sides of it
+policy outside = set_response_header(name: "x-outside", value: "100%") on a -> b:order
+policy quota = rate_limit(requests: 2, per: 1h) on a -> b:order when path == "/q"
+policy inside = set_response_header(name: "x-inside", value: "1") on a -> b:order
+policy inside_get = set_response_header(name: "x-inside-get", value: "1") on a -> b:order when method == "GET"
+policy inside_zip = compression(min_size: 1B) on a -> b:order
+policy inside_log = access_log() on a -> b:order
+policy inside_tap = tap(directory: "TAPS") on a -> b:order
+policy inside_lua = lua(script: "filter.lua") on a -> b:order
+
+policy signed = jwt(issuer: "https://issuer", jwks: "keys.json", audiences: ["x"]) on a -> b:jwt
+policy copies = mirror(to: s) on a -> b:mirror
+policy some = split(to: s, percent: 50%) on a -> b:split
+policy share = cors(origins: ["https://o.example"], headers: ["x-h"]) on a -> b:cors when header("x-off") != "1"
+policy small_answers = compression() on a -> b:zip
+policy late = fault_delay(delay: 300ms) on a -> b:delay when header("x-late") == "1"
+policy broken = fault_abort(status: 418) on a -> b:abort when header("x-broken") == "1"
+policy scripted = lua(script: "filter.lua") on a -> b:lua
+policy machine = wasm(module: "filter.wasm") on a -> b:wasm
+policy own = mine(name: "a", value: "x\"}, y: {z: [") on a -> b:mine
+policy judged = external_authorization(service: judge) on a -> b:judged
+policy small = buffer_limit(max: 10B) on a -> b:small
+
+policy moved = rewrite_path(prefix: "/old", to: "/new") on a -> b:rewrite
+policy seen_moved = set_request_header(name: "x-moved", value: "1") on a -> b:rewrite when path matches "/new[0-9]+"
+policy quick_moved = timeout(after: 200ms) on a -> b:rewrite when path == "/newslow"
+
+policy again = retry(attempts: 3, backoff: 1ms) on a -> b:retry
+policy all_attempts = timeout(after: 300ms) on a -> b:outer
+policy repeat_outer = retry(attempts: 5, on: [gateway_error], backoff: 1ms) on a -> b:outer
+policy repeat_inner = retry(attempts: 3, on: [gateway_error], backoff: 1ms) on a -> b:inner
+policy each_attempt = timeout(after: 200ms) on a -> b:inner
+policy lines = access_log(format: text) on a -> b:log when path starts_with "/a"
+policy counted = request_count() on a -> b:count when method == "POST"
+policy captured = tap(directory: "TAPS") on a -> b:tap
+policy narrow_a = timeout(after: 100ms) on a -> b:narrow when path matches "/a[a-z]*"
+policy narrow_b = mirror(to: s) on a -> b:narrow when header("x-copy") == "1"
+policy few = circuit_breaking(max_requests: 1) on * -> b:breaker
+
+policy g_late = timeout(after: 200ms) on a -> g
+policy g_again = retry(attempts: 3, backoff: 1ms) on a -> g
+@ingress
+policy who = allow(callers: [a]) on * -> g
+@ingress
+policy calls = rate_limit(requests: 4, per: 1h) on * -> g
+policy g_broken = fault_abort(status: 503) on a -> h when header("x-broken") == "1"
+policy g_copies = mirror(to: sg) on a -> h
+
+@ingress
+policy readers = allow(callers: [a, office]) on * -> store
+policy connections = connection_rate_limit(connections: 2, per: 1h) on a -> store
+"""
+
+
+def program(taps: str) -> str:
+    ports = "\n".join(f"  http {name} {9000 + index}" for index, name in enumerate(PORTS))
+    calls = "\n".join(f"call a -> b:{name}" for name in PORTS)
+    return f"""
+external internet
+external office {{ cidr "127.77.0.0/16" }}
+service a, other {{ http 8000 }}
+service b {{
+{ports}
+}}
+service s, judge {{ http 8003 }}
+service g, h, sg {{ grpc 8002 }}
+service store {{ tcp 9100 }}
+call internet -> a
+{calls}
+call other -> b:breaker
+call a -> g, h, s, sg, store
+call other -> g, store
+call office -> store
+@egress
+kind mine(name: string, value: string, keep: bool = true) for http template "mine.yaml"
+{POLICIES.replace("TAPS", taps)}
+"""
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("app")
+    (folder / "taps").mkdir()
+    with running(program(str(folder / "taps")), folder, FILES) as live:
+        yield live
+
+
+def call(
+    app: Running, port: str, path: str = "/", *headers: tuple[str, str], method: str = "GET", body: bytes = b""
+) -> Reply:
+    return app.call("a", "b", Request(method, path, headers, body), 9000 + PORTS.index(port))
+
+
+def seen_headers(reply: Reply) -> dict[str, str]:
+    assert reply.seen is not None, reply
+    return {name.lower(): value for name, value in reply.seen.headers}
+
+
+def stats(app: Running) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for envoy in app.envoys.running.values():
+        total.update(envoy.stats())
+    return total
+
+
+def soon(what: object) -> None:
+    """Wait until `what()` holds."""
+    assert callable(what)
+    deadline = time.monotonic() + 3
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+# ---- rule R6 on the way back ----
+
+
+def test_a_refusal_passes_only_what_is_outside_it(app: Running) -> None:
+    sides = {decision.policy: decision.sides for decision in app.placement.decisions}
+    inner = ["inside", "inside_get", "inside_zip", "inside_log", "inside_tap", "inside_lua"]
+    assert all(sides[name] == sides["quota"] for name in inner), "this test is about one chain"
+    folder = app.folder / "taps"
+    accepted = call(app, "order", "/q", ("accept-encoding", "gzip"))
+    assert accepted.status == 200
+    assert accepted.header("x-outside") == ("100%",)
+    assert accepted.header("x-inside") == accepted.header("x-inside-get") == accepted.header("x-lua-answer") == ("1",)
+    assert accepted.header("content-encoding") == ("gzip",)
+    assert call(app, "order", "/q").status == 200
+    soon(lambda: len(list(folder.glob("inside_tap*"))) == 2)
+    refused = call(app, "order", "/q", ("accept-encoding", "gzip"))
+    assert refused.status == 429
+    assert refused.header("x-outside") == ("100%",)
+    for name in ("x-inside", "x-inside-get", "x-lua-answer", "content-encoding", "vary"):
+        assert refused.header(name) == (), name
+    assert call(app, "order", "/other").status == 200, "the quota is for another path"
+    soon(lambda: len(list(folder.glob("inside_tap*"))) == 3)
+    assert stats(app)["quota/b.http_local_rate_limit.rate_limited"] == 1
+    lines = [json.loads(line) for line in _output(app).splitlines() if '"inside_log"' in line]
+    assert [line["path"] for line in lines] == ["/q", "/q", "/other"]
+
+
+def _output(app: Running) -> str:
+    time.sleep(0.2)
+    return "".join(envoy.output.read_text() for envoy in app.envoys.running.values())
+
+
+# ---- kinds ----
+
+
+def test_jwt(app: Running) -> None:
+    good = call(app, "jwt", "/", ("authorization", f"Bearer {token('x')}"))
+    assert good.status == 200
+    assert seen_headers(good)["authorization"].startswith("Bearer "), "the token goes on to the service"
+    assert call(app, "jwt").status == 401
+    assert call(app, "jwt", "/", ("authorization", f"Bearer {token('y')}")).status == 403
+    raw = exchange(app.target("a", "b", 9000 + PORTS.index("jwt")), b"CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\n\r\n")
+    assert raw.startswith(b"HTTP/1.1 401"), "CONNECT has no path, and is checked all the same"
+
+
+def test_a_copy_is_the_request_that_the_service_got(app: Running) -> None:
+    headers = (("x-echo-id", "copy"), ("x-envoy-max-retries", "7"), ("x-forwarded-for", "1.2.3.4"))
+    assert call(app, "mirror", "/p?q=1", *headers, method="POST", body=b"abc").status == 200
+    soon(lambda: len(app.echo.record.of("copy")) == 2)
+    one, other = app.echo.record.of("copy")
+    assert {one.service, other.service} == {"b", "s"}
+    assert {(n.lower(), v) for n, v in one.headers} == {(n.lower(), v) for n, v in other.headers}
+    assert (one.method, one.path, one.body) == (other.method, other.path, other.body) == ("POST", "/p?q=1", 3)
+
+
+def test_split(app: Running) -> None:
+    found = Counter(reply.seen.service for reply in (call(app, "split") for _ in range(60)) if reply.seen)
+    assert set(found) == {"b", "s"}
+    assert min(found.values()) > 10
+
+
+def test_cors(app: Running) -> None:
+    asked = ("access-control-request-method", "GET")
+    origin = ("origin", "https://o.example")
+    before = call(app, "cors", "/", origin, asked, method="OPTIONS")
+    assert before.header("access-control-allow-methods") == ("GET, POST",)
+    assert before.seen is None, "the ADM answers"
+    assert call(app, "cors", "/", origin).header("access-control-allow-origin") == ("https://o.example",)
+    assert call(app, "cors", "/", ("origin", "https://evil")).header("access-control-allow-origin") == ()
+    assert call(app, "cors", "/", origin, ("x-off", "1")).header("access-control-allow-origin") == ()
+
+
+def test_compression(app: Running) -> None:
+    large = ("x-echo-body", "3000")
+    assert call(app, "zip", "/", large, ("accept-encoding", "gzip")).header("content-encoding") == ("gzip",)
+    assert call(app, "zip", "/", large).header("content-encoding") == ()
+
+
+def test_faults_obey_the_policy_and_no_client(app: Running) -> None:
+    assert call(app, "delay", "/", ("x-late", "1")).seconds >= 0.3
+    assert call(app, "delay", "/", ("x-envoy-fault-delay-request", "300")).seconds < 0.25
+    assert call(app, "abort", "/", ("x-broken", "1")).status == 418
+    assert call(app, "abort", "/", ("x-envoy-fault-abort-request", "503")).status == 200
+    broken = app.call("a", "h", Request("POST", "/s/M", (("x-broken", "1"),)))
+    assert broken.label == "UNAVAILABLE", "503 as gRPC says it"
+
+
+def test_programs_of_the_users_own(app: Running) -> None:
+    scripted = call(app, "lua")
+    assert seen_headers(scripted)["x-lua"] == "1"
+    assert scripted.header("x-lua-answer") == ("1",)
+    assert seen_headers(call(app, "wasm"))["x-wasm"] == "yes"
+    assert seen_headers(call(app, "mine"))["x-a"] == 'x"}, y: {z: [', "a value never becomes structure"
+
+
+def test_external_authorization_by_http(app: Running) -> None:
+    allowed = call(app, "judged", "/path", ("x-echo-id", "judged"))
+    assert allowed.status == 200
+    assert [seen.service for seen in app.echo.record.of("judged")] == ["judge", "b"]
+    denied = call(app, "judged", "/", ("x-echo-status", "403"), ("x-echo-id", "denied"))
+    assert denied.status == 403
+    assert [seen.service for seen in app.echo.record.of("denied")] == ["judge"]
+    assert not any(name.lower().startswith("x-envoy") for name, _ in denied.headers)
+
+
+def test_buffer_limit(app: Running) -> None:
+    assert call(app, "small", method="POST", body=b"0123456789").status == 200
+    assert call(app, "small", method="POST", body=b"0123456789a").status == 413
+
+
+def test_what_an_outer_policy_wrote_is_seen_by_matches_of_filters_and_routes(app: Running) -> None:
+    moved = call(app, "rewrite", "/old12?x=/old")
+    assert moved.seen is not None
+    assert moved.seen.path == "/new12?x=/old"
+    assert seen_headers(moved)["x-moved"] == "1"
+    assert "x-moved" not in seen_headers(call(app, "rewrite", "/olda?/new12"))
+    assert call(app, "rewrite", "/oldslow?x", ("x-echo-delay", "1")).status == 504
+    assert call(app, "rewrite", "/oldslower", ("x-echo-delay", "0.4")).status == 200
+
+
+def test_attempts_include_the_first(app: Running) -> None:
+    assert call(app, "retry", "/", ("x-echo-status", "503"), ("x-echo-id", "r1")).status == 503
+    assert len(app.echo.record.of("r1")) == 3
+    assert call(app, "retry", "/", ("x-echo-status", "500"), ("x-echo-id", "r2")).status == 500
+    assert len(app.echo.record.of("r2")) == 1
+
+
+def test_a_timeout_before_a_retry_bounds_all_attempts_and_one_after_it_each(app: Running) -> None:
+    outer = call(app, "outer", "/", ("x-echo-delay", "0.2"), ("x-echo-status", "502"), ("x-echo-id", "o"))
+    assert outer.status == 504
+    assert outer.seconds < 0.45
+    assert len(app.echo.record.of("o")) == 2
+    inner = call(app, "inner", "/", ("x-echo-delay", "1"), ("x-echo-id", "i"))
+    assert inner.status == 504
+    assert 0.55 < inner.seconds < 0.95
+    assert len(app.echo.record.of("i")) == 3
+
+
+def test_access_log_and_count_and_tap(app: Running) -> None:
+    call(app, "log", "/a?b=1")
+    call(app, "log", "/b")
+    lines = [line for line in _output(app).splitlines() if "policy=lines" in line]
+    assert len(lines) == 1
+    assert "method=GET path=/a?b=1 status=200" in lines[0]
+    call(app, "count", method="POST")
+    call(app, "count", method="GET")
+    (name,) = [key for key in stats(app) if ".rbac.counted/b.allowed" in key]
+    assert stats(app)[name] == 1
+    call(app, "tap", "/tapped")
+    soon(lambda: any("/tapped" in path.read_text() for path in (app.folder / "taps").glob("captured*")))
+
+
+def test_overlapping_matches_in_routes_lose_no_policy(app: Running) -> None:
+    """`matches` on a path is more than Envoy's route tables can say; it is decided by a filter."""
+    slow = ("x-echo-delay", "0.3")
+    both = call(app, "narrow", "/abc?z=1", slow, ("x-copy", "1"), ("x-echo-id", "both"))
+    assert both.status == 504
+    soon(lambda: {seen.service for seen in app.echo.record.of("both")} == {"b", "s"})
+    only_copy = call(app, "narrow", "/b?a=/abc", slow, ("x-copy", "1"), ("x-echo-id", "copied"))
+    assert only_copy.status == 200
+    assert len(app.echo.record.of("copied")) == 2
+    forged = call(app, "narrow", "/b", slow, ("x-admc-hold-route-0", "1"), ("x-echo-id", "none"))
+    assert forged.status == 200, "a client cannot say what the filter says"
+    assert len(app.echo.record.of("none")) == 1
+    for seen in (*app.echo.record.of("both"), *app.echo.record.of("none")):
+        assert not any("admc" in name.lower() for name, _ in seen.headers)
+
+
+def test_circuit_breaking(app: Running) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: call(app, "breaker", "/", ("x-echo-delay", "0.3")).status, range(4)))
+    assert Counter(found) == {200: 1, 503: 3}
+
+
+# ---- gRPC ----
+
+
+def test_a_grpc_quota_answers_so_that_no_retry_repeats_it(app: Running) -> None:
+    ask = Request("POST", "/s/M")
+    assert app.call("a", "g", ask).label == "OK"
+    late = app.call("a", "g", Request("POST", "/s/M", (("x-echo-delay", "1"),)))
+    assert late.label == "DEADLINE_EXCEEDED"
+    assert app.call("other", "g", ask).label == "PERMISSION_DENIED"
+    assert app.call("a", "g", Request("POST", "/s/M", (("x-echo-status", "14"), ("x-echo-id", "u")))).label in {
+        "UNAVAILABLE",
+        "RESOURCE_EXHAUSTED",
+    }
+    assert app.call("a", "g", ask).label == "RESOURCE_EXHAUSTED"
+    counted = stats(app)
+    assert counted["calls/g.http_local_rate_limit.ok"] == 4
+    refused = counted["calls/g.http_local_rate_limit.rate_limited"]
+    again = app.call("a", "g", ask)
+    assert again.label == "RESOURCE_EXHAUSTED"
+    assert stats(app)["calls/g.http_local_rate_limit.rate_limited"] == refused + 1
+
+
+def test_a_grpc_copy_is_grpc(app: Running) -> None:
+    assert app.call("a", "h", Request("POST", "/s/M", (("x-echo-id", "gc"),), b"abc")).label == "OK"
+    soon(lambda: {seen.service for seen in app.echo.record.of("gc")} == {"h", "sg"})
+
+
+# ---- tcp ----
+
+
+def test_tcp(app: Running) -> None:
+    greeted = app.call("other", "store")
+    assert greeted.status is None
+    assert greeted.body == b"", "who is turned away hears no greeting"
+    assert app.call("nobody", "store").status is None
+    assert [app.call("a", "store").status for _ in range(3)] == [200, 200, None]
+    office = app.target("office", "store")
+    assert exchange(office._replace(source="127.77.1.2") if hasattr(office, "_replace") else office, b"")
+    assert stats(app)["tcp.refused/readers/store.downstream_cx_no_route"] == 2
+
+
+# ---- who is told apart ----
+
+
+def test_an_outside_party_without_a_network_is_whoever_is_not_known(tmp_path: Path) -> None:
+    text = """
+external internet
+service a, b { http 8000 }
+service c { http 8001 }
+call internet, a, b -> c
+@ingress
+policy strangers = set_request_header(name: "x-stranger", value: "1") on internet -> c
+@ingress
+policy friends = set_request_header(name: "x-friend", value: "1") on * except internet -> c
+@ingress
+policy guests = allow(callers: [internet, b]) on * -> c when path == "/guests"
+"""
+    program_, placement = load(text)
+    assert {decision.sides for decision in placement.decisions} == {(Side.INGRESS,)}
+    with running(text, tmp_path) as live:
+        for source, stranger in (("a", False), ("b", False), ("internet", False), ("nobody", True)):
+            reply = live.call(source, "c")
+            known = source != "nobody" and (
+                source in program_.services or bool(live.addresses.service_addresses(source))
+            )
+            headers = seen_headers(reply)
+            assert ("x-stranger" in headers) is (source == "internet" or (stranger and not known)), (source, headers)
+            assert ("x-friend" in headers) is (source != "internet"), (source, headers)
+        assert live.call("b", "c", Request(path="/guests")).status == 200
+        assert live.call("a", "c", Request(path="/guests")).status == 403
+        assert live.call("nobody", "c", Request(path="/guests")).status == 403
+
+
+def test_names_are_safe_in_a_log_line() -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_ ]+", " ".join(PORTS))
