@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dsl import syntax, units
+from dsl import bodies, syntax, units
+from dsl.bodies import Once, report, written
 from dsl.diagnostics import Diagnostics, Related
-from dsl.program import Call, External, Port, Protocol, Service
+from dsl.program import Call, External, Port, Service
 from dsl.text import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-MAX_REPLICAS = 100_000
 MAX_NAME = 200
-_PORTS = (1, 65535)
-_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
-_LABEL_KEY = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_HOST = re.compile(
-    r"(?=.{1,253}\Z)(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
-)
 
 
 @dataclass(eq=False)
@@ -162,10 +154,10 @@ def declare(statements: Iterable[object], diagnostics: Diagnostics, *, complete:
         fresh = [word for word in statement.names if _fresh(word, first, diagnostics)]
         before = diagnostics.errors
         if isinstance(statement, syntax.Service):
-            for service in _services(statement, fresh, diagnostics):
+            for service in bodies.services(statement, fresh, diagnostics):
                 services[service.name] = service
         else:
-            for external in _externals(statement, fresh, diagnostics):
+            for external in bodies.externals(statement, fresh, diagnostics):
                 externals[external.name] = external
         if diagnostics.errors > before:
             broken.update(word.text for word in fresh)
@@ -196,178 +188,6 @@ def _fresh(word: syntax.Word, first: dict[str, Span], diagnostics: Diagnostics) 
         return False
     first[name] = word.span
     return True
-
-
-def _wrong(wrong: units.Wrong, span: Span, diagnostics: Diagnostics) -> None:
-    diagnostics.error(wrong.code, wrong.message, span, hint=wrong.hint)
-
-
-class _Once:
-    """Reports an item of a body that is given twice."""
-
-    def __init__(self, diagnostics: Diagnostics) -> None:
-        self.diagnostics = diagnostics
-        self.seen: dict[str, Span] = {}
-
-    def __call__(self, key: str, span: Span) -> bool:
-        if key in self.seen:
-            self.diagnostics.error(
-                "ADM109",
-                f"{key} is given twice",
-                span,
-                hint="keep one of them",
-                related=(Related(self.seen[key], "first given here"),),
-            )
-            return False
-        self.seen[key] = span
-        return True
-
-
-def _port(item: syntax.PortItem, once: _Once, diagnostics: Diagnostics) -> Port | None:
-    number = units.integer(item.number.text, *_PORTS, what="a port")
-    target = number if item.target is None else units.integer(item.target.text, *_PORTS, what="a port")
-    if isinstance(number, units.Wrong):
-        _wrong(number, item.number.span, diagnostics)
-        return None
-    if isinstance(target, units.Wrong):
-        if item.target is not None:
-            _wrong(target, item.target.span, diagnostics)
-        return None
-    if not once(f"port `{number}`", item.span):
-        return None
-    if item.name is not None and not once(f"port `{item.name.text}`", item.name.span):
-        return None
-    return Port(number, Protocol(item.protocol.text), target, None if item.name is None else item.name.text)
-
-
-def _services(statement: syntax.Service, names: Sequence[syntax.Word], diagnostics: Diagnostics) -> Iterable[Service]:
-    ports: list[Port] = []
-    replicas = 1
-    capacity: float | None = None
-    namespace = "default"
-    labels: dict[str, str] = {}
-    flags: dict[str, Span] = {}
-    once = _Once(diagnostics)
-    for item in statement.items:
-        if isinstance(item, syntax.PortItem):
-            port = _port(item, once, diagnostics)
-            if port is not None:
-                ports.append(port)
-        elif isinstance(item, syntax.Flag):
-            if once(f"`{item.name}`", item.span):
-                flags[item.name] = item.span
-        elif isinstance(item, syntax.Labels):
-            if once("`labels`", item.span):
-                labels = _labels(item, diagnostics)
-        elif once(f"`{item.name}`", item.span):
-            value = item.value
-            if item.name == "replicas":
-                replicas = _or(
-                    units.integer(_text(value), 1, MAX_REPLICAS, "a number of replicas"), 1, value.span, diagnostics
-                )
-            elif item.name == "capacity":
-                capacity = _or(
-                    units.decimal(_text(value), 0.001, 100_000, "a capacity in CPU cores"), 1.0, value.span, diagnostics
-                )
-            else:
-                namespace = _text(value)
-                if _NAMESPACE.fullmatch(namespace) is None:
-                    hint = "lower-case letters, digits and `-`, at most 63 characters"
-                    diagnostics.error("ADM210", f"`{namespace[:60]}` is not a namespace", value.span, hint=hint)
-    ports.sort()
-    note = min(flags.values(), key=lambda span: span.start) if flags else None
-    every = tuple(ports)
-    for word in names:
-        yield Service(
-            word.text,
-            every,
-            word.span,
-            replicas,
-            labels or None,
-            namespace,
-            capacity,
-            "no adm" not in flags,
-            "untrusted" not in flags,
-            "host_network" in flags,
-            note,
-        )
-
-
-def _text(value: syntax.Number | syntax.String | syntax.Word) -> str:
-    return value.value if isinstance(value, syntax.String) else value.text
-
-
-def _or(value: int | float | units.Wrong, instead: float, span: Span, diagnostics: Diagnostics) -> int:
-    if isinstance(value, units.Wrong):
-        _wrong(value, span, diagnostics)
-        return instead  # type: ignore[return-value]
-    return value  # type: ignore[return-value]
-
-
-def _labels(item: syntax.Labels, diagnostics: Diagnostics) -> dict[str, str]:
-    labels: dict[str, str] = {}
-    for label in item.labels:
-        if label.key in labels:
-            diagnostics.error("ADM109", f"label `{label.key}` is given twice", label.span, hint="keep one of them")
-        elif not _LABEL_KEY.fullmatch(label.key) or not _LABEL_VALUE.fullmatch(label.value):
-            diagnostics.error(
-                "ADM210",
-                f'`{label.key[:60]} = "{label.value[:60]}"` is not a label that Kubernetes accepts',
-                label.span,
-                hint="letters, digits, `-`, `_` and `.`, at most 63 characters, with a letter or digit at both ends",
-            )
-        labels[label.key] = label.value
-    return {key: labels[key] for key in sorted(labels)}
-
-
-def _externals(
-    statement: syntax.External, names: Sequence[syntax.Word], diagnostics: Diagnostics
-) -> Iterable[External]:
-    ports: list[Port] = []
-    found: dict[str, list[str]] = {"host": [], "cidr": []}
-    once = _Once(diagnostics)
-    for item in statement.items:
-        if isinstance(item, syntax.PortItem):
-            port = _port(item, once, diagnostics)
-            if port is not None:
-                ports.append(port)
-        elif isinstance(item, syntax.Attribute):
-            written = _text(item.value)
-            value = _host(written) if item.name == "host" else _cidr(written)
-            if isinstance(value, units.Wrong):
-                _wrong(value, item.value.span, diagnostics)
-            elif once(f'`{item.name} "{value}"`', item.span):
-                found[item.name].append(value)
-    every = tuple(sorted(ports))
-    for word in names:
-        yield External(word.text, word.span, every, tuple(sorted(found["host"])), tuple(sorted(found["cidr"])))
-
-
-def _host(text: str) -> str | units.Wrong:
-    if ":" in text:
-        import ipaddress
-
-        try:
-            return str(ipaddress.ip_address(text))
-        except ValueError:
-            pass
-    elif _HOST.fullmatch(text):
-        return text.lower()
-    return units.Wrong("ADM210", f"`{text[:60]}` is not a host name or an address", 'write `host "api.example.com"`')
-
-
-def _cidr(text: str) -> str | units.Wrong:
-    import ipaddress
-
-    try:
-        return str(ipaddress.ip_network(text))
-    except ValueError:
-        pass
-    try:
-        meant = ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return units.Wrong("ADM210", f"`{text[:60]}` is not an address range", 'write `cidr "10.9.0.0/16"`')
-    return units.Wrong("ADM210", f"`{text}` has bits set outside its range", f'write `cidr "{meant}"`')
 
 
 def _calls(application: Application, statements: Iterable[syntax.Call], diagnostics: Diagnostics) -> tuple[Call, ...]:
@@ -428,16 +248,16 @@ def _distinct(calls: list[Call], diagnostics: Diagnostics) -> tuple[Call, ...]:
 def _load(statement: syntax.Call, diagnostics: Diagnostics) -> tuple[float | None, int | None]:
     rate: float | None = None
     size: int | None = None
-    once: _Once | None = None
+    once: Once | None = None
     if len(statement.items) > 2 or (len(statement.items) == 2 and statement.items[0].name == statement.items[1].name):
-        once = _Once(diagnostics)
+        once = Once(diagnostics)
     for item in statement.items:
         if once is not None and not once(f"`{item.name}`", item.span):
             continue
         number = item.value
-        value = units.rate(_text(number)) if item.name == "rate" else units.size(_text(number))
+        value = units.rate(written(number)) if item.name == "rate" else units.size(written(number))
         if isinstance(value, units.Wrong):
-            _wrong(value, number.span, diagnostics)
+            report(value, number.span, diagnostics)
         elif item.name == "rate":
             rate = value
         else:

@@ -143,10 +143,11 @@ def decode(path: str, content: bytes, span: Span | None, diagnostics: Diagnostic
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
+        before = content[: error.start].decode("utf-8")
         diagnostics.error(
             "ADM502",
             f"`{path}` is not UTF-8 text: byte 0x{content[error.start]:02x} on line {line} does not fit",
-            span or Span(SourceText(path, content[: error.start].decode("utf-8", "replace")), error.start, error.start),
+            span or Span(SourceText(path, before), len(before), len(before)),
             hint="save the file as UTF-8",
         )
         return None
@@ -155,7 +156,7 @@ def decode(path: str, content: bytes, span: Span | None, diagnostics: Diagnostic
         diagnostics.error(
             "ADM502",
             f"`{path}` is a binary file, not text",
-            span or Span(SourceText(path, text[:at].rpartition("\n")[2]), 0, 0),
+            span or Span(SourceText(path, ""), 0, 0),
             hint="check that this is the file you mean",
         )
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import posixpath
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,8 @@ def load(path: Path) -> Program:
 
 
 def load_text(text: str, path: str = "policies.adm", read: Callable[[str], bytes] | None = None) -> Program:
+    # Like `load`, whatever folder the program is in: all paths are relative to that.
+    path = posixpath.basename(path) or "policies.adm"
     diagnostics = Diagnostics()
     reader = Reader(read or no_reader, diagnostics)
     try:

@@ -61,6 +61,8 @@ class PolicyResolver:
             return None
         calls = self._calls(sources, destinations)
         self._check_protocols(statement, kind, calls)
+        if kind.guard and self.diagnostics.errors == before:
+            self._check_uncalled(statement, kind, destinations, calls)
         if self.diagnostics.errors > before:
             return None
         self._warn(statement, kind, sources, destinations, calls)
@@ -259,6 +261,28 @@ class PolicyResolver:
                     statement,
                     wrong,
                 )
+
+    def _check_uncalled(
+        self, statement: syntax.Policy, kind: Kind, destinations: Destinations, calls: tuple[int, ...]
+    ) -> None:
+        """A guard also stands where no declared call is in scope, so it has to be able to speak a protocol there."""
+        carried = kind.protocols if statement.condition is None else kind.protocols - {Protocol.TCP}
+        if carried == frozenset(Protocol):
+            return
+        application = self.application
+        called = {application.calls[index].destination for index in calls}
+        for name in destinations.names:
+            ports = [p for p in application.ports(name) if destinations.ports is None or p.number in destinations.ports]
+            if name not in called and not any(port.protocol in carried for port in ports):
+                port = ports[0]
+                self.diagnostics.error(
+                    "ADM401" if port.protocol not in kind.protocols else "ADM409",
+                    f"`{kind.name}` cannot guard port {port.number} of `{name}`, which is `{port.protocol}`",
+                    statement.scope.destinations.span,
+                    cause="a guard refuses undeclared callers as well, so it stands there even without a declared call",
+                    hint=f"leave it out: `except {name}`",
+                )
+                return
 
     def _refuse(self, code: str, start: str, cause: str, statement: syntax.Policy, wrong: list[int]) -> None:
         calls = self.application.calls

@@ -114,6 +114,18 @@ def test_a_program_from_memory_reads_no_files() -> None:
     assert [finding.code for finding in caught.value.diagnostics] == ["ADM504", "ADM501"]
 
 
+def test_the_folder_of_a_program_means_nothing() -> None:
+    program = dsl.load_text('app x\nuse "k/a.adm"\n', "some/where/main.adm", {"k/a.adm": b""}.__getitem__)
+    assert [item.path for item in program.inputs] == ["main.adm", "k/a.adm"]
+
+
+def test_the_place_of_a_wrong_byte(tmp_path: Path) -> None:
+    (tmp_path / "a.adm").write_bytes("app x\n// é\n// ".encode() + b"\xff\n")
+    with pytest.raises(ProgramError) as caught:
+        dsl.load(tmp_path / "a.adm")
+    assert str(caught.value.diagnostics[0].span) == "a.adm:3:4"
+
+
 def test_surrogates_are_no_text() -> None:
     with pytest.raises(ProgramError) as caught:
         dsl.load_text("app x\ud800\n")

@@ -232,6 +232,17 @@ def test_exclusive_kinds_may_share_a_call_with_matches_that_exclude_each_other()
     assert codes(head + "policy b = retry(2) on * -> web\n") == []
 
 
+def test_a_guard_speaks_the_protocol_of_what_nobody_is_declared_to_call() -> None:
+    head = (
+        "app x\nservice web { http 80 }\nservice db { tcp 5432 }\nservice both { tcp 1  http 2 }\ncall web -> both:2\n"
+    )
+    rule = 'policy p = jwt(issuer: "x", jwks: "keys.json") on * -> '
+    assert codes(head + rule + "db\n") == ["ADM401"]
+    assert codes(head + rule + "{both, web}\n") == []
+    assert codes(head + 'policy p = deny() on * -> db when path == "/"\n') == ["ADM409"]
+    assert codes(head + "policy p = deny() on * -> db\n") == ["ADM404"]
+
+
 def test_deep_matches() -> None:
     rule = "policy p = access_log() on web -> api when "
     assert codes(APP + rule + "(" * 60 + 'path == "/"' + ")" * 60 + "\n") == []

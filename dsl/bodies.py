@@ -1,0 +1,196 @@
+"""What stands in the braces of services and externals."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dsl import syntax, units
+from dsl.diagnostics import Diagnostics, Related
+from dsl.program import External, Port, Protocol, Service
+from dsl.text import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MAX_REPLICAS = 100_000
+_PORTS = (1, 65535)
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+_LABEL_KEY = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_HOST = re.compile(
+    r"(?=.{1,253}\Z)(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+)
+
+
+def report(wrong: units.Wrong, span: Span, diagnostics: Diagnostics) -> None:
+    diagnostics.error(wrong.code, wrong.message, span, hint=wrong.hint)
+
+
+class Once:
+    """Reports an item of a body that is given twice."""
+
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self.diagnostics = diagnostics
+        self.seen: dict[str, Span] = {}
+
+    def __call__(self, key: str, span: Span) -> bool:
+        if key in self.seen:
+            self.diagnostics.error(
+                "ADM109",
+                f"{key} is given twice",
+                span,
+                hint="keep one of them",
+                related=(Related(self.seen[key], "first given here"),),
+            )
+            return False
+        self.seen[key] = span
+        return True
+
+
+def _port(item: syntax.PortItem, once: Once, diagnostics: Diagnostics) -> Port | None:
+    number = units.integer(item.number.text, *_PORTS, what="a port")
+    target = number if item.target is None else units.integer(item.target.text, *_PORTS, what="a port")
+    if isinstance(number, units.Wrong):
+        report(number, item.number.span, diagnostics)
+        return None
+    if isinstance(target, units.Wrong):
+        if item.target is not None:
+            report(target, item.target.span, diagnostics)
+        return None
+    if not once(f"port `{number}`", item.span):
+        return None
+    if item.name is not None and not once(f"port `{item.name.text}`", item.name.span):
+        return None
+    return Port(number, Protocol(item.protocol.text), target, None if item.name is None else item.name.text)
+
+
+def services(statement: syntax.Service, names: Sequence[syntax.Word], diagnostics: Diagnostics) -> Iterable[Service]:
+    ports: list[Port] = []
+    replicas = 1
+    capacity: float | None = None
+    namespace = "default"
+    labels: dict[str, str] = {}
+    flags: dict[str, Span] = {}
+    once = Once(diagnostics)
+    for item in statement.items:
+        if isinstance(item, syntax.PortItem):
+            port = _port(item, once, diagnostics)
+            if port is not None:
+                ports.append(port)
+        elif isinstance(item, syntax.Flag):
+            if once(f"`{item.name}`", item.span):
+                flags[item.name] = item.span
+        elif isinstance(item, syntax.Labels):
+            if once("`labels`", item.span):
+                labels = _labels(item, diagnostics)
+        elif once(f"`{item.name}`", item.span):
+            value = item.value
+            if item.name == "replicas":
+                replicas = _or(
+                    units.integer(written(value), 1, MAX_REPLICAS, "a number of replicas"), 1, value.span, diagnostics
+                )
+            elif item.name == "capacity":
+                capacity = _or(
+                    units.decimal(written(value), 0.001, 100_000, "a capacity in CPU cores"),
+                    1.0,
+                    value.span,
+                    diagnostics,
+                )
+            else:
+                namespace = written(value)
+                if _NAMESPACE.fullmatch(namespace) is None:
+                    hint = "lower-case letters, digits and `-`, at most 63 characters"
+                    diagnostics.error("ADM210", f"`{namespace[:60]}` is not a namespace", value.span, hint=hint)
+    ports.sort()
+    note = min(flags.values(), key=lambda span: span.start) if flags else None
+    every = tuple(ports)
+    for word in names:
+        yield Service(
+            word.text,
+            every,
+            word.span,
+            replicas,
+            labels or None,
+            namespace,
+            capacity,
+            "no adm" not in flags,
+            "untrusted" not in flags,
+            "host_network" in flags,
+            note,
+        )
+
+
+def written(value: syntax.Number | syntax.String | syntax.Word) -> str:
+    return value.value if isinstance(value, syntax.String) else value.text
+
+
+def _or(value: int | float | units.Wrong, instead: float, span: Span, diagnostics: Diagnostics) -> int:
+    if isinstance(value, units.Wrong):
+        report(value, span, diagnostics)
+        return instead  # type: ignore[return-value]
+    return value  # type: ignore[return-value]
+
+
+def _labels(item: syntax.Labels, diagnostics: Diagnostics) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for label in item.labels:
+        if label.key in labels:
+            diagnostics.error("ADM109", f"label `{label.key}` is given twice", label.span, hint="keep one of them")
+        elif not _LABEL_KEY.fullmatch(label.key) or not _LABEL_VALUE.fullmatch(label.value):
+            diagnostics.error(
+                "ADM210",
+                f'`{label.key[:60]} = "{label.value[:60]}"` is not a label that Kubernetes accepts',
+                label.span,
+                hint="letters, digits, `-`, `_` and `.`, at most 63 characters, with a letter or digit at both ends",
+            )
+        labels[label.key] = label.value
+    return {key: labels[key] for key in sorted(labels)}
+
+
+def externals(statement: syntax.External, names: Sequence[syntax.Word], diagnostics: Diagnostics) -> Iterable[External]:
+    ports: list[Port] = []
+    found: dict[str, list[str]] = {"host": [], "cidr": []}
+    once = Once(diagnostics)
+    for item in statement.items:
+        if isinstance(item, syntax.PortItem):
+            port = _port(item, once, diagnostics)
+            if port is not None:
+                ports.append(port)
+        elif isinstance(item, syntax.Attribute):
+            given = written(item.value)
+            value = _host(given) if item.name == "host" else _cidr(given)
+            if isinstance(value, units.Wrong):
+                report(value, item.value.span, diagnostics)
+            elif once(f'`{item.name} "{value}"`', item.span):
+                found[item.name].append(value)
+    every = tuple(sorted(ports))
+    for word in names:
+        yield External(word.text, word.span, every, tuple(sorted(found["host"])), tuple(sorted(found["cidr"])))
+
+
+def _host(text: str) -> str | units.Wrong:
+    if ":" in text:
+        import ipaddress
+
+        try:
+            return str(ipaddress.ip_address(text))
+        except ValueError:
+            pass
+    elif _HOST.fullmatch(text):
+        return text.lower()
+    return units.Wrong("ADM210", f"`{text[:60]}` is not a host name or an address", 'write `host "api.example.com"`')
+
+
+def _cidr(text: str) -> str | units.Wrong:
+    import ipaddress
+
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError:
+        pass
+    try:
+        meant = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return units.Wrong("ADM210", f"`{text[:60]}` is not an address range", 'write `cidr "10.9.0.0/16"`')
+    return units.Wrong("ADM210", f"`{text}` has bits set outside its range", f'write `cidr "{meant}"`')
