@@ -191,16 +191,22 @@ def _path_regex(regex: str) -> Predicate:
 # ---- who is meant ----
 
 
-def _unlocated(program: Program, addresses: Addresses) -> list[str]:
-    return [name for name in program.externals if not peers(program, addresses, name)]
+def strangers_of(program: Program) -> list[str]:
+    """The outside parties that an unknown address may be: those without a `cidr`, unless they are only ever called."""
+    calling = {call.source for call in program.calls}
+    return [
+        name
+        for name, external in program.externals.items()
+        if not external.cidrs and (name in calling or not external.ports)
+    ]
 
 
 def callers(program: Program, addresses: Addresses, names: frozenset[str], *, strangers: bool) -> Callers:
-    """The connections of the named parties; an external that has no address is everybody who is not known.
+    """The connections of the named parties; an external that has no `cidr` is everybody who is not known.
 
     `strangers` says whether unknown addresses are meant besides. Raises `AmbiguousCallersError`.
     """
-    unlocated = _unlocated(program, addresses)
+    unlocated = strangers_of(program)
     meant = [name for name in unlocated if name in names]
     others = [name for name in unlocated if name not in names]
     if meant and others:

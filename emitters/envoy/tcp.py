@@ -17,6 +17,7 @@ from emitters.envoy.filters.built import stat_name
 from emitters.envoy.filters.guards import strings
 from emitters.envoy.filters.limits import token_bucket
 from emitters.envoy.filters.seeing import connection_log, set_state
+from emitters.envoy.match import strangers_of
 from emitters.envoy.routes import Variant
 from emitters.envoy.template import fill
 from emitters.envoy.typed import Json, extension
@@ -91,7 +92,7 @@ def _strictest(treatments: Sequence[_Treatment], hop: Hop) -> _Treatment:
 
 def _treatment(context: Context, hop: Hop, caller: str | None) -> _Treatment:
     """Which policies the connections of a caller meet; None is a caller whom nothing is known of."""
-    unlocated = [name for name in context.program.externals if not peers(context.program, context.addresses, name)]
+    unlocated = strangers_of(context.program)
     names = {caller} if caller is not None else set(unlocated)
     applied: list[Policy] = []
     for policy in hop.policies:

@@ -9,9 +9,9 @@ import base64
 import hashlib
 import hmac
 import json
-import re
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -388,7 +388,7 @@ def test_tcp(app: Running) -> None:
     assert app.call("nobody", "store").status is None
     assert [app.call("a", "store").status for _ in range(3)] == [200, 200, None]
     office = app.target("office", "store")
-    assert exchange(office._replace(source="127.77.1.2") if hasattr(office, "_replace") else office, b"")
+    assert exchange(replace(office, source="127.77.1.2"), b""), "by its network"
     assert stats(app)["tcp.refused/readers/store.downstream_cx_no_route"] == 2
 
 
@@ -408,21 +408,13 @@ policy friends = set_request_header(name: "x-friend", value: "1") on * except in
 @ingress
 policy guests = allow(callers: [internet, b]) on * -> c when path == "/guests"
 """
-    program_, placement = load(text)
+    _, placement = load(text)
     assert {decision.sides for decision in placement.decisions} == {(Side.INGRESS,)}
     with running(text, tmp_path) as live:
-        for source, stranger in (("a", False), ("b", False), ("internet", False), ("nobody", True)):
-            reply = live.call(source, "c")
-            known = source != "nobody" and (
-                source in program_.services or bool(live.addresses.service_addresses(source))
-            )
-            headers = seen_headers(reply)
-            assert ("x-stranger" in headers) is (source == "internet" or (stranger and not known)), (source, headers)
-            assert ("x-friend" in headers) is (source != "internet"), (source, headers)
+        for source, outside in (("a", False), ("b", False), ("internet", True), ("nobody", True)):
+            headers = seen_headers(live.call(source, "c"))
+            assert ("x-stranger" in headers) is outside, source
+            assert ("x-friend" in headers) is not outside, source
         assert live.call("b", "c", Request(path="/guests")).status == 200
         assert live.call("a", "c", Request(path="/guests")).status == 403
-        assert live.call("nobody", "c", Request(path="/guests")).status == 403
-
-
-def test_names_are_safe_in_a_log_line() -> None:
-    assert re.fullmatch(r"[A-Za-z0-9_ ]+", " ".join(PORTS))
+        assert live.call("nobody", "c", Request(path="/guests")).status == 200
