@@ -59,10 +59,18 @@ class RunningBed:
     def record(self) -> Record:
         return self.services.record
 
-    def send(self, call: Call, request: Request, *, source: str | None = None, timeout: float = 10.0) -> Reply:
+    def send(
+        self,
+        call: Call,
+        request: Request,
+        *,
+        source: str | None = None,
+        timeout: float = 10.0,
+        protocol: str | None = None,
+    ) -> Reply:
         for policy in self._quotas(call, request):
             self._spent[policy.name, call.destination] += self._cost(call, request)
-        return send(call.port.protocol.value, self.site.target(call, source), request, timeout)
+        return send(protocol or call.port.protocol.value, self.site.target(call, source), request, timeout)
 
     def concurrently(self, call: Call, requests: Sequence[Request]) -> list[Reply]:
         with ThreadPoolExecutor(max_workers=len(requests)) as pool:

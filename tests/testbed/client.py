@@ -134,10 +134,11 @@ def tcp(target: Target, timeout: float = 5.0) -> Reply:
 
 
 def send(protocol: str, target: Target, request: Request, timeout: float = 10.0) -> Reply:
-    """One request in a call's protocol."""
+    """One request in a call's protocol: `tcp`, `http` (which is HTTP/1.1), `h2c` or `grpc`."""
     if protocol == "tcp":
         return tcp(target, timeout)
-    return grpc_call(target, request, timeout) if protocol == "grpc" else http1(target, request, timeout)
+    clients = {"http": http1, "h2c": h2c, "grpc": grpc_call}
+    return clients[protocol](target, request, timeout)
 
 
 def _why(error: Exception) -> str:

@@ -26,7 +26,7 @@ from rich.table import Table
 
 from admc.exits import CommandError
 from admc.pipeline import compile_program
-from dsl.program import Side
+from dsl.program import Protocol, Side
 from emitters.errors import EmitError
 from tests.testbed.bed import RunningBed
 from tests.testbed.echo import TakenError
@@ -128,7 +128,7 @@ def _call_table(rows: list[CallRow]) -> Table:
         call = row.call
         table.add_row(
             f"{call.source} -> {call.destination}:{call.port.number}",
-            call.port.protocol.value,
+            "http/1.1, http/2" if call.port.protocol is Protocol.HTTP else call.port.protocol.value,
             ", ".join(row.proxies) or "[dim]none: direct[/]",
             _mark(row.finding.outcome, "yes" if row.finding.outcome is Outcome.SEEN else "NO"),
             escape(row.finding.evidence),

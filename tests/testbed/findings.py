@@ -44,8 +44,16 @@ class Bed(Protocol):
     @property
     def record(self) -> Record: ...
 
-    def send(self, call: Call, request: Request, *, source: str | None = None, timeout: float = 10.0) -> Reply:
-        """Send on a declared call, as its source or as another service."""
+    def send(
+        self,
+        call: Call,
+        request: Request,
+        *,
+        source: str | None = None,
+        timeout: float = 10.0,
+        protocol: str | None = None,
+    ) -> Reply:
+        """Send on a declared call, as its source or as another service; `h2c` is the other protocol of http calls."""
         ...
 
     def prepare(self, call: Call, request: Request) -> None:

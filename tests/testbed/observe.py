@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsl.program import Side
+from dsl.program import Protocol, Side
 from tests.testbed.findings import (
     Bed,
     Finding,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from dsl.program import Call, Policy, Program
     from solver.placement import Decision, Placement
-    from tests.testbed.client import Request
+    from tests.testbed.client import Reply, Request
 
 QUOTAS = frozenset(GROUP_PROBES)
 
@@ -58,22 +58,30 @@ class PolicyRow(NamedTuple):
 
 
 def calls(bed: Bed, placement: Placement) -> Iterator[CallRow]:
-    """One request along every declared call, refused or answered as the program's guards say."""
+    """One request along every declared call (http: one in HTTP/1.1 and one in HTTP/2), refused or answered as the
+    program's guards say."""
     program = bed.program
     for call in program.calls:
         request = meeting(program, call, None)
         assert request is not None
+        protocols = ("http", "h2c") if call.port.protocol is Protocol.HTTP else (call.port.protocol.value,)
         guards = [p for p in policies_on(program, call) if holds(p.match, request) and denies(p, call.source)]
-        reply = bed.send(call, request)
+        replies = [bed.send(call, request, protocol=protocol) for protocol in protocols]
+        found = [_answer(program, call, guards, reply) for reply in replies]
+        finding = next((each for each in found if each.outcome is Outcome.WRONG), found[0])
+        if len(found) > 1:
+            finding = finding._replace(evidence=" / ".join(dict.fromkeys(each.evidence for each in found)))
         proxies = _proxies(placement, program.calls.index(call), call)
-        if guards:
-            finding = judged(refused(reply), f"{reply.label}: `{guards[0].name}` refuses it")
-        elif reply.seen is None:
-            finding = wrong(f"no answer from the service: {reply.label}")
-        else:
-            right = reply.seen.service == call.destination or is_split(program, call)
-            finding = judged(reply.ok and right, f"{reply.label} from `{reply.seen.service}`")
         yield CallRow(call, proxies, finding)
+
+
+def _answer(program: Program, call: Call, guards: list[Policy], reply: Reply) -> Finding:
+    if guards:
+        return judged(refused(reply), f"{reply.label}: `{guards[0].name}` refuses it")
+    if reply.seen is None:
+        return wrong(f"no answer from the service: {reply.label}")
+    right = reply.seen.service == call.destination or is_split(program, call)
+    return judged(reply.ok and right, f"{reply.label} from `{reply.seen.service}`")
 
 
 def policies(bed: Bed, placement: Placement) -> Iterator[PolicyRow]:
