@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dsl import syntax, units
 from dsl.diagnostics import Diagnostics, Related
@@ -12,6 +12,8 @@ from dsl.text import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+_Number = TypeVar("_Number", int, float)
 
 MAX_REPLICAS = 100_000
 _PORTS = (1, 65535)
@@ -125,11 +127,11 @@ def written(value: syntax.Number | syntax.String | syntax.Word) -> str:
     return value.value if isinstance(value, syntax.String) else value.text
 
 
-def _or(value: int | float | units.Wrong, instead: float, span: Span, diagnostics: Diagnostics) -> int:
+def _or(value: _Number | units.Wrong, instead: _Number, span: Span, diagnostics: Diagnostics) -> _Number:
     if isinstance(value, units.Wrong):
         report(value, span, diagnostics)
-        return instead  # type: ignore[return-value]
-    return value  # type: ignore[return-value]
+        return instead
+    return value
 
 
 def _labels(item: syntax.Labels, diagnostics: Diagnostics) -> dict[str, str]:
