@@ -71,39 +71,58 @@ def cover(
     inner: list[list[tuple[int, int]]] = [[] for _ in members]
     for edge in edges:
         inner[part_of[edge[0]]].append(edge)
-    found: list[Part] = []
-    for vertices, own in zip(members, inner, strict=True):
+    covers: list[tuple[set[int], int] | None] = []
+    open_parts: list[_Open] = []
+    for number, (vertices, own) in enumerate(zip(members, inner, strict=True)):
         place = {vertex: at for at, vertex in enumerate(vertices)}
         near = [(place[one], place[other]) for one, other in own]
         prices = [weights[vertex] for vertex in vertices]
-        if not reductions:
-            chosen, bound = _search(Graph(prices, near), list(range(len(vertices))), effort)
+        ties = [bonuses[vertex] for vertex in vertices]
+        settled = _settle(prices, ties, near) if reductions else Graph(prices, near)
+        if isinstance(settled, Graph):
+            open_parts.append(_Open(number, settled, settled.vertices()))
+            covers.append(None)
         else:
-            chosen, bound = _part(prices, [bonuses[vertex] for vertex in vertices], near, effort)
-        value = sum(prices[at] for at in chosen)
+            covers.append((settled, sum(prices[at] for at in settled)))
+    # Effort is shared by size, so everything that has to be searched must be known before the first search.
+    effort.work += sum(len(part.left) for part in open_parts)
+    for part in open_parts:
+        covered, bound = _kernel(part.graph, part.left, effort) if reductions else _search(*part[1:], effort)
+        covers[part.number] = part.graph.lift(covered), part.graph.paid + bound
+    found: list[Part] = []
+    for vertices, solved in zip(members, covers, strict=True):
+        chosen, bound = solved or (set(), 0)
+        value = sum(weights[vertices[at]] for at in chosen)
         found.append(Part(tuple(vertices), frozenset(vertices[at] for at in chosen), value, min(bound, value)))
     return found
 
 
-def _part(prices: list[int], bonuses: list[int], edges: list[tuple[int, int]], effort: Effort) -> tuple[set[int], int]:
-    """A cheapest cover of one connected part and a bound on its cost."""
+class _Open(NamedTuple):
+    """A part that the reductions did not settle, and what they left of it."""
+
+    number: int
+    graph: Graph
+    left: list[int]
+
+
+def _settle(prices: list[int], bonuses: list[int], edges: list[tuple[int, int]]) -> set[int] | Graph:
+    """A cheapest cover of one connected part, or the part reduced as far as it goes."""
     if len(prices) <= EXACT_TIES:
         chosen = cheapest(Graph(_with_ties(prices, bonuses), edges), Patience(BRANCHES))
         if chosen is not None:
-            return chosen, sum(prices[at] for at in chosen)
+            return chosen
     graph = Graph(prices, edges)
     graph.reduce()
     left = graph.vertices()
     while left:
         outside = relax(graph, left).outside
         if not outside:
-            break
+            return graph
         for vertex in outside:
             graph.leave(vertex)
         graph.reduce()
         left = graph.vertices()
-    covered, bound = _kernel(graph, left, effort)
-    return graph.lift(covered), graph.paid + bound
+    return graph.lift(())
 
 
 def _with_ties(prices: Sequence[int], bonuses: Sequence[int]) -> list[int]:
@@ -128,9 +147,9 @@ def _kernel(graph: Graph, left: Sequence[int], effort: Effort) -> tuple[set[int]
         if chosen is None:
             hard.append(vertices)
         else:
+            effort.work -= len(vertices)
             covered.update(vertices[at] for at in chosen)
             total += sum(graph.weights[vertices[at]] for at in chosen)
-    effort.work += sum(map(len, hard))
     for vertices in hard:
         chosen, bound = _search(graph, vertices, effort)
         covered.update(chosen)
@@ -158,7 +177,6 @@ def _search(graph: Graph, vertices: Sequence[int], effort: Effort) -> tuple[set[
         hint=[at in hint for at in range(len(vertices))],
     )
     answer = solve(problem, effort)
-    effort.work -= len(vertices)
     if answer.values is None:
         raise ArithmeticError("a vertex cover always exists")
     return {vertices[at] for at, chosen in enumerate(answer.values) if chosen}, answer.levels[0].bound

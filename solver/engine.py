@@ -83,6 +83,7 @@ def solve(problem: Booleans, effort: Effort) -> Answer:
     from ortools.sat.python import cp_model
 
     limit = effort.share(problem.count)
+    effort.work -= problem.count
     model = cp_model.CpModel()
     variables = [model.new_bool_var("") for _ in range(problem.count)]
     for clause in problem.clauses:

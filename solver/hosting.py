@@ -51,7 +51,7 @@ class Hosting:
 
     def _prices(self) -> tuple[list[int], int]:
         """Weights of the services, all levels that only hosts matter for in one number, and what the first counts."""
-        levels = [m for m in self.levels.metrics if m in (Metric.ADMS, Metric.SIDECARS)]
+        levels = list(dict.fromkeys(m for m in self.levels.metrics if m in (Metric.ADMS, Metric.SIDECARS)))
         if Metric.ADMS not in levels:
             levels.append(Metric.ADMS)  # where the program does not say, fewer is still better
         prices, scale = [0] * len(self.names), 1

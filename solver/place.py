@@ -8,7 +8,9 @@ The model is asked only where costs, capacities or an earlier plan take part; ot
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 
 from dsl.program import Program, Side
@@ -57,7 +59,8 @@ def place(
     domains, dead = propagate(program, found, clashing)
     stages.end("order")
     if dead:
-        raise explain(program, costs, dead[:1], [])
+        sizes = Counter(case.destination for case in found)
+        raise explain(program, costs, [min(dead, key=lambda name: (sizes[name], name))], [])
     levels = Levels(program, costs, previous)
     left = Effort(DEFAULT_EFFORT if effort is None else effort)
     covered = Hosting(program, found, domains, levels)
@@ -76,10 +79,7 @@ def place(
     decided = Decided(program, found, choices, clashing, levels)
     result = placement(decided, _objectives(decided, bounds))
     stages.end("result")
-    result_seconds = dict(stages.seconds)
-    return Placement(
-        result.decisions, result.adms, result.closed, result.status, result.objectives, stage_seconds=result_seconds
-    )
+    return replace(result, stage_seconds=stages.seconds)
 
 
 def _objectives(decided: Decided, bounds: Sequence[Bounded]) -> tuple[ObjectiveValue, ...]:
