@@ -49,8 +49,8 @@ def main() -> None:
     imported = time.perf_counter()
 
     stages: dict[str, float] = {}
-    loader.parse = timed(stages, "parse", loader.parse)
-    loader.resolve = timed(stages, "resolve", loader.resolve)
+    for stage in ("parse", "resolve"):
+        setattr(loader, stage, timed(stages, stage, getattr(loader, stage)))
     compiled = pipeline.compile_program(program)
     compiled_at = time.perf_counter()
     write_whole(plan_file, to_json(compiled.plan))

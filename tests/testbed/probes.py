@@ -7,7 +7,6 @@ as seen.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tests.testbed import echo
@@ -29,10 +28,13 @@ from tests.testbed.findings import (
 from tests.testbed.matching import holds, missing, policies_on
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from dsl.program import Call, Policy, Value
 
-Probe = Callable[[Bed, "Policy", "Call", Request], Finding] if TYPE_CHECKING else object
-GroupProbe = Callable[[Bed, "Policy", Sequence[tuple["Call", Request]]], Finding] if TYPE_CHECKING else object
+    Probe = Callable[[Bed, Policy, Call, Request], Finding]
+    GroupProbe = Callable[[Bed, Policy, Sequence[tuple[Call, Request]]], Finding]
+
 
 MOST_REQUESTS = 1500
 """A bucket larger than this is not emptied for a demonstration."""

@@ -20,7 +20,7 @@ from tests.testbed.echo import Endpoint
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dsl.program import Call, Program
+    from dsl.program import Call, External, Program, Service
     from solver.placement import Placement
 
 
@@ -44,7 +44,7 @@ class Site:
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The sockets of the echo services."""
-        parties = {**self.program.services, **self.program.externals}
+        parties: dict[str, Service | External] = {**self.program.services, **self.program.externals}
         protocols = {(name, port.number): port.protocol for name, party in parties.items() for port in party.ports}
         return tuple(
             Endpoint(bind.service, bind.number, protocols[bind.service, bind.number].value, bind.address, bind.port)
