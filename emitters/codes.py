@@ -20,16 +20,8 @@ CODES: Final[Mapping[str, Code]] = {
         "too many combinations of matches",
         "Timeouts, retries, mirrors, splits and what works in a cluster are put into Envoy's route table, and Envoy "
         "takes one route for each request. Where the matches of several such policies can hold together, every set "
-        "of them needs a route of its own. This hop would need more than 64. Matches that exclude one another (`path "
+        "of them needs a route of its own. This hop would need more than 256. Matches that exclude one another (`path "
         "== ...` with different values) do not multiply.",
-    ),
-    "ADM702": Code(
-        "two retries of one request",
-        "Envoy repeats a request by one rule only. Two `retry` policies whose matches can both hold on one call "
-        "would have to be nested. Make their matches exclude one another, or state both conditions in one policy.",
-        bad='policy a = retry(attempts: 2) on x -> y\npolicy b = retry(attempts: 3) on x -> y when path == "/q"',
-        good='policy a = retry(attempts: 2) on x -> y when path != "/q"\n'
-        'policy b = retry(attempts: 3) on x -> y when path == "/q"',
     ),
     "ADM703": Code(
         "outside parties that no address tells apart",
@@ -48,13 +40,6 @@ CODES: Final[Mapping[str, Code]] = {
         "The template of a kind is the typed configuration of one Envoy filter in YAML: a mapping with an `@type` "
         "and the fields of that message. `${name}` stands for a parameter of the kind; a value that is nothing else "
         "keeps its type. YAML aliases are not accepted. The message names what is wrong.",
-    ),
-    "ADM707": Code(
-        "a target without a call",
-        "A `split` or a `mirror` sends requests to another service. That is a call like any other, with a port and "
-        "policies of its own, so it must be declared.",
-        bad="call a -> b\npolicy m = mirror(to: c) on a -> b",
-        good="call a -> b, c\npolicy m = mirror(to: c) on a -> b",
     ),
     "ADM708": Code(
         "one limit over several ports",

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from dsl.program import Call
     from emitters.addresses import Network
     from emitters.envoy.context import Context
     from emitters.scope import Hop
@@ -158,31 +157,17 @@ def _hop_cluster(
 
 
 def _target(context: Context, hop: Hop, service: str, out: _Collected) -> None:
-    """A service that a split or a mirror of this hop sends to, by the port of the declared call to it."""
-    calls = [call for call in context.program.calls if call.source == hop.service and call.destination == service]
-    call = _alike(hop, calls)
+    """A service that a split or a mirror of this hop sends to, by the declared call that is most like the hop."""
+    alike = [
+        call
+        for call in context.program.calls
+        if (call.source, call.destination, call.port.protocol) == (hop.service, service, hop.port.protocol)
+    ]
+    # The resolver has made sure that there is one.
+    call = min(alike, key=lambda call: (call.port.name != hop.port.name, call.port.number != hop.port.number))
     name = routes.target_cluster(hop, service)
-    if call is None:
-        policy = next(p for p in hop.policies if p.arguments.get("to") == service)
-        context.refuse(
-            "ADM707",
-            f"`{policy.name}` sends to `{service}`, and `{hop.service}` has no `{hop.port.protocol}` call to it",
-            policy,
-            cause="what a split or a mirror sends is a call, with a port and policies of its own",
-            hint=f"add `call {hop.service} -> {service}`",
-        )
-        return
     out.clusters[name] = cluster(context, name, Side.EGRESS, call.port.protocol, own=True)
     out.endpoints[name] = endpoints(name, *reachable(context, service, call.port))
-
-
-def _alike(hop: Hop, calls: Sequence[Call]) -> Call | None:
-    """The call that is most like the hop: of its protocol, and if possible of its port's name or number."""
-    alike = [call for call in calls if call.port.protocol is hop.port.protocol]
-    for call in alike:
-        if call.port.name == hop.port.name or call.port.number == hop.port.number:
-            return call
-    return alike[0] if alike else None
 
 
 # ---- listeners ----

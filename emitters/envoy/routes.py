@@ -6,10 +6,9 @@ each set of matches, the largest sets first, so that the first that fits is exac
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dsl.match import And, Comparison, Operator
+from dsl.disjoint import disjoint
 from dsl.program import Protocol, Stage
 from emitters.envoy.clusters import needs_endpoints
 from emitters.envoy.context import Mode
@@ -28,16 +27,15 @@ from emitters.envoy.names import ROUTE, inside
 from emitters.envoy.typed import PREFIX, Json, duration, extension, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from dsl.match import Match
     from dsl.program import Policy
     from emitters.envoy.context import Context
     from emitters.scope import Hop
 
-MAX_ROUTES: Final = 64
+MAX_ROUTES: Final = 256
 """The most routes that the policies of one hop may multiply to."""
-_MAX_MATCHES: Final = 12
 _EVERY: Final = 1_000_000
 
 
@@ -62,6 +60,14 @@ class Table(NamedTuple):
     """Whether the table looks at requests at all."""
 
 
+class _Group(NamedTuple):
+    """Policies that hold under the same conditions."""
+
+    policies: list[Policy]
+    needed: list[Predicate]
+    match: Match | None
+
+
 def routed(hop: Hop) -> tuple[Policy, ...]:
     """The policies of a hop that work in its routes or clusters."""
     return tuple(policy for policy in hop.policies if hop.stage(policy) in (Stage.ROUTING, Stage.CLUSTER))
@@ -75,7 +81,7 @@ def target_cluster(hop: Hop, service: str) -> str:
 def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
     """Routes for every set of policies that can hold together."""
     always: list[Policy] = []
-    sometimes: dict[str, tuple[list[Policy], list[Predicate], Match | None]] = {}
+    sometimes: dict[str, _Group] = {}
     for policy in routed(hop):
         try:
             needed = conditions(context.program, context.addresses, policy, hop)
@@ -86,18 +92,15 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
             always.append(policy)
             continue
         key = repr((meant, policy.match))
-        sometimes.setdefault(key, ([], needed, policy.match))[0].append(policy)
+        sometimes.setdefault(key, _Group([], needed, policy.match)).policies.append(policy)
     groups = list(sometimes.values())
     marks = []
-    for index, (policies, needed, _) in enumerate(groups):
-        if not all(map(_headers_only, needed)):
+    for index, group in enumerate(groups):
+        if not all(map(_headers_only, group.needed)):
             header = f"{ROUTE}{index}"
-            marks.append(_mark(hop, policies[0], needed, header))
-            needed[:] = [header_predicate(header, {"exact": "1"})]
-    if len(groups) > _MAX_MATCHES:
-        _too_many(context, hop, groups)
-        groups = []
-    chosen = _sets(groups)
+            marks.append(_mark(hop, group.policies[0], group.needed, header))
+            groups[index] = group._replace(needed=[header_predicate(header, {"exact": "1"})])
+    chosen = _sets(groups, always)
     if len(chosen) > MAX_ROUTES:
         _too_many(context, hop, groups)
         chosen = [()]
@@ -108,9 +111,9 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
     fallback: Json = {}
     for members in chosen:
         policies = sorted(
-            (*always, *(policy for index in members for policy in groups[index][0])), key=lambda p: order[p.name]
+            (*always, *(policy for index in members for policy in groups[index].policies)), key=lambda p: order[p.name]
         )
-        predicates = [predicate for index in members for predicate in groups[index][1]]
+        predicates = [predicate for index in members for predicate in groups[index].needed]
         route = _route(context, hop, policies, clusters, targets)
         both = _with_connect(route)
         if predicates:
@@ -160,30 +163,30 @@ def _with_connect(route: Json) -> list[Json]:
     ]
 
 
-def _sets(groups: Sequence[tuple[list[Policy], list[Predicate], Match | None]]) -> list[tuple[int, ...]]:
-    """Every set of matches that can hold together, largest first, at last the empty one."""
-    everything = range(len(groups))
-    found = []
-    for size in range(len(groups), -1, -1):
-        for members in combinations(everything, size):
-            if not _contradictory([groups[index][2] for index in members]):
-                found.append(members)
-                if len(found) > MAX_ROUTES:
-                    return found
-    return found
+def _sets(groups: Sequence[_Group], always: Sequence[Policy]) -> list[tuple[int, ...]]:
+    """Every set of matches that can hold together, largest first, at last the empty one.
 
+    Two policies of one exclusive kind never hold together: the resolver has made sure of that.
+    """
+    usual = {policy.kind.name for policy in always if policy.kind.exclusive}
+    kinds = [{policy.kind.name for policy in group.policies if policy.kind.exclusive} for group in groups]
+    possible = [index for index in range(len(groups)) if not kinds[index] & usual]
+    found: list[tuple[int, ...]] = []
 
-def _contradictory(matches: Iterable[Match | None]) -> bool:
-    """Two of them ask for different values of one thing. Not every contradiction is found; none is invented."""
-    wanted: dict[Any, str] = {}
-    for match in matches:
-        parts = match.operands if isinstance(match, And) else (match,)
-        for part in parts:
-            if not isinstance(part, Comparison) or part.operator is not Operator.EQUALS:
-                continue
-            if wanted.setdefault(part.field, part.value) != part.value:
-                return True
-    return False
+    def extend(members: tuple[int, ...], candidates: list[int]) -> None:
+        if len(found) > MAX_ROUTES:
+            return
+        found.append(members)
+        for place, index in enumerate(candidates):
+            rest = [
+                other
+                for other in candidates[place + 1 :]
+                if not kinds[index] & kinds[other] and not disjoint(groups[index].match, groups[other].match)
+            ]
+            extend((*members, index), rest)
+
+    extend((), possible)
+    return sorted(found, key=lambda members: (-len(members), members))
 
 
 def _too_many(context: Context, hop: Hop, groups: Sequence[tuple[list[Policy], list[Predicate], Match | None]]) -> None:
@@ -230,7 +233,7 @@ def _route(
     hashed = [policy.arguments["hash"] for policy in by_kind.get("load_balancing", []) if policy.arguments["hash"]]
     if hashed:
         route["hash_policy"] = [{"header": {"header_name": inside(str(name))}} for name in hashed]
-    _time(context, hop, policies, route)
+    _time(hop, policies, route)
     return route
 
 
@@ -258,17 +261,9 @@ def _shares(hop: Hop, stay: str, splits: Sequence[Policy], targets: set[str]) ->
 # ---- timeouts and retries ----
 
 
-def _time(context: Context, hop: Hop, policies: Sequence[Policy], route: Json) -> None:
+def _time(hop: Hop, policies: Sequence[Policy], route: Json) -> None:
     """A timeout that is declared before the retry bounds all attempts together, one declared after it bounds each."""
     retries = [policy for policy in policies if policy.kind.name == "retry"]
-    if len(retries) > 1:
-        context.refuse(
-            "ADM702",
-            f"`{retries[0].name}` and `{retries[1].name}` would both repeat one request to `{hop.destination}`",
-            retries[1],
-            cause="Envoy repeats a request by one rule only",
-            hint="make their matches exclude one another",
-        )
     position = policies.index(retries[0]) if retries else len(policies)
     outer: list[int] = []
     inner: list[int] = []

@@ -62,8 +62,19 @@ def _check(config: Json) -> None:
         message(name, {key: value for key, value in config.items() if key != "@type"})
     except UnknownTypeError as error:
         raise _TemplateError(f"no message of Envoy is called `{error}`") from None
-    except ParseError as error:
-        raise _TemplateError(" ".join(str(error).split())[:300]) from None
+    except (ParseError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise _TemplateError(_misfit(name, str(error))) from None
+
+
+def _misfit(name: str, reason: str) -> str:
+    """What protobuf says, without its inner words."""
+    unknown = re.search(r'no field named "([^"]+)"', reason)
+    if unknown is not None:
+        return f"`{name}` has no field `{unknown[1]}`"
+    fields = re.findall(r"Failed to parse (\S+) field", reason)
+    if fields:
+        return f"the value of `{fields[-1]}` is not one that `{name}` can hold"
+    return f"it is not a `{name}`"
 
 
 def _parse(text: str) -> Any:

@@ -1,0 +1,130 @@
+"""What Envoy cannot express is said with a code, a place and a way out."""
+
+from __future__ import annotations
+
+import pytest
+
+from emitters.addresses import Addresses, Located
+from emitters.codes import CODES
+from emitters.envoy import Mode, emit
+from emitters.errors import EmitError
+from tests.emitters.envoy.support import load
+
+BASE = """
+external internet
+service a, c { http 8000 }
+service b { http 8001 }
+service two {
+  http web 8001
+  http api 8002
+}
+service store { tcp 9000 }
+call internet -> a
+call a -> b, c, store
+call a -> two:web, two:api
+"""
+MATCHES = "\n".join(f'policy t{n} = mirror(to: c) on a -> b when header("x-{n}") == "1"' for n in range(9))
+DISJOINT = "\n".join(f'policy t{n} = timeout(after: {n + 1}s) on a -> b when path == "/{n}"' for n in range(90))
+KIND = """
+@egress{stage}
+kind mine(value: string, names: [string] = []) for http template "mine.yaml"
+policy m = mine(value: "1") on a -> b
+"""
+BUFFER = b'"@type": type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer\n'
+CASES = {
+    "too many matches": ("ADM701", MATCHES, {}),
+    "strangers": (
+        "ADM703",
+        "external partner\ncall partner -> a\n@ingress\npolicy d = deny() on partner -> a",
+        {},
+    ),
+    "admitted strangers": (
+        "ADM703",
+        "external partner\ncall partner -> a\n@ingress\npolicy d = allow(callers: [internet]) on * -> a",
+        {},
+    ),
+    "a judge without a port": (
+        "ADM704",
+        "service judge { tcp 1 }\n@egress\npolicy e = external_authorization(service: judge) on a -> b",
+        {},
+    ),
+    "no type": ("ADM706", KIND, {"mine.yaml": b"name: ${value}"}),
+    "an unknown type": ("ADM706", KIND, {"mine.yaml": b'"@type": type.googleapis.com/envoy.nothing.v3.Nothing'}),
+    "an outside type": ("ADM706", KIND, {"mine.yaml": b'"@type": type.googleapis.com/os.path.Nothing'}),
+    "an unknown field": (
+        "ADM706",
+        KIND,
+        {"mine.yaml": BUFFER + b"nothing: 1"},
+    ),
+    "a wrong value": (
+        "ADM706",
+        KIND,
+        {"mine.yaml": BUFFER + b"max_request_bytes: []"},
+    ),
+    "not yaml": ("ADM706", KIND, {"mine.yaml": b'"@type": [1\n- {'}),
+    "an alias": ("ADM706", KIND, {"mine.yaml": b'"@type": &a x\nb: *a'}),
+    "an object": ("ADM706", KIND, {"mine.yaml": b'"@type": !!python/object/apply:os.system ["true"]'}),
+    "too deep": ("ADM706", KIND, {"mine.yaml": b'"@type": x\na: ' + b"[" * 2000 + b"]" * 2000}),
+    "a list in text": ("ADM706", KIND, {"mine.yaml": b'"@type": "x${names}"'}),
+    "one bucket, two ports": ("ADM708", "policy q = rate_limit(requests: 1, per: 1s) on a -> two", {}),
+    "one breaker, two ports": ("ADM708", "policy q = circuit_breaking(max_requests: 1) on * -> two", {}),
+    "a hash of nothing": ("ADM709", "policy l = load_balancing(policy: maglev) on a -> b", {}),
+    "a hash on tcp": ("ADM709", 'policy l = load_balancing(policy: maglev, hash: "x") on a -> store', {}),
+    "a tap somewhere": ("ADM713", 'policy t = tap(directory: "here") on a -> b', {}),
+    "too fast": ("ADM714", "policy q = rate_limit(requests: 1000000000, per: 1us) on a -> b", {}),
+    "too large": ("ADM714", "policy q = buffer_limit(max: 5GB) on a -> b", {}),
+    "a template in routes": ("ADM715", KIND.replace("{stage}", "(routing)"), {"mine.yaml": b"{}"}),
+}
+
+
+@pytest.mark.parametrize(("code", "text", "files"), CASES.values(), ids=CASES)
+def test_refused(code: str, text: str, files: dict[str, bytes]) -> None:
+    program, placement = load(BASE + text.replace("{stage}", ""), files)
+    with pytest.raises(EmitError) as caught:
+        emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+    assert {found.code for found in caught.value.diagnostics} == {code}
+    for found in caught.value.diagnostics:
+        assert found.code in CODES
+        assert found.span is not None
+        assert found.cause
+        assert found.hint
+        assert not found.message.endswith(".")
+
+
+def test_matches_that_exclude_one_another_do_not_multiply() -> None:
+    program, placement = load(BASE + DISJOINT)
+    (found,) = emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+    (table,) = found.routes.values()
+    assert len(table.virtual_hosts[0].matcher.matcher_list.matchers) == 90  # type: ignore[attr-defined]
+
+
+def test_explicit_listeners_need_an_address() -> None:
+    program, placement = load(BASE + "policy t = timeout(after: 1s) on a -> b")
+    with pytest.raises(EmitError, match="ADM711"):
+        emit(program, placement, Addresses({"b": Located(("10.0.0.1",), ())}), Mode.EXPLICIT)
+
+
+def test_two_destinations_at_one_address() -> None:
+    text = BASE.replace("c { http 8000 }", "c { http 8001 }") + "policy t = timeout(after: 1s) on a -> {b, c}"
+    program, placement = load(text)
+    same = Addresses({"b": Located(("10.0.0.1",)), "c": Located(("10.0.0.1",))})
+    with pytest.raises(EmitError, match="ADM716"):
+        emit(program, placement, same, Mode.REDIRECT)
+
+
+def test_two_ports_that_lead_to_one() -> None:
+    program, placement = load(
+        """
+external internet
+service a {
+  http web 80 -> 8080
+  http api 81 -> 8080
+}
+call internet -> a:web, a:api
+policy x = set_response_header(name: "x-a", value: "1") on * -> a:web
+"""
+        'policy y = set_response_header(name: "x-b", value: "1") on * -> a:api\n'
+    )
+    emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+    with pytest.raises(EmitError, match="ADM716"):
+        emit(program, placement, Addresses({"a": Located(("10.0.0.1",), ("10.1.0.1",))}), Mode.REDIRECT)

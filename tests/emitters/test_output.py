@@ -1,0 +1,104 @@
+"""What `--emit` writes: which files, the same bytes every time, and what is in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+import dsl
+from emitters.addresses import Addresses, Located
+from emitters.dial import binds, dials
+from emitters.envoy import Mode
+from emitters.output import files
+from solver.place import place
+
+GOLDEN = Path(__file__).parent / "envoy" / "golden"
+TEXT = """app shop
+external internet
+service web { http 80 -> 8080 }
+service cart { grpc 81 -> 8081 }
+service store { tcp 82 -> 8082 }
+call internet -> web
+call web -> cart
+call cart -> store
+
+policy quota = rate_limit(requests: 10, per: 1s) on web -> cart when path starts_with "/cart."
+policy quick = timeout(after: 250ms) on web -> cart
+policy again = retry(attempts: 2) on web -> cart
+@ingress
+policy readers = allow(callers: [cart]) on * -> store
+"""
+ADDRESSES = Addresses(
+    services={
+        "web": Located(("10.96.0.1",), ("10.1.0.1",)),
+        "cart": Located(("10.96.0.2", "fd00::2"), ("10.1.0.2", "10.1.0.3")),
+        "store": Located((), ("10.1.0.4",)),
+    }
+)
+
+
+def emitted(mode: Mode) -> dict[str, bytes]:
+    program = dsl.load_text(TEXT)
+    return files(program, place(program), Addresses.loopback(program) if mode is Mode.EXPLICIT else ADDRESSES, mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "path"),
+    [
+        (Mode.EXPLICIT, "web/bootstrap.yaml"),
+        (Mode.EXPLICIT, "store/bootstrap.yaml"),
+        (Mode.REDIRECT, "web/bootstrap.yaml"),
+        (Mode.REDIRECT, "store/bootstrap.yaml"),
+        (Mode.REDIRECT, "web/bootstrap-xds.yaml"),
+        (Mode.REDIRECT, "web/interception.json"),
+    ],
+)
+def test_golden(mode: Mode, path: str) -> None:
+    golden = GOLDEN / f"{mode}-{path.replace('/', '-')}"
+    assert emitted(mode)[path] == golden.read_bytes(), f"{golden.name} differs: see the README beside it"
+
+
+def test_the_files_of_an_emission() -> None:
+    explicit, redirect = emitted(Mode.EXPLICIT), emitted(Mode.REDIRECT)
+    both = {f"{service}/{name}" for service in ("web", "store") for name in ("bootstrap.yaml", "bootstrap-xds.yaml")}
+    assert set(explicit) == both
+    rules = ("interception.json", "interception.sh", "iptables.rules", "ip6tables.rules")
+    assert set(redirect) == both | {f"{service}/{name}" for service in ("web", "store") for name in rules}
+    assert list(redirect) == sorted(redirect)
+    assert emitted(Mode.REDIRECT) == redirect, "the same input gives the same bytes"
+    assert json.loads(redirect["web/interception.json"])["egress"]
+
+
+def test_a_bootstrap_that_is_whole_refers_to_nothing_outside() -> None:
+    for path, content in {**emitted(Mode.EXPLICIT), **emitted(Mode.REDIRECT)}.items():
+        if path.endswith("bootstrap.yaml"):
+            assert b"ads" not in content.split()
+            assert b"config_discovery" not in content
+            assert b"rds:" not in content
+            assert "dynamic_resources" not in yaml.safe_load(content)
+
+
+def test_the_admin_interface_is_for_loopback_and_shows_only() -> None:
+    for path, content in {**emitted(Mode.EXPLICIT), **emitted(Mode.REDIRECT)}.items():
+        if "bootstrap" in path:
+            admin = yaml.safe_load(content)["admin"]
+            assert admin["address"]["socket_address"]["address"].startswith("127.")
+            shown = {item["prefix"] for item in admin["allow_paths"]}
+            assert not any("/quitquitquit".startswith(prefix) or "/logging".startswith(prefix) for prefix in shown)
+
+
+def test_who_dials_what() -> None:
+    program = dsl.load_text(TEXT)
+    placement = place(program)
+    addresses = Addresses.loopback(program)
+    found = {(dial.source, dial.destination): dial for dial in dials(program, placement, addresses)}
+    listening = {(bind.service, bind.number): bind for bind in binds(program, placement, addresses)}
+    assert found["internet", "web"].address == listening["web", 80].address
+    assert found["web", "cart"].egress
+    assert found["web", "cart"].address not in addresses.service_addresses("cart")
+    assert listening["cart", 81].address in addresses.service_addresses("cart")
+    assert found["cart", "store"].ingress
+    assert (listening["store", 82].address, listening["store", 82].port) == (addresses.pod_addresses("store")[0], 8082)
