@@ -40,7 +40,7 @@ def preserve_case() -> Json:
 
 
 def http1_options(**fields: Any) -> Json:
-    return {"header_key_format": preserve_case(), "enable_trailers": True, "allow_custom_methods": True, **fields}
+    return {"header_key_format": preserve_case(), "enable_trailers": True, **fields}
 
 
 def http2_options() -> Json:

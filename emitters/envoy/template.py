@@ -80,7 +80,11 @@ def _misfit(name: str, reason: str) -> str:
 def _parse(text: str) -> Any:
     try:
         # Anchors could make a small document large, and no filter needs them.
+        depth = 0
         for count, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader), start=1):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MAX_DEPTH:
+                raise _TemplateError("it is nested too deeply")
             if isinstance(event, yaml.AliasEvent):
                 raise _TemplateError("it uses a YAML alias")
             if count > _MAX_NODES:

@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsl.program import Side
 from emitters.addresses import Addresses, Located
 from emitters.dial import binds, dials
 from emitters.envoy import Mode, emit
+from emitters.envoy.bootstrap import xds_bootstrap
+from emitters.envoy.typed import to_json, to_yaml
+from tests.emitters.envoy.ads import Ads
 from tests.emitters.envoy.on_files import Files
 from tests.emitters.envoy.support import ENVOY, load, private
+from tests.emitters.envoy.test_kinds import FILES, everything
 from tests.testbed.echo import EchoServices, Endpoint
 from tests.testbed.envoys import Envoy, Envoys
 
@@ -171,3 +176,20 @@ def test_names_lead_back_to_policies(tmp_path: Path) -> None:
     with live.running() as envoy, live.connect("front", "back") as connection:
         assert [ask(connection)[0] for _ in range(2)] == [200, 429]
         assert envoy.stats()["limit/back.http_local_rate_limit.rate_limited"] == 1
+
+
+@pytest.mark.parametrize("side", Side)
+def test_every_kind_can_be_served(side: Side, tmp_path: Path) -> None:
+    """Filters whose configuration comes by itself (ECDS) work for every kind, under every condition."""
+    program, placement = load(everything(side), FILES)
+    (found,) = emit(program, placement, private(Addresses.loopback(program)), Mode.EXPLICIT)
+    path = tmp_path / "bootstrap.yaml"
+    assert ENVOY is not None
+    with Ads(found) as server, Envoys(tmp_path, ENVOY) as envoys:
+        path.write_bytes(to_yaml(to_json(xds_bootstrap(found, ("127.0.0.1", server.port)))))
+        envoys.start({found.service: path})
+        until(lambda: envoys.running[found.service].stats()["listener_manager.total_listeners_warming"] == 0)
+        stats = envoys.running[found.service].stats()
+        assert stats["listener_manager.total_listeners_active"] == len(found.listeners)
+        assert server.refused == []
+        assert server.node == (found.service, found.service)
