@@ -1,4 +1,4 @@
-"""The least server that an emitted `bootstrap-xds.yaml` can ask: one answer to each subscription, in order of asking."""
+"""The least server that an emitted `bootstrap-xds.yaml` can ask: one answer to each subscription, as they come."""
 
 from __future__ import annotations
 
