@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from emitters.envoy.clusters import ADS, http2_options
+from dsl.program import Side
+from emitters.envoy.clusters import ADS, http2_options, marked
 from emitters.envoy.typed import Json, message, to_json, typed
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def xds_bootstrap(resources: AdmResources, xds: tuple[str, int], *, admin: tuple
     Every replica needs a node id of its own: start it with `envoy --service-node ID`, which overrides the one here.
     """
     clusters: list[Json] = [_xds_cluster(xds)]
+    if resources.redirected:
+        clusters[0]["upstream_bind_config"] = marked(Side.EGRESS)
     if resources.siblings is not None:
         # Envoy looks for its own cluster before it asks anybody.
         clusters.append(to_json(resources.clusters[resources.siblings]))

@@ -87,18 +87,22 @@ def _protocol_options(protocol: Protocol, *, own: bool, filters: Sequence[Json])
     return {_HTTP_OPTIONS: typed(_HTTP_OPTIONS, common_http_protocol_options=common, http_filters=chain, **version)}
 
 
+def marked(side: Side) -> Json:
+    """Connections that are not to be redirected again."""
+    option = {
+        "description": "packet mark: not to be redirected again",
+        "level": _SOL_SOCKET,
+        "name": _SO_MARK,
+        "int_value": INGRESS_MARK if side is Side.INGRESS else EGRESS_MARK,
+        "state": "STATE_PREBIND",
+    }
+    return {"socket_options": [option]}
+
+
 def _bind(context: Context, side: Side) -> Json | None:
     """What marks the ADM's own connections, or, on loopback, says who sends."""
     if context.mode is Mode.REDIRECT:
-        mark = INGRESS_MARK if side is Side.INGRESS else EGRESS_MARK
-        option = {
-            "description": "packet mark: not to be redirected again",
-            "level": _SOL_SOCKET,
-            "name": _SO_MARK,
-            "int_value": mark,
-            "state": "STATE_PREBIND",
-        }
-        return {"socket_options": [option]}
+        return marked(side)
     pods = context.addresses.pod_addresses(context.service.name)
     if side is Side.EGRESS and pods:
         return {"source_address": {"address": pods[0], "port_value": 0}}

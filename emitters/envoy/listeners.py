@@ -6,6 +6,7 @@ port choose the hop's filter chain, and whatever belongs to no hop passes throug
 
 from __future__ import annotations
 
+import ipaddress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side
@@ -70,10 +71,19 @@ def resources(context: Context, hops: Sequence[Hop]) -> AdmResources:
     siblings = None
     if any(policy.kind.name == "rate_limit" for hop in hops for policy in hop.policies):
         siblings = f"siblings/{context.service.name}"
-        pods = context.addresses.pod_addresses(context.service.name)
         out.clusters[siblings] = cluster(context, siblings, Side.EGRESS, Protocol.TCP)
-        out.endpoints[siblings] = endpoints(siblings, pods, INGRESS_PORT)
+        out.endpoints[siblings] = endpoints(siblings, _siblings(context), INGRESS_PORT)
     return _messages(context, out, siblings)
+
+
+def _siblings(context: Context) -> tuple[str, ...]:
+    """The ADM's replicas. Envoy only counts them, so where none is known stand-ins for the declared ones do as well:
+    each replica must not think itself the only one."""
+    pods = context.addresses.pod_addresses(context.service.name)
+    if pods:
+        return pods
+    first = ipaddress.IPv4Address("198.18.0.1")  # a network for benchmarks, where nothing is
+    return tuple(str(first + index) for index in range(context.service.replicas))
 
 
 def _messages(context: Context, out: _Collected, siblings: str | None) -> AdmResources:
@@ -90,6 +100,7 @@ def _messages(context: Context, out: _Collected, siblings: str | None) -> AdmRes
         endpoints=build(ENDPOINTS, out.endpoints),
         extensions=build(EXTENSION, out.extensions),
         admin=_admin(context),
+        redirected=context.mode is Mode.REDIRECT,
         siblings=siblings,
     )
 

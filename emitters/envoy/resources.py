@@ -31,5 +31,7 @@ class AdmResources:
     """Configuration of filters (ECDS): what changes here reaches open connections."""
     admin: tuple[str, int]
     """Where the admin interface listens."""
+    redirected: bool
+    """Whether connections are redirected to it, so that its own carry a mark."""
     siblings: str | None = None
     """The cluster of the ADM's own replicas, where a limit is shared by them. It must be in the bootstrap."""

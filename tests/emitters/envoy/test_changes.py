@@ -178,6 +178,25 @@ def test_names_lead_back_to_policies(tmp_path: Path) -> None:
         assert envoy.stats()["limit/back.http_local_rate_limit.rate_limited"] == 1
 
 
+def test_a_quota_is_shared_by_the_replicas_and_follows_their_number(tmp_path: Path) -> None:
+    live = Live(HTTP + "\n@egress\npolicy limit = rate_limit(requests: 4, per: 1h) on front -> back", tmp_path)
+    only = live.addresses
+    live.addresses = _replaced(only, "other", "front")
+    with live.running(), live.connect("front", "back") as connection:
+        assert [ask(connection)[0] for _ in range(3)] == [200, 200, 429]
+
+
+def test_replicas_that_nobody_has_seen_yet_count_as_declared() -> None:
+    program, placement = load(
+        HTTP.replace("front, other { http 8000 }", "front, other { http 8000  replicas 3 }")
+        + "\n@egress\npolicy limit = rate_limit(requests: 4, per: 1h) on front -> back"
+    )
+    (found,) = emit(program, placement, Addresses({"back": Located(("10.0.0.1",))}), Mode.REDIRECT)
+    assert found.siblings is not None
+    (group,) = found.endpoints[found.siblings].endpoints  # type: ignore[attr-defined]
+    assert len(group.lb_endpoints) == 3
+
+
 @pytest.mark.parametrize("side", Side)
 def test_every_kind_can_be_served(side: Side, tmp_path: Path) -> None:
     """Filters whose configuration comes by itself (ECDS) work for every kind, under every condition."""
