@@ -211,4 +211,7 @@ def test_every_kind_can_be_served(side: Side, tmp_path: Path) -> None:
         stats = envoys.running[found.service].stats()
         assert stats["listener_manager.total_listeners_active"] == len(found.listeners)
         assert server.refused == []
-        assert server.node == (found.service, found.service)
+        assert server.node is not None
+        cluster, identity = server.node
+        assert cluster == found.service
+        assert identity != found.service, "`--service-node` names the replica"
