@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,6 @@ if TYPE_CHECKING:
 @pytest.fixture
 def alone() -> Iterator[None]:
     """Holds the loopback addresses of `Addresses.loopback` for one test."""
-    with (Path(tempfile.gettempdir()) / "admc-testbed.lock").open("w") as lock:
+    with (Path(tempfile.gettempdir()) / f"admc-testbed-{os.getuid()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

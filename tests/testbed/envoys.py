@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
 import subprocess
 import sys
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,8 @@ class Envoy:
     admin: tuple[str, int]
     log: Path
     output: Path
+    node: str = ""
+    """The node id that it was given: by it an answer of the admin interface is known to be its own."""
 
     def admin_get(self, path: str, timeout: float = 2.0) -> tuple[int, bytes]:
         """Status and body of an admin request."""
@@ -61,9 +65,12 @@ class Envoy:
 
     @property
     def ready(self) -> bool:
+        """Whether it serves. Another Envoy at the same address is not taken for it."""
         try:
-            return self.admin_get("/ready")[0] == 200
-        except (OSError, http.client.HTTPException):
+            if self.admin_get("/ready")[0] != 200:
+                return False
+            return bool(json.loads(self.admin_get("/server_info")[1])["node"]["id"] == self.node)
+        except (OSError, http.client.HTTPException, ValueError, KeyError):
             return False
 
     def stats(self) -> dict[str, int]:
@@ -110,6 +117,8 @@ class Envoys:
         log, output = self._folder / f"{service}.log", self._folder / f"{service}.out"
         options = ["-c", str(bootstrap), "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"]
         options += ["--file-flush-interval-msec", "50"]  # access logs are wanted at once
+        node = f"{service}-{uuid.uuid4().hex}"
+        options += ["--service-node", node]
         launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), self._command]
         with log.open("wb") as errors, output.open("ab") as out:
             process = subprocess.Popen(
@@ -121,7 +130,7 @@ class Envoys:
             process.kill()
             process.wait()
             raise
-        return Envoy(service, process, admin, log, output)
+        return Envoy(service, process, admin, log, output, node)
 
     def _await(self, envoy: Envoy, deadline: float) -> None:
         while not envoy.ready:

@@ -93,6 +93,16 @@ def test_a_taken_port_is_named(tmp_path: Path, bootstrap: Path) -> None:
         envoys.start({"a": bootstrap})
 
 
+def test_another_envoy_at_the_same_address_is_not_taken_for_it(tmp_path: Path, bootstrap: Path) -> None:
+    command = envoy_binary()
+    assert command is not None
+    with Envoys(tmp_path / "one", command) as one, Envoys(tmp_path / "two", command) as two:
+        one.start({"a": bootstrap})
+        with pytest.raises(EnvoyError, match="end the process that holds the port"):
+            two.start({"a": bootstrap})
+        assert one.running["a"].ready
+
+
 def test_a_wrong_bootstrap_is_quoted(tmp_path: Path) -> None:
     command = envoy_binary()
     assert command is not None
