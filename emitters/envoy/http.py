@@ -162,7 +162,6 @@ def _manager(hop: Hop, managed: list[Json], logs: list[Json]) -> Json:
         ),
         "http2_protocol_options": http2_options(),
         "upgrade_configs": [{"upgrade_type": name} for name in _UPGRADES],
-        "stream_error_on_invalid_http_message": True,
         "access_log": logs,
     }
     if hop.port.protocol is Protocol.GRPC:

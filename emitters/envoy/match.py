@@ -244,6 +244,8 @@ def scope(program: Program, addresses: Addresses, policy: Policy, hop: Hop) -> C
     """Which connections of a hop a policy is about; None means all of them. Raises `AmbiguousCallersError`."""
     if hop.side is Side.EGRESS:
         return None
+    if policy.open_sources and len(policy.sources) == len(program.services) + len(program.externals):
+        return None
     found = callers(program, addresses, policy.sources, strangers=policy.open_sources)
     return None if found.everyone else found
 

@@ -274,7 +274,7 @@ def _time(hop: Hop, policies: Sequence[Policy], route: Json) -> None:
     if outer:
         route["timeout"] = _milliseconds(min(outer))
     if retries:
-        route["retry_policy"] = _retry(hop, retries[0])
+        route["retry_policy"] = _retry(hop, retries[0], timed=bool(inner))
         if inner:
             route["retry_policy"]["per_try_timeout"] = _milliseconds(min(inner))
 
@@ -311,7 +311,8 @@ _ON_GRPC: Final[dict[str, tuple[str, ...]]] = {
 """What each word of `retry` means to Envoy."""
 
 
-def _retry(hop: Hop, policy: Policy) -> Json:
+def _retry(hop: Hop, policy: Policy, *, timed: bool) -> Json:
+    """`timed`: each attempt has a timeout of its own. To Envoy an attempt that it gave up is one that was reset."""
     attempts, backoff, words = (policy.arguments[name] for name in ("attempts", "backoff", "on"))
     assert isinstance(attempts, int)  # noqa: S101 - checked by the resolver
     assert isinstance(backoff, int)  # noqa: S101
@@ -325,6 +326,8 @@ def _retry(hop: Hop, policy: Policy) -> Json:
             on, statuses = _ON_HTTP[str(word)]
             conditions.update(on)
             codes.update(statuses)
+    if timed and "deadline_exceeded" in words:
+        conditions.add("reset")
     if codes:
         conditions.add("retriable-status-codes")
     base = max(backoff, 1_000)

@@ -91,7 +91,7 @@ policy quick_moved = timeout(after: 200ms) on a -> b:rewrite when path == "/news
 policy again = retry(attempts: 3, backoff: 1ms) on a -> b:retry
 policy all_attempts = timeout(after: 300ms) on a -> b:outer
 policy repeat_outer = retry(attempts: 5, on: [gateway_error], backoff: 1ms) on a -> b:outer
-policy repeat_inner = retry(attempts: 3, on: [gateway_error], backoff: 1ms) on a -> b:inner
+policy repeat_inner = retry(attempts: 3, on: [deadline_exceeded], backoff: 1ms) on a -> b:inner
 policy each_attempt = timeout(after: 200ms) on a -> b:inner
 policy lines = access_log(format: text) on a -> b:log when path starts_with "/a"
 policy counted = request_count() on a -> b:count when method == "POST"
