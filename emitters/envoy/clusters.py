@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
 from dsl.program import Protocol, Side
@@ -226,4 +227,15 @@ def reachable(context: Context, destination: str, port: Port) -> tuple[tuple[str
         pods = context.addresses.pod_addresses(destination)
         if pods:
             return pods, port.target
-    return context.addresses.service_addresses(destination), port.number
+    external = context.program.externals.get(destination)
+    known = (*context.addresses.service_addresses(destination), *(external.hosts if external is not None else ()))
+    return tuple(dict.fromkeys(text for text in known if _is_address(text))), port.number
+
+
+def _is_address(text: str) -> bool:
+    """Neither a network nor a name."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -75,7 +75,7 @@ def routed(hop: Hop) -> tuple[Policy, ...]:
 
 def target_cluster(hop: Hop, service: str) -> str:
     """The cluster by which a split or mirror of a hop reaches another service."""
-    return f"{hop.name}/to/{service}"
+    return f"{hop.name}/to:{service}"
 
 
 def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
