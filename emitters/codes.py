@@ -93,4 +93,10 @@ CODES: Final[Mapping[str, Code]] = {
         "Where connections are redirected, the address and port that were dialled decide which destination is meant, "
         "and so which policies hold. Two destinations at the same address and port cannot be told apart.",
     ),
+    "ADM717": Code(
+        "a destination that cannot be recognised",
+        "Where connections are redirected, the address that is dialled tells which calls a policy at the sender is for. "
+        "No address of this destination is known, so its calls would pass without the policy. Add it to the endpoints "
+        "file, or give an external the addresses that it has in `host` or `cidr`.",
+    ),
 }

@@ -12,6 +12,7 @@ import dsl
 from emitters.addresses import Addresses, Located
 from emitters.dial import binds, dials
 from emitters.envoy import Mode
+from emitters.errors import EmitError
 from emitters.output import files
 from solver.place import place
 
@@ -102,3 +103,14 @@ def test_who_dials_what() -> None:
     assert listening["cart", 81].address in addresses.service_addresses("cart")
     assert found["cart", "store"].ingress
     assert (listening["store", 82].address, listening["store", 82].port) == (addresses.pod_addresses("store")[0], 8082)
+
+
+def test_a_destination_that_nobody_could_recognise_is_refused() -> None:
+    program = dsl.load_text(TEXT)
+    without = Addresses({name: located for name, located in ADDRESSES.services.items() if name != "cart"})
+    with pytest.raises(EmitError) as caught:
+        files(program, place(program), without, Mode.REDIRECT)
+    (found,) = caught.value.diagnostics
+    assert found.code == "ADM717"
+    assert "`cart`" in found.message
+    assert found.span is not None
