@@ -96,7 +96,7 @@ CODES: Final[Mapping[str, Code]] = {
     "ADM717": Code(
         "a destination that cannot be recognised",
         "Where connections are redirected, the address that is dialled tells which calls a policy at the sender is "
-        "for. No address of this destination is known, so its calls would pass without the policy. Add it to the endpoints "
-        "file, or give an external the addresses that it has in `host` or `cidr`.",
+        "for. No address of this destination is known, so its calls would pass without the policy. Add it to the "
+        "endpoints file, or give an external the addresses that it has in `host` or `cidr`.",
     ),
 }
