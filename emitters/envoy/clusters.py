@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dsl.program import Protocol, Side
 from emitters.envoy.context import Mode
-from emitters.envoy.names import restore
+from emitters.envoy.match import header_predicate, only_where
+from emitters.envoy.names import COPIED, HOLDING, restore, restore_copy
 from emitters.envoy.typed import Json, duration, extension, typed
 from emitters.ports import EGRESS_MARK, INGRESS_MARK
 
@@ -82,10 +83,17 @@ def _protocol_options(protocol: Protocol, *, own: bool, filters: Sequence[Json])
     # Here and not in the router: a mirrored request passes no router of ours.
     chain = [
         *filters,
-        extension("held-headers", _MUTATION, mutations={"request_mutations": restore()}),
+        *([_undo(COPIED, restore_copy())] if own else []),
+        _undo(HOLDING, restore()),
         extension("codec", "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"),
     ]
     return {_HTTP_OPTIONS: typed(_HTTP_OPTIONS, common_http_protocol_options=common, http_filters=chain, **version)}
+
+
+def _undo(mark: str, mutations: Sequence[Json]) -> Json:
+    """A filter that mutates the requests that carry a mark."""
+    config = typed(_MUTATION, mutations={"request_mutations": list(mutations)})
+    return {"name": mark, "typed_config": only_where([header_predicate(mark, {"exact": "1"})], mark, config)}
 
 
 def marked(side: Side) -> Json:

@@ -33,7 +33,6 @@ HELD: Final = (
     "x-envoy-upstream-rq-timeout-alt-response",
     "x-envoy-upstream-rq-timeout-ms",
     "x-envoy-upstream-stream-duration-ms",
-    "x-forwarded-for",
     "x-forwarded-proto",
 )
 """Request headers that Envoy 1.40 obeys, removes, sets or overwrites as it is configured here, by trial."""
@@ -43,10 +42,19 @@ ROUTE: Final = f"{HOLD}route-"
 """What the headers begin with by which filters tell a route table what it cannot see for itself."""
 
 
+HOLDING: Final = f"{HOLD}on"
+"""Present while headers are held: another attempt of a request that went out before has nothing left to undo."""
+
+COPIED: Final = f"{HOLD}copied"
+"""Present in the copies of a mirror."""
+
+_FORWARDED_FOR: Final = "x-forwarded-for"
+
+
 def hold() -> list[Json]:
     """Mutations that hide what Envoy would obey, before anything looks at a request. A name of ours that a client
     sends is not ours."""
-    mutations: list[Json] = [_forget()]
+    mutations: list[Json] = [_forget(), _set(HOLDING, "1")]
     for header in HELD:
         mutations += [_copy(header, HOLD + header), {"remove": header}]
     return mutations
@@ -60,12 +68,27 @@ def restore() -> list[Json]:
     return [*mutations, _forget()]
 
 
+def copying() -> list[Json]:
+    """Mutations of a copy before Envoy adds its own address to it, as it does with whatever it sends by itself."""
+    return [_set(COPIED, "1"), _copy(_FORWARDED_FOR, HOLD + _FORWARDED_FOR)]
+
+
+def restore_copy() -> list[Json]:
+    """Mutations that take that address out again; before `restore`."""
+    return [{"remove": _FORWARDED_FOR}, _copy(HOLD + _FORWARDED_FOR, _FORWARDED_FOR)]
+
+
 def _forget() -> Json:
     return {"remove_on_match": {"key_matcher": {"prefix": HOLD}}}
 
 
 def _copy(source: str, target: str) -> Json:
-    header = {"key": target, "value": f"%REQ({source})%"}
+    return _set(target, f"%REQ({source})%")
+
+
+def _set(name: str, value: str) -> Json:
+    """Nothing where the value is empty."""
+    header = {"key": name, "value": value}
     return {"append": {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD", "keep_empty_value": False}}
 
 

@@ -23,7 +23,7 @@ from emitters.envoy.match import (
     only_where,
     scope,
 )
-from emitters.envoy.names import ROUTE, inside
+from emitters.envoy.names import ROUTE, copying, inside
 from emitters.envoy.typed import PREFIX, Json, duration, extension, typed
 
 if TYPE_CHECKING:
@@ -225,6 +225,7 @@ def _route(
                 "cluster": target_cluster(hop, to),
                 "runtime_fraction": {"default_value": fraction(policy.arguments["percent"])},
                 "disable_shadow_host_suffix_append": True,
+                "request_headers_mutations": copying(),
                 "trace_sampled": False,
             }
         )

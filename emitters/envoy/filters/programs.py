@@ -37,7 +37,6 @@ def wasm(context: Context, hop: Hop, policy: Policy) -> Built:
             "envoy.extensions.filters.http.wasm.v3.Wasm",
             config={
                 "name": policy.name,
-                "root_id": policy.name,
                 "fail_open": False,
                 "configuration": typed("google.protobuf.StringValue", value=configuration),
                 "vm_config": {
