@@ -1,6 +1,7 @@
 """Proves that two matches never hold for the same request.
 
-Sound and not complete: True is a proof, False means only that none was found. Regular expressions prove nothing.
+Sound and not complete: True is a proof, False means only that none was found. Regular expressions prove nothing, and a
+header has several values at once: only a comparison and its own negation exclude each other there.
 """
 
 from __future__ import annotations
@@ -63,6 +64,9 @@ def _impossible(conjunction: _Conjunction) -> bool:
 
 
 def _contradicts(literals: list[_Literal]) -> bool:
+    if literals[0].comparison.field.header is not None:
+        asserted = {_essence(literal) for literal in literals}
+        return any((operator, value, not holds) in asserted for operator, value, holds in asserted)
     equal: set[str] = set()
     unequal: set[str] = set()
     prefixes: set[str] = set()
@@ -87,3 +91,11 @@ def _contradicts(literals: list[_Literal]) -> bool:
             return True
     longest = max(prefixes, key=len, default="")
     return not all(longest.startswith(prefix) for prefix in prefixes)
+
+
+def _essence(literal: _Literal) -> tuple[Operator, str, bool]:
+    """What a literal says, with `!=` as the negation of `==`."""
+    (_, operator, value), positive = literal
+    if operator is Operator.NOT_EQUALS:
+        return Operator.EQUALS, value, not positive
+    return operator, value, positive

@@ -22,7 +22,12 @@ class Field(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A missing header equals nothing: `==`, `starts_with` and `matches` are false for it and `!=` is true."""
+    """A header's value is a list: several lines of one header mean the same as one line with their values between commas.
+
+    So `==`, `starts_with` and `matches` hold for a header if its whole value (all lines, joined by `,`) or one of its
+    comma-separated elements, without the blanks around it, satisfies them. `!=` is the negation of `==`. A missing
+    header satisfies none of the three, and so `!=` is true for it.
+    """
 
     field: Field
     operator: Operator

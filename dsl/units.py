@@ -87,9 +87,11 @@ def decimal(text: str, low: float = -LARGEST, high: float = LARGEST, what: str =
     value = _plain(text, what)
     if isinstance(value, Wrong):
         return value
-    if not low <= value <= high:
+    # Bounds are floats: the exact fraction 1/1000 is less than the float 0.001, so floats are compared.
+    number = float(value)
+    if not low <= number <= high:
         return Wrong("ADM203", f"`{text}` is out of range", f"{what} is between {low:g} and {high:g}")
-    return float(value)
+    return number
 
 
 def duration(text: str) -> int | Wrong:

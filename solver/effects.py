@@ -23,7 +23,6 @@ _COMMUTING = {
         (_COUNTS, _COUNTS),
         (_COUNTS, _TIMES_OUT),
         (_COUNTS, _COPIES),
-        (_TIMES_OUT, _ROUTES),
         (_TIMES_OUT, _COPIES),
         (_COPIES, _COPIES),
     )
@@ -35,9 +34,9 @@ _ACCESS = {
     (Verb.WRITES, False): {_REJECTS, _DELAYS, _REPEATS, _COUNTS, _TIMES_OUT},
     (Verb.WRITES, True): {_DELAYS, _COUNTS, _COPIES},
 }
-# Position inside Envoy's routing stage: it mirrors once a request, chooses a split once, and expresses a timeout
-# outside or inside a retry.
-_RANK = {_COPIES: 0, _ROUTES: 1, _REPEATS: 2, _TIMES_OUT: 2}
+# Position inside Envoy's routing stage: it mirrors once a request, waits and repeats around the choice of a split (which
+# it makes once, so that it holds for every attempt), and expresses a timeout outside or inside a retry.
+_RANK = {_COPIES: 0, _REPEATS: 1, _TIMES_OUT: 1, _ROUTES: 2}
 
 
 def disjoint(one: Effect, other: Effect) -> bool:

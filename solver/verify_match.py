@@ -90,12 +90,14 @@ def _contradict(one: _Literal, other: _Literal) -> bool:
     """Whether two literals (or one, handed in twice) can be seen to exclude each other."""
     if one.field != other.field:
         return False
+    if one.field.header is not None:
+        # Its elements may satisfy one literal each; and it may be missing, so that every denial holds.
+        return (one.operator, one.value) == (other.operator, other.value) and one.holds != other.holds
     if not one.holds:
         one, other = other, one
     if not one.holds:
-        # A header may be missing, and then every denial holds; a path and a method are always there.
-        return one.field.header is None and any(
-            denied.operator is Operator.STARTS_WITH and not denied.value for denied in (one, other)
+        # A path and a method are always there.
+        return any(            denied.operator is Operator.STARTS_WITH and not denied.value for denied in (one, other)
         )
     if one.operator == other.operator and one.value == other.value:
         return one.holds != other.holds

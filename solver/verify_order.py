@@ -29,7 +29,6 @@ _COMMUTING = frozenset(
         (Verb.COUNTS,),
         (Verb.COUNTS, Verb.TIMES_OUT),
         (Verb.COUNTS, Verb.COPIES),
-        (Verb.TIMES_OUT, Verb.ROUTES),
         (Verb.TIMES_OUT, Verb.COPIES),
         (Verb.COPIES,),
     )
@@ -44,7 +43,7 @@ _DISTURBED_BY = {
 }
 
 # At the routing stage Envoy's router decides the order, not the configuration.
-_RANKS = {Verb.COPIES: 0, Verb.ROUTES: 1, Verb.REPEATS: 2, Verb.TIMES_OUT: 2}
+_RANKS = {Verb.COPIES: 0, Verb.TIMES_OUT: 1, Verb.REPEATS: 1, Verb.ROUTES: 2}
 _NO_RANK = (-1, 9)
 
 _FIELDS = {Element.HEADER: "header", Element.PATH: "path", Element.METHOD: "method"}

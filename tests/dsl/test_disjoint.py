@@ -40,21 +40,27 @@ def holds(match: Match, request: Mapping[Field, str | None]) -> bool:
         return all(holds(operand, request) for operand in match.operands)
     if isinstance(match, Or):
         return any(holds(operand, request) for operand in match.operands)
-    value = request[match.field]
     if match.operator is Operator.NOT_EQUALS:
-        return value != match.value
+        return not holds(Comparison(match.field, Operator.EQUALS, match.value), request)
+    value = request[match.field]
     if value is None:
         return False
-    if match.operator is Operator.EQUALS:
-        return value == match.value
-    if match.operator is Operator.STARTS_WITH:
-        return value.startswith(match.value)
-    return re.fullmatch(match.value, value) is not None
+    values = [value]
+    if match.field.header is not None:
+        values += [element.strip() for element in value.split(",")]
+    return any(satisfies(match.operator, match.value, item) for item in values)
 
 
-REQUESTS = [
-    {PATH: path, TIER: tier} for path, tier in itertools.product((*VALUES, "/a/x", "/c"), (*VALUES, "/a/x", "z", None))
-]
+def satisfies(operator: Operator, wanted: str, value: str) -> bool:
+    if operator is Operator.EQUALS:
+        return value == wanted
+    if operator is Operator.STARTS_WITH:
+        return value.startswith(wanted)
+    return re.fullmatch(wanted, value) is not None
+
+
+TIERS = ("/", "/a", "/a/b", "/b", "/a/x", "z", None, "/a, /b", "z,/a/b", "/a,/b,/", "/a/b ,/a", "z, /")
+REQUESTS = [{PATH: path, TIER: tier} for path, tier in itertools.product((*VALUES, "/a/x", "/c"), TIERS)]
 
 
 @settings(max_examples=400, deadline=None)
@@ -90,7 +96,14 @@ def starts(value: str, field: Field = PATH) -> Comparison:
         (starts("/a"), Not(starts("/ab")), False),
         (Or((equals("/a"), equals("/b"))), equals("/c"), True),
         (Or((equals("/a"), equals("/b"))), Or((equals("/b"), equals("/c"))), False),
-        (And((equals("/a"), equals("x", TIER))), And((equals("/a"), equals("y", TIER))), True),
+        (And((equals("/a"), equals("x", TIER))), And((equals("/b"), equals("x", TIER))), True),
+        # A header may have both values, as elements of a list.
+        (equals("x", TIER), equals("y", TIER), False),
+        (equals("x", TIER), starts("y", TIER), False),
+        (equals("x", TIER), Comparison(TIER, Operator.NOT_EQUALS, "y"), False),
+        (equals("x", TIER), Comparison(TIER, Operator.NOT_EQUALS, "x"), True),
+        (equals("x", TIER), Not(equals("x", TIER)), True),
+        (starts("x", TIER), Not(starts("x", TIER)), True),
         (Comparison(PATH, Operator.MATCHES, "/a"), Comparison(PATH, Operator.MATCHES, "/b"), False),
         (Comparison(PATH, Operator.MATCHES, "/a"), Not(Comparison(PATH, Operator.MATCHES, "/a")), True),
         # A missing header satisfies both of these.

@@ -28,11 +28,11 @@ OTHERS = {
     "delays": "delays counts",
     "repeats": "",
     "counts": "delays counts times_out copies",
-    "times_out": "rejects counts routes copies",
-    "routes": "times_out",
+    "times_out": "rejects counts copies",
+    "routes": "",
     "copies": "counts times_out copies",
 }
-RANK = {Verb.COPIES: 0, Verb.ROUTES: 1, Verb.REPEATS: 2, Verb.TIMES_OUT: 2}
+RANK = {Verb.COPIES: 0, Verb.REPEATS: 1, Verb.TIMES_OUT: 1, Verb.ROUTES: 2}
 
 
 def broken(program: Program, assignment: Assignment, costs: Costs) -> set[Rule]:
@@ -196,7 +196,10 @@ def overlap(p: Policy, q: Policy) -> bool:
     for name, header in compared:
         named = [c.value for c in (*_comparisons(p.match), *_comparisons(q.match)) if c.field.name == name]
         longer = [value + "~" for value in named]
-        values[(name, header)] = [*named, *longer, "~"] + ([None] if header else [])
+        values[(name, header)] = [*named, *longer, "~"]
+        if header:
+            lists = [",".join(some) for size in range(2, len(named) + 1) for some in itertools.combinations(named, size)]
+            values[(name, header)] += [*lists, None]
     free = [key for key in compared if (key[0], key[1] or None) in written or (key[0], None) in written]
     for request in itertools.product(*(values[key] for key in compared)):
         seen = dict(zip(compared, request, strict=True))
@@ -225,13 +228,14 @@ def _holds(match: Match, request: dict[tuple[str, str], str | None]) -> bool:
         return all(_holds(operand, request) for operand in match.operands)
     if isinstance(match, Or):
         return any(_holds(operand, request) for operand in match.operands)
-    value = request[(match.field.name, match.field.header or "")]
-    if match.operator is Operator.EQUALS:
-        return value == match.value
     if match.operator is Operator.NOT_EQUALS:
-        return value != match.value
+        return not _holds(match._replace(operator=Operator.EQUALS), request)
+    value = request[(match.field.name, match.field.header or "")]
+    values = [] if value is None else [value, *(value.split(",") if match.field.header else ())]
+    if match.operator is Operator.EQUALS:
+        return match.value in values
     assert match.operator is Operator.STARTS_WITH, "the oracle evaluates no regular expressions"
-    return value is not None and value.startswith(match.value)
+    return any(item.startswith(match.value) for item in values)
 
 
 MAX_ASSIGNMENTS = 20_000
