@@ -6,7 +6,8 @@ service, `tcp` ports greet with one line and then return what they get.
 
 A request can ask for an unusual answer: `x-echo-status` (an HTTP status or a gRPC code), `x-echo-delay` (seconds before
 the answer), `x-echo-header` (`name=value`, a response header), `x-echo-body` (bytes of padding). `x-echo-id` names a
-request, so that its attempts and copies can be counted.
+request, so that its attempts and copies can be counted: `x-echo-status: 503,200` fails the first to arrive and answers
+the others, and a list of delays works alike.
 """
 
 from __future__ import annotations
@@ -64,11 +65,16 @@ class Record:
     """What reached the services, in order of arrival. Safe to use from several threads."""
 
     _seen: list[Seen] = field(default_factory=list)
+    _arrivals: dict[tuple[str, str], int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: Seen) -> int:
+        """How often a request of this name has reached the service now."""
+        key = (seen.service, ",".join(seen.header(ID)))
         with self._lock:
             self._seen.append(seen)
+            self._arrivals[key] = self._arrivals.get(key, 0) + 1
+            return self._arrivals[key]
 
     def all(self) -> tuple[Seen, ...]:
         with self._lock:
@@ -89,11 +95,14 @@ class Wanted:
     padding: int
 
     @classmethod
-    def of(cls, seen: Seen) -> Wanted:
+    def of(cls, seen: Seen, arrival: int = 1) -> Wanted:
+        """What the n-th arrival of a request asks for: the n-th item of a list, or its last."""
+
         def number(name: str, most: float) -> float:
-            values = seen.header(name)
+            values = ",".join(seen.header(name)).split(",")
             try:
-                return min(max(float(values[0]), 0.0), most) if values else 0.0
+                value = values[min(arrival, len(values)) - 1]
+                return min(max(float(value), 0.0), most) if value else 0.0
             except ValueError:
                 return 0.0
 
@@ -210,8 +219,7 @@ class EchoServices:
             seen = Seen(
                 endpoint.service, endpoint.port, version, request.method, request.raw_path, headers, peer, len(body)
             )
-            self.record.add(seen)
-            wanted = Wanted.of(seen)
+            wanted = Wanted.of(seen, self.record.add(seen))
             await asyncio.sleep(wanted.delay)
             response = web.Response(
                 status=wanted.status or 200, body=description(seen, wanted.padding), content_type="application/json"
@@ -227,8 +235,7 @@ class EchoServices:
             method: str, path: str, headers: tuple[tuple[str, str], ...], peer: str, body: bytes
         ) -> tuple[int, Sequence[tuple[str, str]], bytes]:
             seen = Seen(endpoint.service, endpoint.port, "h2c", method, path, headers, peer, len(body))
-            self.record.add(seen)
-            wanted = Wanted.of(seen)
+            wanted = Wanted.of(seen, self.record.add(seen))
             await asyncio.sleep(wanted.delay)
             fields = [("content-type", "application/json"), *((name.lower(), value) for name, value in wanted.headers)]
             return wanted.status or 200, fields, description(seen, wanted.padding)
@@ -348,8 +355,7 @@ class GrpcEcho(grpc.GenericRpcHandler):
                 _address(context.peer()),
                 len(request),
             )
-            self._record.add(seen)
-            wanted = Wanted.of(seen)
+            wanted = Wanted.of(seen, self._record.add(seen))
             time.sleep(wanted.delay)
             if wanted.headers:
                 context.send_initial_metadata(tuple((name.lower(), value) for name, value in wanted.headers))

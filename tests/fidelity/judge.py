@@ -1,0 +1,183 @@
+"""What a client must get, and what servers must see: policies as an onion around a call, in declared order.
+
+    judge.outcomes(world, request) -> every outcome that is right, each with the world after it
+
+The first policy is outermost. There are no sides here: that is the point. Whatever a compiler does with a program, its
+application has to behave like this. Chance gives several outcomes with their probabilities, time gives bounds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsl.program import Protocol
+from tests.fidelity.choices import Choices, Flip, every_way
+from tests.fidelity.message import Answer, Fields, Message, Sent, Sighting
+from tests.fidelity.selecting import holds, policies_of, port_of
+from tests.fidelity.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from dsl.program import Policy, Port, Program
+
+    Inner = Callable[[Message], Answer]
+    Handler = Callable[["Run", Policy, "Place", Message, Inner], Answer]
+
+
+class Behaviour(NamedTuple):
+    """How a service answers one request."""
+
+    status: int | None
+    delay: float = 0.0
+    headers: Fields = ()
+    size: int = 0
+
+
+class Place(NamedTuple):
+    """The call that a policy stands around."""
+
+    source: str
+    destination: str
+    port: Port
+
+    @property
+    def grpc(self) -> bool:
+        return self.port.protocol is Protocol.GRPC
+
+
+class Deadline:
+    """When somebody stops waiting."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+
+class GaveUpError(Exception):
+    """Nobody waits for what is going on here any more."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self.deadline = deadline
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One thing that may rightly happen. `late` is how much later than `seconds` it may be for the policies' sake."""
+
+    answer: Answer
+    sightings: tuple[Sighting, ...]
+    counted: Mapping[str, int]
+    """How many requests each policy that counts has met."""
+    seconds: float
+    late: float
+    flips: tuple[Flip, ...]
+    world: World
+
+    @property
+    def chance(self) -> float:
+        """The probability, where it is known of every flip."""
+        product = 1.0
+        for flip in self.flips:
+            if flip.chance is not None:
+                product *= flip.chance if flip.yes else 1 - flip.chance
+        return product
+
+
+@dataclass
+class Run:
+    """One request, along one way of chance. `now` is the clock that delays move."""
+
+    program: Program
+    handlers: Mapping[str, Handler]
+    serve: Callable[[Sighting, int], Behaviour]
+    world: World
+    choices: Choices
+    now: float
+    late: float = 0.0
+    sightings: list[Sighting] = field(default_factory=list)
+    counted: Counter[str] = field(default_factory=Counter)
+    chosen: dict[str, bool] = field(default_factory=dict)
+    """What was chosen once for the whole request, by policy."""
+    _deadlines: list[Deadline] = field(default_factory=list)
+
+    def wait(self, seconds: float) -> None:
+        """Time passes, unless somebody gives up first."""
+        soonest = min(self._deadlines, key=lambda each: each.at, default=None)
+        if soonest is not None and self.now + seconds > soonest.at:
+            self.now = soonest.at
+            raise GaveUpError(soonest)
+        self.now += seconds
+
+    @contextmanager
+    def until(self, seconds: float) -> Iterator[Deadline]:
+        deadline = Deadline(self.now + seconds)
+        self._deadlines.append(deadline)
+        try:
+            yield deadline
+        finally:
+            self._deadlines.remove(deadline)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What happens here takes none of the caller's time, and nobody gives it up."""
+        now, late, deadlines = self.now, self.late, self._deadlines
+        self._deadlines = []
+        try:
+            yield
+        finally:
+            self.now, self.late, self._deadlines = now, late, deadlines
+
+    def call(self, source: str, destination: str, port: Port, message: Message) -> Answer:
+        """A call with all that stands around it."""
+        place = Place(source, destination, port)
+        return self._through(policies_of(self.program, source, destination, port), place, message)
+
+    def _through(self, policies: tuple[Policy, ...], place: Place, message: Message) -> Answer:
+        if not policies:
+            return self.arrive(place, message)
+        policy, inner = policies[0], policies[1:]
+        if not holds(policy.match, message):
+            return self._through(inner, place, message)
+        handler = self.handlers[policy.kind.name]
+        return handler(self, policy, place, message, lambda changed: self._through(inner, place, changed))
+
+    def arrive(self, place: Place, message: Message) -> Answer:
+        """The service itself, at the heart of the onion."""
+        seen = Sighting(
+            place.destination, place.port.number, message.method, message.path, message.headers, len(message.body)
+        )
+        self.sightings.append(seen)
+        name = ",".join(message.values("x-echo-id"))
+        key = (place.destination, name)
+        self.world.arrivals[key] = self.world.arrivals.get(key, 0) + 1
+        behaviour = self.serve(seen, self.world.arrivals[key])
+        self.wait(behaviour.delay)
+        status = behaviour.status
+        if status is None:
+            status = 0 if place.grpc else 200
+        return Answer(status, behaviour.headers, place.destination, size=behaviour.size)
+
+
+@dataclass(frozen=True)
+class Judge:
+    program: Program
+    serve: Callable[[Sighting, int], Behaviour]
+    """How a service answers what reached it for the n-th time."""
+    handlers: Mapping[str, Handler]
+    """What each kind does; `tests.fidelity.kinds.HANDLERS` for those of the prelude."""
+
+    def outcomes(self, world: World, sent: Sent) -> tuple[Outcome, ...]:
+        """Everything that may rightly come of a request."""
+        return tuple(every_way(lambda choices: self._once(world.copied(), sent, choices)))
+
+    def _once(self, world: World, sent: Sent, choices: Choices) -> Outcome:
+        run = Run(self.program, self.handlers, self.serve, world, choices, sent.at)
+        message = Message(sent.method, sent.path, sent.headers, sent.body)
+        port = port_of(self.program, sent.destination, sent.port)
+        answer = run.call(sent.source, sent.destination, port, message)
+        return Outcome(
+            answer, tuple(run.sightings), dict(run.counted), run.now - sent.at, run.late, tuple(choices.flips), world
+        )

@@ -1,0 +1,359 @@
+"""What each kind of the prelude does to a request that meets it. From docs/kinds.md.
+
+A handler gets the request as outer policies left it, and `inner`: everything inside of it, down to the service.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from dsl.program import Protocol
+from tests.fidelity.judge import GaveUpError
+from tests.fidelity.message import Answer, Message
+from tests.fidelity.selecting import target
+from tests.fidelity.tokens import verdict
+from tests.fidelity.world import Bucket
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsl.program import Policy
+    from tests.fidelity.judge import Handler, Inner, Place, Run
+
+OK, CANCELLED, UNKNOWN, DEADLINE, DENIED, EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, UNAUTHENTICATED = (
+    *(0, 1, 2, 4, 7, 8, 12, 13, 14, 16),
+)
+TRANSLATED: Final = {400: INTERNAL, 401: UNAUTHENTICATED, 403: DENIED, 404: UNIMPLEMENTED} | dict.fromkeys(
+    (429, 502, 503, 504), UNAVAILABLE
+)
+"""An HTTP status in gRPC's words, as gRPC itself defines it."""
+KEPT: Final = 1 << 20
+"""A longer body is sent once."""
+
+
+def refusal(place: Place, status: int, code: int | None = None) -> Answer:
+    """A policy's own answer, in the caller's protocol."""
+    if place.port.protocol is Protocol.TCP:
+        return Answer(None)
+    if place.grpc:
+        return Answer(TRANSLATED.get(status, UNKNOWN) if code is None else code)
+    return Answer(status)
+
+
+def seconds(policy: Policy, name: str) -> float:
+    return number(policy, name) / 1e6
+
+
+def number(policy: Policy, name: str) -> float:
+    value = policy.arguments[name]
+    assert isinstance(value, int | float)
+    return value
+
+
+def whole(policy: Policy, name: str) -> int:
+    value = policy.arguments[name]
+    assert isinstance(value, int)
+    return value
+
+
+def text(policy: Policy, name: str) -> str:
+    value = policy.arguments[name]
+    assert isinstance(value, str)
+    return value
+
+
+def words(policy: Policy, name: str) -> tuple[str, ...]:
+    value = policy.arguments[name]
+    assert isinstance(value, tuple)
+    return tuple(str(each) for each in value)
+
+
+# ---- limits ----
+
+
+def quota(amount: str) -> Handler:
+    def handler(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+        bucket = run.world.buckets.get((policy.name, place.destination))
+        if bucket is None:
+            burst = whole(policy, "burst")
+            bucket = Bucket(burst, whole(policy, amount), seconds(policy, "per"), burst, burst, run.now, run.now)
+            run.world.buckets[policy.name, place.destination] = bucket
+        bucket.refill(run.now)
+        sure = 1.0 if bucket.least >= 1 else 0.0 if bucket.most < 1 else None
+        if run.choices.flip(f"{policy.name} has a token", sure):
+            bucket.least, bucket.most = max(0.0, bucket.least - 1), max(0.0, bucket.most - 1)
+            return inner(message)
+        bucket.most = min(bucket.most, 0.999)
+        return refusal(place, 429, EXHAUSTED)
+
+    return handler
+
+
+def circuit_breaking(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    """One request at a time never reaches a limit of one or more; several at a time are for `harness.together`."""
+    return inner(message)
+
+
+def buffer_limit(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    return inner(message) if len(message.body) <= number(policy, "max") else refusal(place, 413)
+
+
+# ---- who may call ----
+
+
+def allow(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    return inner(message) if place.source in words(policy, "callers") else refusal(place, 403)
+
+
+def deny(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    return refusal(place, 403)
+
+
+def jwt(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    refused = verdict(policy.arguments, message.values("authorization"))
+    return inner(message) if refused is None else refusal(place, refused)
+
+
+def external_authorization(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    """Asks from inside, so no policy stands around that call. Whoever does not answer in time has not admitted."""
+    helper, port = target(run.program, policy.arguments["service"])
+    asked = replace(message, body=b"")
+    admitted = False
+    failed = False
+    with run.until(seconds(policy, "timeout")) as deadline:
+        try:
+            answer = run.arrive(place._replace(destination=helper, port=port), asked)
+            admitted = answer.status == 200
+            failed = answer.status is not None and answer.status >= 500
+        except GaveUpError as gave_up:
+            if gave_up.deadline is not deadline:
+                raise
+            failed = True
+    if admitted or (failed and policy.arguments["fail_open"]):
+        return inner(message)
+    return refusal(place, 403)
+
+
+# ---- resilience ----
+
+HTTP_WORDS: Final[Mapping[str, frozenset[int]]] = {
+    "unavailable": frozenset({503}),
+    "gateway_error": frozenset({502, 503, 504}),
+    "server_error": frozenset(range(500, 600)),
+    "cancelled": frozenset({499}),
+    "deadline_exceeded": frozenset({504}),
+    "internal": frozenset({500}),
+    "resource_exhausted": frozenset({429}),
+}
+GRPC_WORDS: Final[Mapping[str, frozenset[int]]] = {
+    "unavailable": frozenset({UNAVAILABLE}),
+    "gateway_error": frozenset({UNAVAILABLE}),
+    "server_error": frozenset({INTERNAL, UNAVAILABLE}),
+    "cancelled": frozenset({CANCELLED}),
+    "deadline_exceeded": frozenset({DEADLINE}),
+    "internal": frozenset({INTERNAL}),
+    "resource_exhausted": frozenset({EXHAUSTED}),
+}
+UNANSWERED: Final = frozenset({"gateway_error", "server_error", "deadline_exceeded", "reset"})
+"""Words that mean an attempt without an answer, too."""
+
+
+def retry(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    conditions = words(policy, "on")
+    statuses = GRPC_WORDS if place.grpc else HTTP_WORDS
+    attempts = whole(policy, "attempts") if len(message.body) <= KEPT else 1
+    for attempt in range(attempts):
+        answer = inner(message)
+        if answer.gave_up:
+            again = any(word in UNANSWERED for word in conditions)
+        else:
+            again = any(answer.status in statuses.get(word, ()) for word in conditions)
+        if not again or attempt == attempts - 1:
+            return answer
+        run.late += seconds(policy, "backoff") * 2**attempt
+    raise AssertionError("a retry makes one attempt at least")
+
+
+def timeout(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    with run.until(seconds(policy, "after")) as deadline:
+        try:
+            return inner(message)
+        except GaveUpError as gave_up:
+            if gave_up.deadline is not deadline:
+                raise
+    return replace(refusal(place, 504, DEADLINE), gave_up=True)
+
+
+def outlier_detection(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    """For services of one replica. What is ejected comes back at the next look after its time."""
+    key = (policy.name, place.destination)
+    if key in run.world.ejected:
+        early, sure = run.world.ejected[key]
+        back = 0.0 if run.now < early else 1.0 if run.now > sure else None
+        if not run.choices.flip(f"{policy.name} has it back", back):
+            return refusal(place, 503)
+        del run.world.ejected[key]
+    answer: Answer | None = None
+    try:
+        answer = inner(message)
+    finally:
+        bad = answer is None or _is_error(place, answer)
+        run.world.errors[key] = run.world.errors.get(key, 0) + 1 if bad else 0
+        if run.world.errors[key] >= whole(policy, "consecutive_errors"):
+            early = run.now + seconds(policy, "ejection")
+            run.world.ejected[key] = (early, early + seconds(policy, "interval"))
+            run.world.errors[key] = 0
+    return answer
+
+
+def _is_error(place: Place, answer: Answer) -> bool:
+    if answer.status is None:
+        return True
+    return answer.status in (UNKNOWN, DEADLINE, INTERNAL, UNAVAILABLE) if place.grpc else answer.status >= 500
+
+
+def load_balancing(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    """Chooses among replicas, which all answer alike."""
+    return inner(message)
+
+
+def mirror(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    if run.choices.flip(f"{policy.name} copies", number(policy, "percent") / 100):
+        to, port = target(run.program, policy.arguments["to"])
+        with run.aside():
+            run.call(place.source, to, port, message)
+    return inner(message)
+
+
+def split(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    """Its choice holds for every attempt of a retry around it."""
+    if policy.name not in run.chosen:
+        run.chosen[policy.name] = run.choices.flip(f"{policy.name} goes elsewhere", number(policy, "percent") / 100)
+    if run.chosen[policy.name]:
+        to, port = target(run.program, policy.arguments["to"])
+        return run.call(place.source, to, port, message)
+    return inner(message)
+
+
+# ---- what requests and responses carry ----
+
+
+def set_request_header(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    name = text(policy, "name")
+    return inner(message.without(name).plus(name, text(policy, "value")))
+
+
+def add_request_header(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    return inner(message.plus(text(policy, "name"), text(policy, "value")))
+
+
+def remove_request_header(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    return inner(message.without(text(policy, "name")))
+
+
+def set_response_header(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    name = text(policy, "name")
+    return inner(message).without(name).plus(name, text(policy, "value"))
+
+
+def add_response_header(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    return inner(message).plus(text(policy, "name"), text(policy, "value"))
+
+
+def remove_response_header(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    return inner(message).without(text(policy, "name"))
+
+
+def rewrite_path(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    prefix = text(policy, "prefix")
+    if not message.path.startswith(prefix):
+        return inner(message)
+    return inner(replace(message, path=text(policy, "to") + message.path[len(prefix) :]))
+
+
+def cors(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    origin = ",".join(message.values("origin"))
+    origins = words(policy, "origins")
+    if not origin or (origin not in origins and "*" not in origins):
+        return inner(message)
+    given = [("access-control-allow-origin", origin)]
+    if policy.arguments["credentials"]:
+        given.append(("access-control-allow-credentials", "true"))
+    if message.method == "OPTIONS" and message.values("access-control-request-method"):
+        for name, argument in (("methods", "methods"), ("headers", "headers")):
+            if words(policy, argument):
+                given.append((f"access-control-allow-{name}", ",".join(words(policy, argument))))
+        given.append(("access-control-max-age", str(int(seconds(policy, "max_age")))))
+        return Answer(200, tuple(given))
+    if words(policy, "expose"):
+        given.append(("access-control-expose-headers", ",".join(words(policy, "expose"))))
+    answer = inner(message)
+    for name, value in given:
+        answer = answer.without(name).plus(name, value)
+    return answer
+
+
+ENCODINGS: Final = {"gzip": "gzip", "brotli": "br", "zstd": "zstd"}
+
+
+def compression(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    answer = inner(message)
+    encoding = ENCODINGS[text(policy, "algorithm")]
+    accepted = [part.strip() for value in message.values("accept-encoding") for part in value.split(",")]
+    if encoding not in accepted or answer.encoding or answer.size < number(policy, "min_size"):
+        return answer
+    return replace(answer.without("content-encoding").plus("content-encoding", encoding), encoding=encoding)
+
+
+# ---- faults, seeing ----
+
+
+def fault_delay(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    if run.choices.flip(f"{policy.name} delays", number(policy, "percent") / 100):
+        run.wait(seconds(policy, "delay"))
+    return inner(message)
+
+
+def fault_abort(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    if run.choices.flip(f"{policy.name} aborts", number(policy, "percent") / 100):
+        return refusal(place, whole(policy, "status"))
+    return inner(message)
+
+
+def counting(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
+    run.counted[policy.name] += 1
+    return inner(message)
+
+
+HANDLERS: Final[Mapping[str, Handler]] = {
+    "rate_limit": quota("requests"),
+    "connection_rate_limit": quota("connections"),
+    "circuit_breaking": circuit_breaking,
+    "buffer_limit": buffer_limit,
+    "allow": allow,
+    "deny": deny,
+    "jwt": jwt,
+    "external_authorization": external_authorization,
+    "retry": retry,
+    "timeout": timeout,
+    "outlier_detection": outlier_detection,
+    "load_balancing": load_balancing,
+    "mirror": mirror,
+    "split": split,
+    "set_request_header": set_request_header,
+    "add_request_header": add_request_header,
+    "remove_request_header": remove_request_header,
+    "set_response_header": set_response_header,
+    "add_response_header": add_response_header,
+    "remove_response_header": remove_response_header,
+    "rewrite_path": rewrite_path,
+    "cors": cors,
+    "compression": compression,
+    "fault_delay": fault_delay,
+    "fault_abort": fault_abort,
+    "access_log": counting,
+    "request_count": counting,
+    "tap": counting,
+}
+"""`lua`, `wasm` and kinds of one's own do what their program says: a test that uses one brings its handler."""

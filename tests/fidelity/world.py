@@ -1,0 +1,55 @@
+"""What outlasts a request: buckets of quotas, ejected endpoints, how often a request has arrived.
+
+A bucket is known within bounds only, since a period may be counted from anywhere: `least` and `most` tokens.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from math import floor
+
+Place = tuple[str, str]
+"""Policy and destination: whoever keeps state keeps it for these two (rule R5)."""
+
+
+@dataclass
+class Bucket:
+    """`burst` tokens at first, `amount` more every `period` seconds, never more than `burst`."""
+
+    burst: int
+    amount: int
+    period: float
+    least: float
+    most: float
+    since: float
+    """When `least` and `most` were last brought up to date."""
+    whole: float
+    """The last instant that a whole period is counted from, at the latest."""
+
+    def refill(self, now: float) -> None:
+        """Steadily at the most, and in whole periods at the least."""
+        self.most = min(self.burst, self.most + self.amount * (now - self.since) / self.period + self._early(now))
+        periods = floor((now - self.whole) / self.period)
+        if periods > 0:
+            self.least = min(self.burst, self.least + self.amount * periods)
+            self.whole += periods * self.period
+        self.since = now
+
+    def _early(self, now: float) -> float:
+        """A period may have begun before anybody asked: its amount can come at any instant once."""
+        return self.amount if now - self.since >= self.period else 0
+
+
+@dataclass
+class World:
+    buckets: dict[Place, Bucket] = field(default_factory=dict)
+    errors: dict[Place, int] = field(default_factory=dict)
+    """Errors in a row of a destination, for outlier detection."""
+    ejected: dict[Place, tuple[float, float]] = field(default_factory=dict)
+    """From when on an ejected endpoint may be back, and from when on it is."""
+    arrivals: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How often a request, by its name, reached a service."""
+
+    def copied(self) -> World:
+        return copy.deepcopy(self)
