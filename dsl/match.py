@@ -22,7 +22,7 @@ class Field(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A header's value is a list: several lines of one header mean the same as one line with their values between commas.
+    """A header's value is a list: several lines of one header mean the same as one, with their values between commas.
 
     So `==`, `starts_with` and `matches` hold for a header if its whole value (all lines, joined by `,`) or one of its
     comma-separated elements, without the blanks around it, satisfies them. `!=` is the negation of `==`. A missing

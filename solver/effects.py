@@ -34,8 +34,8 @@ _ACCESS = {
     (Verb.WRITES, False): {_REJECTS, _DELAYS, _REPEATS, _COUNTS, _TIMES_OUT},
     (Verb.WRITES, True): {_DELAYS, _COUNTS, _COPIES},
 }
-# Position inside Envoy's routing stage: it mirrors once a request, waits and repeats around the choice of a split (which
-# it makes once, so that it holds for every attempt), and expresses a timeout outside or inside a retry.
+# Position inside Envoy's routing stage: it mirrors once a request, waits and repeats around the choice of a split
+# (which it makes once, so that it holds for every attempt), and expresses a timeout outside or inside a retry.
 _RANK = {_COPIES: 0, _REPEATS: 1, _TIMES_OUT: 1, _ROUTES: 2}
 
 

@@ -165,8 +165,10 @@ class Near:
             yield Line(part, partial(_drop_pin, at))
 
     def _services(self) -> list[str]:
-        callers = {call.source for call in self.program.calls}
-        return sorted((callers | self.destinations).intersection(self.program.services))
+        wanted = {call.source for call in self.program.calls} | self.destinations
+        # A guard need not be called by those whom it names, and so may not recognise.
+        wanted.update(name for name, service in self.program.services.items() if service.host_network)
+        return sorted(wanted.intersection(self.program.services))
 
     def _service(self, name: str) -> Iterator[Line]:
         service = self.program.services[name]

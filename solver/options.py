@@ -74,6 +74,7 @@ class _Options:
             for parameter in kind.parameters
         )
         self.tells_apart = names_callers or not policy.open_sources or len(policy.sources) < around.everyone
+        self.unknown_name = around.unknown_name(policy)
 
     def cases(self) -> Iterator[Case]:
         policy = self.policy
@@ -137,7 +138,9 @@ class _Options:
         if external:
             message = f"`{destination}` is outside the mesh, so calls to it are enforced at their senders"
             return Reason(Rule.OUTSIDE, message, (around.program.externals[destination].span, self.policy.span))
-        return around.host(destination) or (around.unknown_caller(destination) if self.tells_apart else None)
+        if around.host(destination) is not None or not self.tells_apart:
+            return around.host(destination)
+        return self.unknown_name or around.unknown_caller(destination)
 
     def _egress(self, calls: tuple[int, ...], traits: int) -> Reason | None:
         around = self.around

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dsl.program import External, Policy, Program, Protocol, Service, Verb
+from dsl.program import External, Policy, Program, Protocol, Service, Side, Verb
 from dsl.text import Span
 from solver.placement import Reason, Rule
 
@@ -26,7 +26,8 @@ class Surroundings:
         self.program = program
         self.runs = _runs(program)
         self.everyone = len(program.services) + len(program.externals)
-        self._ports: dict[tuple[str, frozenset[int] | None, frozenset[Protocol]], tuple[int, ...]] = {}
+        self.on_host_network = {name for name, service in program.services.items() if service.host_network}
+        self._ports: dict[tuple[str, frozenset[int] | None, frozenset[Protocol], bool], tuple[int, ...]] = {}
         self._inside: dict[int, str] = {}
         self._helpers: dict[str, str] = {}
         self._undeclared: dict[str, tuple[str, str]] = {}
@@ -59,8 +60,12 @@ class Surroundings:
             if not named or not self._does_anything(policy):
                 continue
             if not any(effect.verb in (Verb.COPIES, Verb.ROUTES) for effect in policy.effects or ()):
+                hosting = self._may_host(policy)
                 for target in named:
                     self._helpers.setdefault(target, policy.name)
+                    for index in self.callers(target):
+                        if self.program.calls[index].source in hosting:
+                            self._inside.setdefault(index, policy.name)
                 continue
             senders = sorted({self.program.calls[index].source for index in policy.calls})
             for target in named:
@@ -73,14 +78,30 @@ class Surroundings:
                         self._undeclared.setdefault(target, (policy.name, sender))
 
     def _does_anything(self, policy: Policy) -> bool:
-        if policy.calls:
-            return True
-        may_be_open = policy.open_sources or policy.kind.guard
-        return may_be_open and any(self.ports(policy, destination) for destination in policy.destinations)
+        return bool(policy.calls) or any(self._is_open(policy, destination) for destination in policy.destinations)
+
+    def _is_open(self, policy: Policy, destination: str) -> bool:
+        """Whether a policy means callers of a destination that no call declares, where none is declared at all."""
+        strangers = policy.open_sources or (policy.kind.guard and bool(policy.sources))
+        return strangers and bool(self.ports(policy, destination))
+
+    def _may_host(self, policy: Policy) -> frozenset[str]:
+        """Services at whose ADM a policy may sit, as far as its kind and its narrowing go."""
+        calls = [self.program.calls[index] for index in policy.calls]
+        found: set[str] = set()
+        if Side.EGRESS in policy.sides:
+            found.update(call.source for call in calls)
+        if Side.INGRESS in policy.sides:
+            found.update(call.destination for call in calls)
+            found.update(there for there in policy.destinations if there not in found and self._is_open(policy, there))
+        return frozenset(found)
 
     def ports(self, policy: Policy, destination: str) -> tuple[int, ...]:
-        """Ports of a destination that a policy selects and whose protocol its kind carries, ascending."""
-        key = (destination, policy.ports, policy.kind.protocols)
+        """Ports of a destination that a policy selects and can be enforced on, ascending.
+
+        Its kind has to carry the protocol of a port, and a match needs requests, which `tcp` does not have.
+        """
+        key = (destination, policy.ports, policy.kind.protocols, policy.match is None)
         found = self._ports.get(key)
         if found is None:
             party = self.program.services.get(destination) or self.program.externals[destination]
@@ -88,7 +109,9 @@ class Surroundings:
                 sorted(
                     port.number
                     for port in party.ports
-                    if port.protocol in policy.kind.protocols and (policy.ports is None or port.number in policy.ports)
+                    if port.protocol in policy.kind.protocols
+                    and (policy.ports is None or port.number in policy.ports)
+                    and (policy.match is None or port.protocol is not Protocol.TCP)
                 )
             )
         return found
@@ -179,6 +202,20 @@ class Surroundings:
                 return Reason(Rule.CLOSED, message, (call.span, service.span))
         return None
 
+    def unknown_name(self, policy: Policy) -> Reason | None:
+        """Why a policy cannot tell a caller that it names itself by address, wherever it is enforced (R7), or None."""
+        if not self.on_host_network:
+            return None
+        named = set(callers(policy))
+        if policy.kind.guard:
+            # It judges undeclared callers too. Of `* except a` it is `a` that has to be told from others.
+            named |= self.on_host_network - policy.sources if policy.open_sources else policy.sources
+        for name in sorted(named & self.on_host_network):
+            service = self.program.services[name]
+            message = f"`{policy.name}` names `{name}`, which is on the host's network and has no address of its own"
+            return Reason(Rule.CLOSED, message, (service.note or service.span, policy.span))
+        return None
+
     def unknown_caller(self, destination: str) -> Reason | None:
         """Why callers of a service cannot be told apart by address at its ingress (R7), or None."""
         if destination not in self._unknown_caller:
@@ -216,10 +253,20 @@ def _runs(program: Program) -> dict[str, tuple[int, int]]:
 
 def targets(policy: Policy) -> Iterator[str]:
     """Services that a policy's arguments name, without their ports."""
+    yield from (name.partition(":")[0] for name in _named(policy, "service"))
+
+
+def callers(policy: Policy) -> Iterator[str]:
+    """Callers that a policy's arguments name."""
+    return _named(policy, "caller")
+
+
+def _named(policy: Policy, type_name: str) -> Iterator[str]:
+    """Arguments of one type, alone or in lists."""
     for parameter in policy.kind.parameters:
-        listed = parameter.type.element is not None and parameter.type.element.name == "service"
+        listed = parameter.type.element is not None and parameter.type.element.name == type_name
         value = policy.arguments.get(parameter.name)
-        if parameter.type.name == "service" and isinstance(value, str):
-            yield value.partition(":")[0]
+        if parameter.type.name == type_name and isinstance(value, str):
+            yield value
         elif listed and isinstance(value, tuple):
-            yield from (item.partition(":")[0] for item in value if isinstance(item, str))
+            yield from (item for item in value if isinstance(item, str))

@@ -97,8 +97,7 @@ def _contradict(one: _Literal, other: _Literal) -> bool:
         one, other = other, one
     if not one.holds:
         # A path and a method are always there.
-        return any(            denied.operator is Operator.STARTS_WITH and not denied.value for denied in (one, other)
-        )
+        return any(denied.operator is Operator.STARTS_WITH and not denied.value for denied in (one, other))
     if one.operator == other.operator and one.value == other.value:
         return one.holds != other.holds
     if other.holds:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dsl.program import External, Parameter, Policy, Program, Protocol, Service, Value, Verb
+from dsl.program import External, Parameter, Policy, Program, Protocol, Service, Side, Value, Verb
 
 
 class Job(NamedTuple):
@@ -40,7 +40,7 @@ class Neighbours:
     host_network_sender: Mapping[str, str]
     """Destination -> a declared sender on the host's network."""
     inner_calls: Mapping[str, frozenset[str]]
-    """Target of a mirror or a split -> the senders whose sidecar calls it."""
+    """Target of a mirror or a split, or a helper of a guard -> the services whose sidecar may call it."""
 
 
 def jobs(program: Program) -> dict[tuple[str, str], Job]:
@@ -111,15 +111,16 @@ class _Scope:
         return found
 
     def _ports(self, policy: Policy, destination: str) -> tuple[int, ...]:
-        """The destination's ports that the policy selects and whose protocol its kind carries."""
-        key = (destination, policy.ports, policy.kind.protocols)
+        """The destination's ports that the policy selects and whose protocol its kind, and its match, can deal with."""
+        fitting = policy.kind.protocols if policy.match is None else policy.kind.protocols - {Protocol.TCP}
+        key = (destination, policy.ports, fitting)
         if key not in self.served:
             party = self.program.services.get(destination) or self.program.externals.get(destination)
             self.served[key] = tuple(
                 sorted(
                     port.number
                     for port in (party.ports if party else ())
-                    if port.protocol in policy.kind.protocols and (policy.ports is None or port.number in policy.ports)
+                    if port.protocol in fitting and (policy.ports is None or port.number in policy.ports)
                 )
             )
         return self.served[key]
@@ -149,6 +150,7 @@ def neighbours(program: Program, wanted: Iterable[Job]) -> Neighbours:
             verbs = {effect.verb for effect in job.policy.effects or ()}
             if not verbs & {Verb.COPIES, Verb.ROUTES}:
                 unclosable.setdefault(target, f"sidecars call it themselves for `{job.policy.name}`")
+                inner[target].update(_standing(job))
                 continue
             inner[target].update(job.senders)
             if any((sender, target) not in declared for sender in job.senders):
@@ -183,6 +185,34 @@ def _service_arguments(policy: Policy) -> Iterator[str]:
     for parameter in policy.kind.parameters:
         if _holds(parameter, "service"):
             yield from _names(policy.arguments.get(parameter.name))
+
+
+def _standing(job: Job) -> Iterator[str]:
+    """Who may carry out a decision, at either side that annotations leave it."""
+    if Side.INGRESS in job.policy.sides:
+        yield job.destination
+    if Side.EGRESS in job.policy.sides:
+        yield from job.senders
+
+
+def unrecognisable(program: Program, policy: Policy) -> str | None:
+    """A service on the host's network that the policy names as a caller, or None.
+
+    Its address is that of its node. A guard means the callers of its scope whether they are declared or not, and where
+    the scope is everybody but some, these are the ones that it has to recognise.
+    """
+    named = {
+        caller
+        for parameter in policy.kind.parameters
+        if _holds(parameter, "caller")
+        for caller in _names(policy.arguments.get(parameter.name))
+    }
+    for name, service in program.services.items():
+        if service.host_network and (
+            name in named or (policy.kind.guard and (name in policy.sources) is not policy.open_sources)
+        ):
+            return name
+    return None
 
 
 def tells_callers_apart(program: Program, policy: Policy) -> bool:

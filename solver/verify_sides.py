@@ -12,7 +12,7 @@ from itertools import chain
 
 from dsl.program import Policy, Program, Side
 from solver.placement import Decision, Rule, Violation
-from solver.verify_scope import Job, Neighbours, can_host, may_reject, tells_callers_apart
+from solver.verify_scope import Job, Neighbours, can_host, may_reject, tells_callers_apart, unrecognisable
 
 
 class Sides:
@@ -34,6 +34,8 @@ class Sides:
         )
         """Senders that need a closer look at egress."""
         self.tells_apart: dict[str, bool] = {}
+        self.unrecognisable: dict[str, str | None] = {}
+        self.shared_addresses = any(service.host_network for service in program.services.values())
 
     def check(self, job: Job, decision: Decision) -> Iterator[Violation]:
         """Everything wrong with `decision.sides` (each side of which is known to be there once)."""
@@ -80,6 +82,9 @@ class Sides:
                 Rule.CLOSED,
                 f"`{job.policy.name}` tells callers apart, and `{stranger}`, on the host's network, has no own address",
             )
+        named = self._unrecognisable(job.policy)
+        if named is not None:
+            yield Rule.CLOSED, f"`{job.policy.name}` names `{named}`, which shares the address of its node"
 
     def _egress(self, job: Job) -> Iterator[tuple[Rule, str]]:
         policy, there, kind = job.policy, job.destination, job.policy.kind
@@ -97,7 +102,7 @@ class Sides:
             for sender in sorted(inner.intersection(job.senders)):
                 yield (
                     Rule.CAPABILITY,
-                    f"the ADM of `{sender}` calls `{there}` itself for a mirror or a split, behind its filters",
+                    f"the ADM of `{sender}` calls `{there}` itself for another policy, behind its filters",
                 )
         if kind.per_replica:
             yield Rule.STATE, f"`{policy.name}` is stated for each replica of `{there}`"
@@ -126,3 +131,10 @@ class Sides:
         if policy.name not in self.tells_apart:
             self.tells_apart[policy.name] = tells_callers_apart(self.program, policy)
         return self.tells_apart[policy.name]
+
+    def _unrecognisable(self, policy: Policy) -> str | None:
+        if not self.shared_addresses:
+            return None
+        if policy.name not in self.unrecognisable:
+            self.unrecognisable[policy.name] = unrecognisable(self.program, policy)
+        return self.unrecognisable[policy.name]

@@ -197,7 +197,13 @@ def _task(program: Program, policy: Policy, destination: str) -> Task | None:
         if call.destination == destination and call.source in policy.sources and selected(call.port)
     ]
     party = program.services.get(destination) or program.externals[destination]
-    ports = sorted(p.number for p in party.ports if selected(p) and p.protocol in policy.kind.protocols)
+    ports = sorted(
+        p.number
+        for p in party.ports
+        if selected(p)
+        and p.protocol in policy.kind.protocols
+        and not (policy.match is not None and p.protocol is Protocol.TCP)
+    )
     made = {(call.source, call.port.number) for _, call in calls}
     strangers = [(source, port) for source in policy.sources for port in ports if (source, port) not in made]
     is_open = bool(ports) and (policy.open_sources or (policy.kind.guard and bool(strangers)))

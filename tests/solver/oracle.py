@@ -82,6 +82,13 @@ def side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
         )
         if unknown and (not policy.open_sources or set(policy.sources) != everyone or takes_callers):
             found.add(Rule.CLOSED)
+        named = set()
+        for value in policy.arguments.values() if takes_callers else ():
+            named |= set(map(str, value)) if isinstance(value, tuple) else {str(value)}
+        if policy.kind.guard:
+            named |= everyone - policy.sources if policy.open_sources else policy.sources
+        if any(name in program.services and program.services[name].host_network for name in named):
+            found.add(Rule.CLOSED)
     else:
         if senders & set(program.externals):
             found.add(Rule.OUTSIDE)
@@ -108,13 +115,20 @@ def side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
 
 
 def inner_calls(program: Program) -> set[tuple[str, str]]:
-    """(sender, target) of every mirror and split."""
-    return {
+    """(sender, target) of every mirror and split, and (host, helper) of everybody whose ADM may ask a helper."""
+    found = {
         (program.calls[index].source, str(policy.arguments["to"]).split(":")[0])
         for policy in program.policies
         if any(p.name == "to" and p.type.name == "service" for p in policy.kind.parameters)
         for index in policy.calls
     }
+    for task in tasks(program):
+        for parameter in task.policy.kind.parameters:
+            if parameter.name == "service" and parameter.type.name == "service":
+                helper = str(task.policy.arguments["service"]).split(":")[0]
+                for side in task.policy.sides:
+                    found |= {(host, helper) for host in hosts(program, task, side)}
+    return found
 
 
 def closable(program: Program, there: str) -> bool:
@@ -198,7 +212,9 @@ def overlap(p: Policy, q: Policy) -> bool:
         longer = [value + "~" for value in named]
         values[(name, header)] = [*named, *longer, "~"]
         if header:
-            lists = [",".join(some) for size in range(2, len(named) + 1) for some in itertools.combinations(named, size)]
+            lists = [
+                ",".join(some) for size in range(2, len(named) + 1) for some in itertools.combinations(named, size)
+            ]
             values[(name, header)] += [*lists, None]
     free = [key for key in compared if (key[0], key[1] or None) in written or (key[0], None) in written]
     for request in itertools.product(*(values[key] for key in compared)):

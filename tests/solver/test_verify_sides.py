@@ -11,6 +11,7 @@ from solver.placement import Rule
 from solver.verify import verify
 from tests.solver.build import EGRESS, INGRESS, Spec, external, kind, program, service
 from tests.solver.samples import (
+    ALLOW,
     AUTHZ,
     BREAKER,
     COUNT,
@@ -99,6 +100,26 @@ FORBIDDEN: dict[str, tuple[Program, Sides, Sides, set[Rule | None]]] = {
         {"m": OUT, "p": OUT},
         {Rule.CAPABILITY},
     ),
+    "R4 helper of a guard, called by its destination": (
+        program(
+            TRUSTED,
+            [("a", "b"), ("b", "d")],
+            [Spec("z", AUTHZ, {"a"}, {"b"}, {"service": "d"}), Spec("p", COUNT, {"b"}, {"d"})],
+        ),
+        {"z": IN, "p": IN},
+        {"z": IN, "p": OUT},
+        {Rule.CAPABILITY},
+    ),
+    "R4 helper of a guard, called by its sender": (
+        program(
+            TRUSTED,
+            [("a", "b"), ("a", "d")],
+            [Spec("z", AUTHZ, {"a"}, {"b"}, {"service": "d"}, side=EGRESS), Spec("p", COUNT, {"a"}, {"d"})],
+        ),
+        {"z": OUT, "p": IN},
+        {"z": OUT, "p": OUT},
+        {Rule.CAPABILITY},
+    ),
     "R5 two senders at egress": (
         program(TRUSTED, TWO, [Spec("p", QUOTA, {"a", "b"}, {"d"})]),
         {"p": IN},
@@ -177,8 +198,8 @@ FORBIDDEN: dict[str, tuple[Program, Sides, Sides, set[Rule | None]]] = {
     ),
     "R7 unclosable: called from inside a sidecar": (
         program(
-            TRUSTED,
-            [("a", "b"), ("b", "d")],
+            [*TRUSTED, service("c")],
+            [("a", "b"), ("c", "d")],
             [Spec("z", AUTHZ, "*", {"b"}, {"service": "d"}), Spec("p", COUNT, "*", {"d"})],
         ),
         {"z": IN, "p": IN},
@@ -211,6 +232,32 @@ FORBIDDEN: dict[str, tuple[Program, Sides, Sides, set[Rule | None]]] = {
         ),
         {"p": OUT},
         {"p": IN},
+        {Rule.CLOSED},
+    ),
+    "R7 a guard that names whom no address tells": (
+        program([*TRUSTED, service("h", host_network=True)], [("a", "d")], [Spec("g", DENY, {"a", "h"}, {"d"})]),
+        {"g": OUT},
+        {"g": IN},
+        {Rule.CLOSED},
+    ),
+    "R7 a guard that leaves out whom no address tells": (
+        program(
+            [*TRUSTED, service("h", host_network=True)],
+            [("a", "d")],
+            [Spec("g", DENY, "*", {"d"}, excluded=frozenset({"h"}))],
+        ),
+        {"g": OUT},
+        {"g": IN},
+        {Rule.CLOSED},
+    ),
+    "R7 an argument that names whom no address tells": (
+        program(
+            [*TRUSTED, service("h", host_network=True)],
+            [("a", "d")],
+            [Spec("g", ALLOW, "*", {"d"}, {"callers": "h"})],
+        ),
+        {"g": OUT},
+        {"g": IN},
         {Rule.CLOSED},
     ),
     "R7 second port is a way round": (
