@@ -99,4 +99,19 @@ CODES: Final[Mapping[str, Code]] = {
         "for. No address of this destination is known, so its calls would pass without the policy. Add it to the "
         "endpoints file, or give an external the addresses that it has in `host` or `cidr`.",
     ),
+    "ADM718": Code(
+        "a caller that cannot be recognised",
+        "At ingress a caller is known by the address that it sends from. The policy is about some callers and not "
+        "others, and of one that it is about no address is known, so its requests would pass without the policy (or, "
+        "where the policy is about everybody else, would meet it). List its pods in the endpoints file, or the "
+        "addresses of an external in its `cidr`.",
+    ),
+    "ADM719": Code(
+        "a limit that the replicas cannot share",
+        "A limit that is stated for a service is shared by the replicas of the service that enforces it, and so is its "
+        "`burst`: the number of requests or connections that may pass at once. A replica whose share is less than one "
+        "would let nobody pass at all.",
+        bad="service shop { http 80  replicas 3 }\npolicy q = rate_limit(requests: 1, per: 1s) on * -> shop",
+        good="service shop { http 80  replicas 3 }\npolicy q = rate_limit(requests: 1, per: 1s, burst: 3) on * -> shop",
+    ),
 }

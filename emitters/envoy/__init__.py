@@ -14,6 +14,7 @@ from dsl.diagnostics import Diagnostics
 from emitters.envoy.context import Context, Mode
 from emitters.envoy.resources import AdmResources
 from emitters.errors import EmitError
+from emitters.known import Known
 from emitters.scope import hops
 
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ def emit(program: Program, placement: Placement, addresses: Addresses, mode: Mod
     from emitters.envoy.listeners import resources
 
     findings = Diagnostics()
+    known = Known(program, addresses)
     found = []
     for service, enforced in hops(program, placement).items():
-        context = Context(program, addresses, mode, program.services[service], findings)
+        context = Context(program, addresses, known, mode, program.services[service], findings)
         found.append(resources(context, enforced))
     if findings.has_errors:
         raise EmitError(findings.items)

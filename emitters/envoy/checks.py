@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dsl.program import Policy, Protocol, Stage
+from dsl.program import Policy, Protocol, Side, Stage
+from emitters.envoy.filters.guards import strings
 from emitters.envoy.filters.limits import stretch
+from emitters.envoy.match import everybody
+from emitters.known import AmbiguousCallersError, takes_strangers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,11 +27,39 @@ def check(context: Context, hops: Sequence[Hop]) -> None:
     for hop in hops:
         for policy in hop.policies:
             _stage(context, hop, policy)
+            if hop.side is Side.INGRESS:
+                _strangers(context, policy)
             if policy.name not in seen:
                 seen.add(policy.name)
                 _values(context, policy)
             if policy.kind.name == "load_balancing":
                 _hash(context, hop, policy)
+
+
+def _strangers(context: Context, policy: Policy) -> None:
+    """Outside parties without addresses are whoever is not known, so they are all meant or none of them is."""
+    strangers = context.known.strangers
+    try:
+        if not everybody(context.program, policy):
+            takes_strangers(strangers, policy.sources, policy.open_sources)
+    except AmbiguousCallersError as error:
+        _ambiguous(context, policy, error, "is about", "or mean both")
+        return
+    try:
+        if policy.kind.name == "allow":
+            takes_strangers(strangers, frozenset(strings(policy.arguments["callers"])), strangers=False)
+    except AmbiguousCallersError as error:
+        _ambiguous(context, policy, error, "admits", "or admit both")
+
+
+def _ambiguous(context: Context, policy: Policy, error: AmbiguousCallersError, verb: str, otherwise: str) -> None:
+    context.refuse(
+        "ADM703",
+        f"`{policy.name}` {verb} `{error.meant}` and not `{error.other}`, and no address tells the two apart",
+        policy,
+        cause="both are outside parties without a `cidr`, so both are whoever is not known",
+        hint=f"give `{error.meant}` or `{error.other}` a `cidr`, {otherwise}",
+    )
 
 
 def _one_bucket(context: Context, hops: Sequence[Hop]) -> None:
@@ -77,6 +108,7 @@ def _values(context: Context, policy: Policy) -> None:
             per = arguments["per"]
             assert isinstance(amount, int)  # noqa: S101 - checked by the resolver
             assert isinstance(per, int)  # noqa: S101
+            _shared(context, policy)
             if amount * stretch(per * max(1, context.replicas)) > _UINT32:
                 _cannot_hold(context, policy, "this many in so short a time", "state the limit for a longer `per`")
         case "buffer_limit":
@@ -97,6 +129,23 @@ def _values(context: Context, policy: Policy) -> None:
                 _cannot_hold(context, policy, "a header value with a control character", "leave it out")
         case _:
             pass
+
+
+def _shared(context: Context, policy: Policy) -> None:
+    """Envoy gives each replica its share of the burst, and a share of less than one lets nobody pass."""
+    burst = policy.arguments["burst"]
+    assert isinstance(burst, int)  # noqa: S101 - checked by the resolver
+    if burst >= context.replicas:
+        return
+    context.refuse(
+        "ADM719",
+        f"`{policy.name}` lets {burst} pass at once, which the {context.replicas} replicas of "
+        f"`{context.service.name}` cannot share",
+        policy,
+        cause="each replica of the service that enforces a limit gets its share of it, and less than one lets nobody "
+        "pass",
+        hint=f"write `burst: {context.replicas}` or more, with a longer `per` where the limit is to stay the same",
+    )
 
 
 def _size(context: Context, policy: Policy, name: str) -> None:

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from dsl.diagnostics import Diagnostics
+from dsl.diagnostics import Diagnostic, Diagnostics, Severity
 
 if TYPE_CHECKING:
     from dsl.program import Policy, Program, Service
     from dsl.text import Span
     from emitters.addresses import Addresses
+    from emitters.known import Known
 
 
 class Mode(StrEnum):
@@ -25,6 +26,7 @@ class Mode(StrEnum):
 class Context:
     program: Program
     addresses: Addresses
+    known: Known
     mode: Mode
     service: Service
     """Whose ADM is being configured."""
@@ -32,10 +34,20 @@ class Context:
 
     @property
     def replicas(self) -> int:
-        """How many ADMs share a limit that is stated for a service: the known replicas, or the declared ones."""
-        return max(1, len(self.addresses.pod_addresses(self.service.name)) or self.service.replicas)
+        """How many ADMs share a limit that is stated for a service.
+
+        Declared replicas that no address is known of yet will come. Without redirection there is one process for each
+        address, whatever is declared.
+        """
+        known = len(self.addresses.pod_addresses(self.service.name))
+        if known and self.mode is Mode.EXPLICIT:
+            return known
+        return max(1, known, self.service.replicas)
 
     def refuse(
         self, code: str, message: str, policy: Policy, *, cause: str, hint: str, span: Span | None = None
     ) -> None:
-        self.findings.error(code, message, span or policy.span, cause=cause, hint=hint)
+        found = Diagnostic(code, Severity.ERROR, message, span or policy.span, cause, hint)
+        # What is wrong with a policy is as wrong at its next destination.
+        if found not in self.findings.items:
+            self.findings.add(found)

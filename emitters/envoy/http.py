@@ -12,7 +12,7 @@ from dsl.program import Protocol, Stage, Verb
 from emitters.envoy import filters, routes
 from emitters.envoy.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
 from emitters.envoy.filters.seeing import set_state
-from emitters.envoy.match import AmbiguousCallersError, conditions, only_where, state_predicate
+from emitters.envoy.match import conditions, only_where, state_predicate
 from emitters.envoy.names import hold
 from emitters.envoy.typed import Json, extension, typed
 
@@ -56,7 +56,7 @@ def chain(context: Context, hop: Hop) -> HttpChain:
             continue
         built = filters.build(context, hop, policy)
         name = f"{hop.name}/{policy.name}"
-        needed = _conditions(context, hop, policy)
+        needed = conditions(context, policy, hop)
         if hop.stage(policy) is Stage.UPSTREAM:
             upstream.append({"name": name, "typed_config": only_where(needed, policy.name, built.config)})
             continue
@@ -95,20 +95,6 @@ def _discovered(config: Json) -> Json:
     """A filter whose configuration comes by ECDS."""
     types = [config["typed_config"].get("@type", "")]
     return {"name": config["name"], "config_discovery": {"config_source": ADS, "type_urls": types}}
-
-
-def _conditions(context: Context, hop: Hop, policy: Policy) -> list[Json]:
-    try:
-        return conditions(context.program, context.addresses, policy, hop)
-    except AmbiguousCallersError as error:
-        context.refuse(
-            "ADM703",
-            f"`{policy.name}` is about `{error.meant}` and not `{error.other}`, and no address tells the two apart",
-            policy,
-            cause="both are outside parties without a `cidr`, so both are whoever is not known",
-            hint=f"give `{error.meant}` or `{error.other}` a `cidr`, or mean both",
-        )
-        return []
 
 
 def _replies(policy: Policy) -> bool:

@@ -77,13 +77,11 @@ def resources(context: Context, hops: Sequence[Hop]) -> AdmResources:
 
 
 def _siblings(context: Context) -> tuple[str, ...]:
-    """The ADM's replicas. Envoy only counts them, so where none is known stand-ins for the declared ones do as well:
-    each replica must not think itself the only one."""
+    """The ADM's replicas. Envoy only counts them, so stand-ins do for those that no address is known of yet: until
+    then each replica must not think itself one of fewer."""
     pods = context.addresses.pod_addresses(context.service.name)
-    if pods:
-        return pods
     first = ipaddress.IPv4Address("198.18.0.1")  # a network for benchmarks, where nothing is
-    return tuple(str(first + index) for index in range(context.service.replicas))
+    return (*pods, *(str(first + index) for index in range(context.replicas - len(pods))))
 
 
 def _messages(context: Context, out: _Collected, siblings: str | None) -> AdmResources:
@@ -138,8 +136,8 @@ def _tcp(context: Context, hop: Hop, out: _Collected) -> _Chains:
     made = tcp.chains(context, hop)
     for chain in made:
         _hop_cluster(context, hop, chain.cluster, out)
-    rest = next(chain for chain in made if chain.sources is None)
-    groups = [(chain.sources, take(chain.name)) for chain in made if chain.sources is not None]
+    rest = next(chain for chain in made if chain.rest)
+    groups = [(chain.sources, take(chain.name)) for chain in made]
     return _Chains(
         tuple({"name": chain.name, "filters": list(chain.filters)} for chain in made),
         by_network("DirectSourceIPInput", groups, take(rest.name)),

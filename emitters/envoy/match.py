@@ -6,51 +6,29 @@ The same predicates decide at a filter whether it is skipped and in a route tabl
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from dsl.match import And, Comparison, Match, Not, Operator, Or
-from dsl.program import Policy, Program, Side
-from emitters.addresses import Network, peers
+from dsl.program import Side
 from emitters.envoy.names import inside
 from emitters.envoy.typed import Json, extension, typed
+from emitters.known import EVERYWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from emitters.addresses import Addresses
+    from dsl.program import Policy, Program
+    from emitters.addresses import Network
+    from emitters.envoy.context import Context
+    from emitters.known import Callers
     from emitters.scope import Hop
 
 Predicate = Json
 
-EVERYWHERE: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
 _NOBODY: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/32"),)
 HEADER_INPUT: Final = "envoy.type.matcher.v3.HttpRequestHeaderMatchInput"
 _INPUTS: Final = "envoy.extensions.matching.common_inputs.network.v3."
 _SKIP: Final = extension("skip", "envoy.extensions.filters.common.matcher.action.v3.SkipFilter")
-
-
-class Callers(NamedTuple):
-    """A set of connections by their direct peer address: in `exact`, or in `wide` and not in `excluded`.
-
-    The most specific network says who a peer is: a pod inside an outside party's network is the pod.
-    """
-
-    exact: tuple[Network, ...]
-    wide: tuple[Network, ...] = ()
-    excluded: tuple[Network, ...] = ()
-
-    @property
-    def everyone(self) -> bool:
-        return self.wide == EVERYWHERE and not self.excluded
-
-
-class AmbiguousCallersError(Exception):
-    """A policy is about one of two outside parties that no address tells apart; carries their names."""
-
-    def __init__(self, meant: str, other: str) -> None:
-        self.meant = meant
-        self.other = other
-        super().__init__(f"{meant} and {other} cannot be told apart")
 
 
 # ---- predicates ----
@@ -104,13 +82,14 @@ def address_predicate(networks: Sequence[Network], name: str, *, source: str = "
 
 
 def callers_predicate(callers: Callers, name: str) -> Predicate:
-    exact = address_predicate(callers.exact, name)
-    if not callers.wide:
-        return exact
-    wide = address_predicate(callers.wide, name)
-    if callers.excluded:
-        wide = all_of([wide, negation(address_predicate(callers.excluded, name))])
-    return any_of([exact, wide]) if callers.exact else wide
+    """The direct peer is one of the callers. There is at least one layer, or nobody is meant."""
+    found: Predicate | None = None
+    for layer in reversed(callers.layers):
+        if layer == EVERYWHERE and found is not None:
+            return negation(found)
+        here = address_predicate(layer, name)
+        found = here if found is None else all_of([here, negation(found)])
+    return address_predicate((), name) if found is None else found
 
 
 # ---- matches ----
@@ -191,69 +170,23 @@ def _path_regex(regex: str) -> Predicate:
 # ---- who is meant ----
 
 
-def strangers_of(program: Program) -> list[str]:
-    """The outside parties that an unknown address may be: those without a `cidr`, unless they are only ever called."""
-    calling = {call.source for call in program.calls}
-    return [
-        name
-        for name, external in program.externals.items()
-        if not external.cidrs and (name in calling or not external.ports)
-    ]
-
-
-def callers(program: Program, addresses: Addresses, names: frozenset[str], *, strangers: bool) -> Callers:
-    """The connections of the named parties; an external that has no `cidr` is everybody who is not known.
-
-    `strangers` says whether unknown addresses are meant besides. Raises `AmbiguousCallersError`.
-    """
-    unlocated = strangers_of(program)
-    meant = [name for name in unlocated if name in names]
-    others = [name for name in unlocated if name not in names]
-    if meant and others:
-        raise AmbiguousCallersError(meant[0], others[0])
-    everyone = bool(meant) or (strangers and not others)
-    named = {network for name in names for network in peers(program, addresses, name)}
-    rest = {
-        network
-        for name in (*program.services, *program.externals)
-        if name not in names
-        for network in peers(program, addresses, name)
-    } - named
-    if everyone:
-        # What is named counts even inside a network of somebody who is not.
-        exact = {network for network in named if any(_inside(network, other) for other in rest)}
-        return Callers(_sorted(exact), EVERYWHERE, _sorted(rest))
-    wide = {network for network in named if any(_inside(other, network) for other in rest)}
-    excluded = {other for other in rest if any(_inside(other, network) for network in wide)}
-    return Callers(_sorted(named - wide), _sorted(wide), _sorted(excluded))
-
-
-def _inside(inner: Network, outer: Network) -> bool:
-    if isinstance(inner, ipaddress.IPv4Network) and isinstance(outer, ipaddress.IPv4Network):
-        return inner.subnet_of(outer)
-    if isinstance(inner, ipaddress.IPv6Network) and isinstance(outer, ipaddress.IPv6Network):
-        return inner.subnet_of(outer)
-    return False
-
-
-def _sorted(networks: Iterable[Network]) -> tuple[Network, ...]:
-    return tuple(sorted(networks, key=lambda network: (network.version, network.network_address, network.prefixlen)))
-
-
-def scope(program: Program, addresses: Addresses, policy: Policy, hop: Hop) -> Callers | None:
+def scope(context: Context, policy: Policy, hop: Hop) -> Callers | None:
     """Which connections of a hop a policy is about; None means all of them. Raises `AmbiguousCallersError`."""
-    if hop.side is Side.EGRESS:
+    if hop.side is Side.EGRESS or everybody(context.program, policy):
         return None
-    if policy.open_sources and len(policy.sources) == len(program.services) + len(program.externals):
-        return None
-    found = callers(program, addresses, policy.sources, strangers=policy.open_sources)
+    found = context.known.callers(policy.sources, strangers=policy.open_sources)
     return None if found.everyone else found
 
 
-def conditions(program: Program, addresses: Addresses, policy: Policy, hop: Hop) -> list[Predicate]:
+def everybody(program: Program, policy: Policy) -> bool:
+    """Whether a policy is written for every caller there is."""
+    return policy.open_sources and len(policy.sources) == len(program.services) + len(program.externals)
+
+
+def conditions(context: Context, policy: Policy, hop: Hop) -> list[Predicate]:
     """All that must hold for a policy to apply to a request on its hop. Raises `AmbiguousCallersError`."""
     found = []
-    meant = scope(program, addresses, policy, hop)
+    meant = scope(context, policy, hop)
     if meant is not None:
         found.append(callers_predicate(meant, policy.name))
     if policy.match is not None:

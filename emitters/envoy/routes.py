@@ -15,7 +15,6 @@ from emitters.envoy.context import Mode
 from emitters.envoy.filters.faults import fraction
 from emitters.envoy.match import (
     HEADER_INPUT,
-    AmbiguousCallersError,
     Predicate,
     all_of,
     conditions,
@@ -83,11 +82,8 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
     always: list[Policy] = []
     sometimes: dict[str, _Group] = {}
     for policy in routed(hop):
-        try:
-            needed = conditions(context.program, context.addresses, policy, hop)
-            meant = scope(context.program, context.addresses, policy, hop)
-        except AmbiguousCallersError:
-            continue  # reported where filters are built
+        needed = conditions(context, policy, hop)
+        meant = scope(context, policy, hop)
         if not needed:
             always.append(policy)
             continue

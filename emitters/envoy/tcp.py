@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Side, Stage
-from emitters.addresses import Network, peers
+from emitters.addresses import Network
 from emitters.envoy.clusters import needs_endpoints
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import stat_name
 from emitters.envoy.filters.guards import strings
 from emitters.envoy.filters.limits import token_bucket
 from emitters.envoy.filters.seeing import connection_log, set_state
-from emitters.envoy.match import strangers_of
 from emitters.envoy.routes import Variant
 from emitters.envoy.template import fill
 from emitters.envoy.typed import Json, extension
+from emitters.known import ordered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,10 +33,12 @@ _PROXY: Final = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"
 
 
 class TcpChain(NamedTuple):
-    """The network filters for some callers of a hop. `sources` None: for all that no other chain names."""
+    """The network filters for some callers of a hop."""
 
     name: str
-    sources: tuple[Network, ...] | None
+    sources: tuple[Network, ...]
+    rest: bool
+    """Also takes everybody whom no chain of the hop names."""
     filters: tuple[Json, ...]
     cluster: Variant
 
@@ -56,25 +58,48 @@ def proxy(name: str, cluster: str, logs: Sequence[Json] = ()) -> Json:
 def chains(context: Context, hop: Hop) -> tuple[TcpChain, ...]:
     """The filter chains of a hop that carries connections."""
     if hop.side is Side.EGRESS:
-        return (_chain(context, hop, hop.name, None, _treatment(context, hop, hop.service)),)
-    by_network: dict[Network, list[str]] = {}
-    for name in (*context.program.services, *context.program.externals):
-        for network in peers(context.program, context.addresses, name):
-            by_network.setdefault(network, []).append(name)
-    groups: dict[_Treatment, list[Network]] = {}
-    for network, names in by_network.items():
-        groups.setdefault(_strictest([_treatment(context, hop, name) for name in names], hop), []).append(network)
+        return (_chain(context, hop, hop.name, _treatment(context, hop, hop.service)),)
     rest = _treatment(context, hop, None)
-    groups.pop(rest, None)
-    found = [_chain(context, hop, hop.name, None, rest)]
+    groups = _groups(context, hop, rest)
+    found = [_chain(context, hop, hop.name, rest, ordered(groups.pop(rest, ())))]
     for treatment, networks in groups.items():
         parts = [policy.name for policy in treatment.applied]
         if treatment.refused_by is not None:
-            parts.append(f"not/{treatment.refused_by.name}")
-        name = "/".join((hop.name, "from", *parts)) if parts else f"{hop.name}/from/others"
-        sources = tuple(sorted(networks, key=lambda n: (n.version, n.network_address, n.prefixlen)))
-        found.append(_chain(context, hop, name, sources, treatment))
+            parts.append(f"not:{treatment.refused_by.name}")
+        name = "/".join((hop.name, "from", *parts)) if parts else f"{hop.name}/others"
+        found.append(_chain(context, hop, name, treatment, ordered(networks), rest=False))
     return tuple(sorted(found, key=lambda chain: chain.name))
+
+
+def _groups(context: Context, hop: Hop, rest: _Treatment) -> dict[_Treatment, set[Network]]:
+    """Who is treated in another way than an unknown caller, and who is inside such a network and is not."""
+    known = context.known
+    told: set[str] = set()
+    for policy in hop.policies:
+        told |= known.told_apart(policy.sources)
+        if policy.kind.name == "allow":
+            told |= known.parties.intersection(strings(policy.arguments["callers"]))
+    usual = next((name for name in known.parties if name not in told), None)
+    if usual is not None and _treatment(context, hop, usual) != rest:
+        told |= known.parties
+    by_name: dict[str, _Treatment] = {}
+
+    def treatment(network: Network) -> _Treatment:
+        for name in known.owners[network]:
+            if name not in by_name:
+                by_name[name] = _treatment(context, hop, name)
+        return _strictest([by_name[name] for name in known.owners[network]], hop)
+
+    groups: dict[_Treatment, set[Network]] = {}
+    for network in {network for name in told for network in known.peers(name)}:
+        found = treatment(network)
+        if found == rest:
+            continue
+        groups.setdefault(found, set()).add(network)
+        # The most specific network says who a caller is.
+        for inner in known.senders_inside(network):
+            groups.setdefault(treatment(inner), set()).add(inner)
+    return groups
 
 
 def _strictest(treatments: Sequence[_Treatment], hop: Hop) -> _Treatment:
@@ -92,7 +117,7 @@ def _strictest(treatments: Sequence[_Treatment], hop: Hop) -> _Treatment:
 
 def _treatment(context: Context, hop: Hop, caller: str | None) -> _Treatment:
     """Which policies the connections of a caller meet; None is a caller whom nothing is known of."""
-    unlocated = strangers_of(context.program)
+    unlocated = context.known.strangers
     names = {caller} if caller is not None else set(unlocated)
     applied: list[Policy] = []
     for policy in hop.policies:
@@ -115,7 +140,13 @@ def _treatment(context: Context, hop: Hop, caller: str | None) -> _Treatment:
 
 
 def _chain(
-    context: Context, hop: Hop, name: str, sources: tuple[Network, ...] | None, treatment: _Treatment
+    context: Context,
+    hop: Hop,
+    name: str,
+    treatment: _Treatment,
+    sources: tuple[Network, ...] = (),
+    *,
+    rest: bool = True,
 ) -> TcpChain:
     here = tuple(policy for policy in treatment.applied if hop.stage(policy) is Stage.CLUSTER)
     cluster_name = "/".join((hop.name, *(policy.name for policy in here)))
@@ -151,7 +182,7 @@ def _chain(
         filters.append(proxy(nowhere, nowhere, logs))
     else:
         filters.append(proxy(name, cluster_name, logs))
-    return TcpChain(name, sources, tuple(filters), Variant(cluster_name, here, original))
+    return TcpChain(name, sources, rest, tuple(filters), Variant(cluster_name, here, original))
 
 
 def _rate_limit(context: Context, hop: Hop, policy: Policy) -> Json:
@@ -161,7 +192,7 @@ def _rate_limit(context: Context, hop: Hop, policy: Policy) -> Json:
     assert isinstance(per, int)  # noqa: S101
     assert isinstance(burst, int)  # noqa: S101
     replicas = context.replicas
-    bucket = token_bucket(connections, per * replicas, max(1, burst // replicas))
+    bucket = token_bucket(connections, per * replicas, burst // replicas)
     return extension(
         policy.name,
         "envoy.extensions.filters.network.local_ratelimit.v3.LocalRateLimit",

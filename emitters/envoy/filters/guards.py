@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from dsl.program import FileArgument, Protocol, Side
 from emitters.envoy.filters.built import Built, side_cluster, stat_name
-from emitters.envoy.match import EVERYWHERE, AmbiguousCallersError, Callers, callers, cidr
+from emitters.envoy.match import cidr
 from emitters.envoy.typed import Json, duration, typed
+from emitters.known import EVERYWHERE, Callers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,29 +38,20 @@ def admitted(context: Context, hop: Hop, policy: Policy) -> list[Json]:
     names = frozenset(strings(policy.arguments["callers"]))
     if hop.side is Side.EGRESS:
         return [_ANY] if hop.service in names else []
-    try:
-        return _principals(callers(context.program, context.addresses, names, strangers=False))
-    except AmbiguousCallersError as error:
-        context.refuse(
-            "ADM703",
-            f"`{policy.name}` admits `{error.meant}` and not `{error.other}`, and no address tells the two apart",
-            policy,
-            cause="both are outside parties without a `cidr`, so both are whoever is not known",
-            hint=f"give `{error.meant}` or `{error.other}` a `cidr`",
-        )
-        return []
+    return _principals(context.known.callers(names, strangers=False))
 
 
 def _principals(found: Callers) -> list[Json]:
-    principals = _networks(found.exact)
-    if found.wide == EVERYWHERE and not found.excluded:
+    if found.everyone:
         return [_ANY]
-    if found.wide:
-        wide: list[Json] = [{"or_ids": {"ids": _networks(found.wide)}}] if found.wide != EVERYWHERE else []
-        if found.excluded:
-            wide.append({"not_id": {"or_ids": {"ids": _networks(found.excluded)}}})
-        principals.append({"and_ids": {"ids": wide}})
-    return principals
+    if len(found.layers) < 2:
+        return [principal for layer in found.layers for principal in _networks(layer)]
+    inner: Json | None = None
+    for layer in reversed(found.layers):
+        here = _ANY if layer == EVERYWHERE else {"or_ids": {"ids": _networks(layer)}}
+        inner = here if inner is None else {"and_ids": {"ids": [here, {"not_id": inner}]}}
+    assert inner is not None  # noqa: S101 - there are layers
+    return [inner]
 
 
 def _networks(networks: Iterable[Network]) -> list[Json]:

@@ -1,0 +1,238 @@
+"""What addresses say about parties, indexed once: whose a network is, which networks lie inside another.
+
+    program + addresses -> Known
+
+Large applications have thousands of services and as many policies, so nothing here is looked up by going through all
+parties: a question about a few of them costs what these few cost.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from bisect import bisect_left, bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from emitters.addresses import Network, peers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dsl.program import Program
+    from emitters.addresses import Addresses
+
+EVERYWHERE: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
+
+
+class Callers(NamedTuple):
+    """A set of connections by their direct peer address: in the first layer, but not in the second, unless in the
+    third, and so on.
+
+    The most specific network says who a peer is: a pod inside an outside party's network is the pod. So each layer
+    lies inside the one before it.
+    """
+
+    layers: tuple[tuple[Network, ...], ...] = ()
+
+    @property
+    def everyone(self) -> bool:
+        return self.layers == (EVERYWHERE,)
+
+
+class AmbiguousCallersError(Exception):
+    """A policy is about one of two outside parties that no address tells apart; carries their names."""
+
+    def __init__(self, meant: str, other: str) -> None:
+        self.meant = meant
+        self.other = other
+        super().__init__(f"{meant} and {other} cannot be told apart")
+
+
+def strangers_of(program: Program) -> tuple[str, ...]:
+    """The outside parties that an unknown address may be: those without a `cidr`, unless they are only ever called."""
+    outside = [name for name, external in program.externals.items() if not external.cidrs]
+    calling = {call.source for call in program.calls} if outside else set()
+    return tuple(name for name in outside if name in calling or not program.externals[name].ports)
+
+
+class Networks:
+    """Networks in an order in which all that lie inside one follow it."""
+
+    def __init__(self, networks: Iterable[Network]) -> None:
+        keyed = sorted((_key(network), network) for network in networks)
+        self._keys: list[tuple[int, int, int]] = [key for key, _ in keyed]
+        self._networks: list[Network] = [network for _, network in keyed]
+
+    def inside(self, network: Network) -> Sequence[Network]:
+        """The networks that are a part of one and not all of it."""
+        if network.prefixlen == network.max_prefixlen:
+            return ()
+        begin = bisect_right(self._keys, _key(network))
+        end = bisect_left(self._keys, (network.version, int(network.broadcast_address) + 1, 0))
+        return self._networks[begin:end]
+
+
+class Known:
+    """The addresses of a program's parties. Raises nothing for what is not known: that is an empty answer."""
+
+    def __init__(self, program: Program, addresses: Addresses) -> None:
+        self._program = program
+        self._addresses = addresses
+        self._peers: dict[str, tuple[Network, ...]] = {}
+        self._callers: dict[tuple[frozenset[str], bool], Callers] = {}
+        self._told: dict[frozenset[str], frozenset[str]] = {}
+        self._dialled: dict[int, Mapping[Network, frozenset[str]]] = {}
+
+    @cached_property
+    def parties(self) -> frozenset[str]:
+        return frozenset((*self._program.services, *self._program.externals))
+
+    @cached_property
+    def strangers(self) -> tuple[str, ...]:
+        """See `strangers_of`."""
+        return strangers_of(self._program)
+
+    @cached_property
+    def nowhere(self) -> frozenset[str]:
+        """Who cannot be known by an address, and is no stranger either."""
+        return frozenset(name for name in self.parties if not self.peers(name)).difference(self.strangers)
+
+    @cached_property
+    def ipv6(self) -> bool:
+        """Whether anything at all has an IPv6 address."""
+        texts = [
+            *(text for located in self._addresses.services.values() for text in (*located.addresses, *located.pods)),
+            *(text for listed in self._addresses.externals.values() for text in listed),
+            *(text for external in self._program.externals.values() for text in (*external.cidrs, *external.hosts)),
+        ]
+        return any(":" in text for text in texts)
+
+    def told_apart(self, names: frozenset[str]) -> frozenset[str]:
+        """Some parties or all others, whichever are fewer: enough to go through where a policy is about some."""
+        if names not in self._told:
+            self._told[names] = names if 2 * len(names) <= len(self.parties) else self.parties - names
+        return self._told[names]
+
+    # ---- who sends ----
+
+    def peers(self, name: str) -> tuple[Network, ...]:
+        """The networks that connections from a party come from; sorted, without duplicates."""
+        if name not in self._peers:
+            self._peers[name] = peers(self._program, self._addresses, name)
+        return self._peers[name]
+
+    @cached_property
+    def owners(self) -> Mapping[Network, tuple[str, ...]]:
+        """Who sends from each network. Two parties at one address cannot be told apart."""
+        found: dict[Network, tuple[str, ...]] = {}
+        for name in (*self._program.services, *self._program.externals):
+            for network in self.peers(name):
+                found[network] = (*found.get(network, ()), name)
+        return found
+
+    @cached_property
+    def _senders(self) -> Networks:
+        return Networks(self.owners)
+
+    def senders_inside(self, network: Network) -> Sequence[Network]:
+        """The networks of senders that are a part of one and not all of it."""
+        return self._senders.inside(network)
+
+    def callers(self, names: frozenset[str], *, strangers: bool) -> Callers:
+        """The connections of the named parties; an external that has no `cidr` is everybody who is not known.
+
+        `strangers` says whether unknown addresses are meant besides. Raises `AmbiguousCallersError`.
+        """
+        key = (names, strangers)
+        if key not in self._callers:
+            self._callers[key] = self._find(names, strangers)
+        return self._callers[key]
+
+    def _find(self, names: frozenset[str], strangers: bool) -> Callers:
+        named = {network for name in names for network in self.peers(name)}
+        # What two parties share counts for the one that is named.
+        if takes_strangers(self.strangers, names, strangers):
+            others = {network for name in self.parties - names for network in self.peers(name)} - named
+            inner = {network for other in others for network in self.senders_inside(other)} & named
+            return Callers(_layers(dict.fromkeys(others, False) | dict.fromkeys(inner, True), (EVERYWHERE,)))
+        others = {network for wide in named for network in self.senders_inside(wide)} - named
+        return Callers(_layers(dict.fromkeys(others, False) | dict.fromkeys(named, True), ()))
+
+    # ---- who is dialled ----
+
+    def dialled(self, port: int) -> Mapping[Network, frozenset[str]]:
+        """Who is called at each network by dialling a port: services at their addresses and pods, outside parties."""
+        if port not in self._dialled:
+            found: dict[Network, set[str]] = {}
+            for name, text in self._texts.get(port, ()):
+                found.setdefault(ipaddress.ip_network(text, strict=False), set()).add(name)
+            self._dialled[port] = {network: frozenset(names) for network, names in found.items()}
+        return self._dialled[port]
+
+    @cached_property
+    def _texts(self) -> Mapping[int, Sequence[tuple[str, str]]]:
+        """Port dialled -> who is called there, and at what address."""
+        found: dict[int, list[tuple[str, str]]] = {}
+        for name, service in self._program.services.items():
+            for port in service.ports:
+                for text in self._addresses.service_addresses(name):
+                    found.setdefault(port.number, []).append((name, text))
+                for text in self._addresses.pod_addresses(name):
+                    found.setdefault(port.target, []).append((name, text))
+        for name, external in self._program.externals.items():
+            texts = (*external.cidrs, *literal(external.hosts), *self._addresses.service_addresses(name))
+            for number in {port.number for port in external.ports}:
+                found.setdefault(number, []).extend((name, text) for text in texts)
+        return found
+
+
+def takes_strangers(unlocated: Sequence[str], names: frozenset[str], strangers: bool) -> bool:
+    """Whether unknown addresses are among the callers that are named. Raises `AmbiguousCallersError`."""
+    meant = [name for name in unlocated if name in names]
+    others = [name for name in unlocated if name not in names]
+    if meant and others:
+        raise AmbiguousCallersError(meant[0], others[0])
+    return bool(meant) or (strangers and not others)
+
+
+def literal(hosts: Iterable[str]) -> tuple[str, ...]:
+    """Those hosts that are addresses and not names."""
+    return tuple(host for host in hosts if is_address(host))
+
+
+def is_address(text: str) -> bool:
+    """Neither a network nor a name."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def ordered(networks: Iterable[Network]) -> tuple[Network, ...]:
+    """In canonical order: IPv4 first, then by address, what contains before what is inside."""
+    return tuple(sorted(networks, key=_key))
+
+
+def _key(network: Network) -> tuple[int, int, int]:
+    return (network.version, int(network.network_address), network.prefixlen)
+
+
+def _layers(named: Mapping[Network, bool], base: tuple[tuple[Network, ...], ...]) -> tuple[tuple[Network, ...], ...]:
+    """Networks that are named (True) or somebody else's, as layers (`Callers`) on top of a first one, if any."""
+    layers = [list(layer) for layer in base]
+    ground = len(layers)
+    around: list[tuple[int, int, int]] = []
+    """Version, last address and depth of the networks around the one that is looked at; depth 1 is the first layer."""
+    for network in ordered(named):
+        while around and (around[-1][0] != network.version or around[-1][1] < int(network.network_address)):
+            around.pop()
+        depth = around[-1][2] if around else ground
+        if named[network] == (depth % 2 == 1):
+            continue  # it is inside one of its own sort
+        depth += 1
+        if depth > len(layers):
+            layers.append([])
+        layers[depth - 1].append(network)
+        around.append((network.version, int(network.broadcast_address), depth))
+    return tuple(map(tuple, layers))
