@@ -18,7 +18,7 @@ from emitters.addresses import Network, peers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dsl.program import Program
+    from dsl.program import Call, Program
     from emitters.addresses import Addresses
 
 EVERYWHERE: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
@@ -106,6 +106,28 @@ class Known:
             *(text for external in self._program.externals.values() for text in (*external.cidrs, *external.hosts)),
         ]
         return any(":" in text for text in texts)
+
+    def callers_of(self, destination: str, number: int) -> frozenset[str]:
+        """Who declares to call a port."""
+        return self._callers_of.get((destination, number), frozenset())
+
+    @cached_property
+    def _callers_of(self) -> Mapping[tuple[str, int], frozenset[str]]:
+        found: dict[tuple[str, int], set[str]] = {}
+        for call in self._program.calls:
+            found.setdefault((call.destination, call.port.number), set()).add(call.source)
+        return {key: frozenset(names) for key, names in found.items()}
+
+    def calls_from(self, source: str) -> Sequence[Call]:
+        """The declared calls of a party."""
+        return self._calls_from.get(source, ())
+
+    @cached_property
+    def _calls_from(self) -> Mapping[str, Sequence[Call]]:
+        found: dict[str, list[Call]] = {}
+        for call in self._program.calls:
+            found.setdefault(call.source, []).append(call)
+        return found
 
     def told_apart(self, names: frozenset[str]) -> frozenset[str]:
         """Some parties or all others, whichever are fewer: enough to go through where a policy is about some."""

@@ -15,20 +15,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from dsl.diagnostics import Diagnostics
-from dsl.program import Side
 from emitters import kubernetes
 from emitters.envoy import Mode, emit
-from emitters.errors import EmitError
 from emitters.interception import (
     RULES_FILES,
     Interception,
     interceptions,
-    original_destinations,
     restore_file,
     script,
 )
-from emitters.scope import Hop, hops
 
 if TYPE_CHECKING:
     from dsl.program import Program
@@ -54,8 +49,6 @@ def files(
     from emitters.envoy.bootstrap import static_bootstrap, xds_bootstrap
     from emitters.envoy.typed import to_json, to_yaml
 
-    if mode is Mode.REDIRECT:
-        _all_located(program, placement, addresses)
     found: dict[str, bytes] = {}
     for resources in emit(program, placement, addresses, mode):
         folder = resources.service
@@ -72,27 +65,6 @@ def files(
     if policies:
         found["kubernetes/network-policies.yaml"] = kubernetes.to_yaml(policies).encode()
     return dict(sorted(found.items()))
-
-
-def _all_located(program: Program, placement: Placement, addresses: Addresses) -> None:
-    """A destination without an address would be called past its policies, and files on a disk learn nothing later."""
-    findings = Diagnostics()
-    missing: dict[str, Hop] = {}
-    for found in hops(program, placement).values():
-        for hop in found:
-            if hop.side is Side.EGRESS and not original_destinations(program, hop, addresses):
-                missing.setdefault(hop.destination, hop)
-    for name, hop in sorted(missing.items()):
-        findings.error(
-            "ADM717",
-            f"no address of `{name}` is known, so `{hop.policies[0].name}` could not be enforced for it at "
-            f"`{hop.service}`",
-            hop.policies[0].span,
-            cause="the address that is dialled tells which calls a policy at the sender is for",
-            hint=f"add `{name}` to the endpoints file",
-        )
-    if findings.has_errors:
-        raise EmitError(findings.items)
 
 
 def _as_json(interception: Interception) -> bytes:

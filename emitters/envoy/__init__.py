@@ -25,8 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["AdmResources", "Mode", "emit"]
 
 
-def emit(program: Program, placement: Placement, addresses: Addresses, mode: Mode) -> tuple[AdmResources, ...]:
-    """The resources of every ADM, sorted by service. Raises `EmitError` where Envoy cannot express what is asked."""
+def emit(
+    program: Program, placement: Placement, addresses: Addresses, mode: Mode, *, waiting: bool = False
+) -> tuple[AdmResources, ...]:
+    """The resources of every ADM, sorted by service. Raises `EmitError` where Envoy cannot express what is asked.
+
+    `waiting`: what has no known address will get one and be emitted again, so it is no error. Until then a caller
+    without one is a stranger, and calls to a destination without one pass the sender as if it had no ADM.
+    """
     from emitters.envoy.listeners import resources
 
     findings = Diagnostics()
@@ -34,7 +40,7 @@ def emit(program: Program, placement: Placement, addresses: Addresses, mode: Mod
     found = []
     for service, enforced in hops(program, placement).items():
         context = Context(program, addresses, known, mode, program.services[service], findings)
-        found.append(resources(context, enforced))
+        found.append(resources(context, enforced, waiting=waiting))
     if findings.has_errors:
         raise EmitError(findings.items)
     return tuple(found)

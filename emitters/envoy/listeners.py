@@ -10,15 +10,16 @@ import ipaddress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side
-from emitters.envoy import http, routes, tcp
+from emitters.envoy import http, located, routes, tcp
 from emitters.envoy.checks import check
 from emitters.envoy.clusters import cluster, endpoints, reachable
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import side_cluster
+from emitters.envoy.located import taken
 from emitters.envoy.match import by_network, by_port, take
 from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, AdmResources
 from emitters.envoy.typed import Json, extension, message
-from emitters.interception import original_destinations
+from emitters.known import ordered
 from emitters.ports import EGRESS_PORT, INGRESS_PORT
 
 if TYPE_CHECKING:
@@ -52,10 +53,16 @@ class _Collected:
         self.extensions: dict[str, Json] = {}
 
 
-def resources(context: Context, hops: Sequence[Hop]) -> AdmResources:
-    """Everything one ADM is told. What cannot be said is in the context's findings."""
+def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False) -> AdmResources:
+    """Everything one ADM is told. What cannot be said is in the context's findings.
+
+    `waiting`: addresses that are missing will come.
+    """
     out = _Collected()
+    earlier = context.findings.errors
     check(context, hops)
+    if context.findings.errors == earlier:
+        located.check(context, hops, waiting=waiting)
     if context.findings.has_errors:
         hops = ()
     for hop in hops:
@@ -221,56 +228,37 @@ def _captured(context: Context, side: Side, through: Json, out: _Collected) -> d
     This is a matcher of the listener and not a part of the filter chains: addresses come and go, and a filter chain
     that changes closes its connections.
     """
-    groups: dict[int, list[tuple[Sequence[Network], Json]]] = {}
-    inward: dict[int, tuple[Hop, Json]] = {}
-    owners: dict[tuple[int, Network], Hop] = {}
-    for hop, made in out.captured[side]:
-        if side is Side.INGRESS:
-            other, _ = inward.setdefault(hop.port.target, (hop, made.choice))
-            if other.policies != hop.policies:
-                _same_target(context, hop, other)
-            continue
-        for port, networks in original_destinations(context.program, hop, context.addresses).items():
-            for network in networks:
-                owner = owners.setdefault((port, network), hop)
-                if owner is not hop:
-                    _same_address(context, hop, owner, str(network))
-            groups.setdefault(port, []).append((networks, made.choice))
     if side is Side.INGRESS:
-        return {port: choice for port, (_, choice) in inward.items()}
-    return {port: by_network("DestinationIPInput", found, through) for port, found in groups.items()}
-
-
-def _same_target(context: Context, hop: Hop, other: Hop) -> None:
-    context.refuse(
-        "ADM716",
-        f"ports {other.port.number} and {hop.port.number} of `{hop.service}` lead to one port of its process, "
-        "under different policies",
-        hop.policies[0],
-        cause="a connection arrives at the process's port, and nothing says which of the two its caller dialled",
-        hint="let the process listen on two ports, or put both ports under the same policies",
-    )
-
-
-def _same_address(context: Context, hop: Hop, other: Hop, network: str) -> None:
-    context.refuse(
-        "ADM716",
-        f"`{hop.service}` calls `{hop.destination}` and `{other.destination}` at the same port of `{network}`",
-        hop.policies[0],
-        cause="the address that is dialled decides which destination is meant",
-        hint="give the two different addresses or ports, or make them one",
-    )
+        # Ports that lead to one port of the process are under the same policies.
+        return {hop.port.target: made.choice for hop, made in reversed(out.captured[side])}
+    groups: dict[int, dict[Network, Json]] = {}
+    others: dict[int, set[Network]] = {}
+    for hop, made in out.captured[side]:
+        for port, networks in taken(context, hop).items():
+            for network in networks.own:
+                groups.setdefault(port, {}).setdefault(network, made.choice)
+            others.setdefault(port, set()).update(networks.others)
+    choices = {}
+    for port, found in groups.items():
+        chosen: dict[str, tuple[list[Network], Json]] = {}
+        passed = [(network, through) for network in others[port] if network not in found]
+        for network, choice in (*found.items(), *passed):
+            chosen.setdefault(repr(choice), ([], choice))[0].append(network)
+        choices[port] = by_network("DestinationIPInput", [(ordered(own), to) for own, to in chosen.values()], through)
+    return choices
 
 
 def _redirected(context: Context, side: Side, out: _Collected) -> None:
     name = side.value
+    port = INGRESS_PORT if side is Side.INGRESS else EGRESS_PORT
     through = f"{name}/passthrough"
     choices = _captured(context, side, take(through), out)
     out.clusters[through] = cluster(context, through, side, Protocol.TCP, original=True)
     out.listeners[name] = {
         "name": name,
-        "address": _socket("0.0.0.0", INGRESS_PORT if side is Side.INGRESS else EGRESS_PORT),  # noqa: S104
-        "additional_addresses": [{"address": _socket("::", INGRESS_PORT if side is Side.INGRESS else EGRESS_PORT)}],
+        "address": _socket("0.0.0.0", port),  # noqa: S104
+        # A host without IPv6 would refuse it.
+        **({"additional_addresses": [{"address": _socket("::", port)}]} if context.known.ipv6 else {}),
         "listener_filters": [
             extension("original-destination", "envoy.extensions.filters.listener.original_dst.v3.OriginalDst")
         ],

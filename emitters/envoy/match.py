@@ -239,6 +239,8 @@ def by_network(source: str, groups: Sequence[tuple[Sequence[Network], Json]], ot
 
 def by_port(choices: Mapping[int, Json], otherwise: Json) -> Json:
     """Choose by the port that was dialled."""
+    if not choices:
+        return {"on_no_match": otherwise}
     tree = {
         "input": extension("port", _INPUTS + "DestinationPortInput"),
         "exact_match_map": {"map": {str(port): choices[port] for port in sorted(choices)}},
