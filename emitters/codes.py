@@ -81,13 +81,6 @@ CODES: Final[Mapping[str, Code]] = {
         "a value that Envoy cannot hold",
         "Envoy keeps most numbers in 32 bits and some in less. The value is outside of what its field can hold.",
     ),
-    "ADM715": Code(
-        "a template at a stage without filters",
-        "The template of a kind is a filter of Envoy. Filters work at the stage `filter`, and for requests also at "
-        "the stage `upstream`, where each attempt of a retry passes. Routes and clusters take no filter.",
-        bad='@egress(routing)\nkind mine() for http template "mine.yaml"',
-        good='@egress\nkind mine() for http template "mine.yaml"',
-    ),
     "ADM716": Code(
         "two destinations at one address",
         "Where connections are redirected, the address and port that were dialled decide which destination is meant, "

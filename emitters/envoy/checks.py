@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dsl.program import Policy, Protocol, Side, Stage
+from dsl.program import Policy, Protocol, Side
 from emitters.envoy.filters.guards import strings
 from emitters.envoy.filters.limits import stretch
 from emitters.envoy.match import everybody
@@ -26,7 +26,6 @@ def check(context: Context, hops: Sequence[Hop]) -> None:
     seen: set[str] = set()
     for hop in hops:
         for policy in hop.policies:
-            _stage(context, hop, policy)
             if hop.side is Side.INGRESS:
                 _strangers(context, policy)
             if policy.name not in seen:
@@ -82,22 +81,6 @@ def _one_bucket(context: Context, hops: Sequence[Hop]) -> None:
                 cause="a limit lives in the filters of one port",
                 hint=f"write a policy for each port, such as `on ... -> {destination}:{found[0].port.name or 'NAME'}`",
             )
-
-
-def _stage(context: Context, hop: Hop, policy: Policy) -> None:
-    stage = hop.stage(policy)
-    if policy.kind.template is None or stage is Stage.FILTER:
-        return
-    if stage is Stage.UPSTREAM and hop.carries_requests:
-        return
-    context.refuse(
-        "ADM715",
-        f"`{policy.kind.name}` has a template and works at stage `{stage.name.lower()}` of `{hop.port.protocol}` calls",
-        policy,
-        cause="a template is a filter: one of the downstream filters, or on http and grpc one of the upstream filters",
-        hint=f"write `@{hop.side.value}` or `@{hop.side.value}(upstream)` above the kind",
-        span=policy.kind.span,
-    )
 
 
 def _values(context: Context, policy: Policy) -> None:
