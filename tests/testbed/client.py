@@ -11,6 +11,7 @@ import http.client
 import socket
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import grpc
@@ -32,6 +33,14 @@ class Target:
     address: str
     port: int
     authority: str
+    dial: Callable[[float], socket.socket] | None = None
+    """Opens the connection within some seconds; None where a plain connection from `source` will do."""
+
+    def open(self, timeout: float) -> socket.socket:
+        """A new connection."""
+        if self.dial is not None:
+            return self.dial(timeout)
+        return socket.create_connection((self.address, self.port), timeout, (self.source, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +90,10 @@ class Reply:
 
 def http1(target: Target, request: Request, timeout: float = 10.0) -> Reply:
     """One HTTP/1.1 request on a connection of its own."""
-    connection = http.client.HTTPConnection(
-        target.address, target.port, timeout=timeout, source_address=(target.source, 0)
-    )
+    connection = http.client.HTTPConnection(target.address, target.port, timeout=timeout)
     started = time.monotonic()
     try:
+        connection.sock = target.open(timeout)
         connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
         connection.putheader("Host", target.authority)
         for name, value in request.headers:
@@ -119,7 +127,7 @@ def tcp(target: Target, timeout: float = 5.0) -> Reply:
     started = time.monotonic()
     word = b"are you there\n"
     try:
-        with socket.create_connection((target.address, target.port), timeout, (target.source, 0)) as connection:
+        with target.open(timeout) as connection:
             with connection.makefile("rb") as reader:
                 greeting = reader.readline()
                 if not greeting:
@@ -156,7 +164,7 @@ def _http2(
 ) -> Reply:
     started = time.monotonic()
     try:
-        with socket.create_connection((target.address, target.port), timeout, (target.source, 0)) as connection:
+        with target.open(timeout) as connection:
             headers, body, reset = _exchange(connection, target, request, extra, started + timeout)
     except (OSError, ProtocolError) as error:
         return Reply(None, seconds=time.monotonic() - started, error=_why(error), grpc=is_grpc)

@@ -1,0 +1,99 @@
+"""The reference: a sidecar at every service, in the way of every declared call at both ends.
+
+A placement alone gives sidecars only to services that have something to enforce, and lets them see only that. A full
+mesh takes everything: each port of each service in, each declared call out, with or without a policy. What is emitted
+for a connection with no policy is the emitter's own business as usual; only the list of connections is longer here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics import Diagnostics
+from dsl.program import Side
+from emitters.envoy import Mode
+from emitters.envoy.bootstrap import static_bootstrap
+from emitters.envoy.context import Context
+from emitters.envoy.listeners import resources
+from emitters.envoy.typed import to_json, to_yaml
+from emitters.errors import EmitError
+from emitters.interception import (
+    RULES_FILES,
+    EgressCapture,
+    IngressCapture,
+    Interception,
+    Reached,
+    original_destinations,
+    restore_file,
+)
+from emitters.known import Known
+from emitters.scope import Hop, hops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dsl.program import Program
+    from emitters.addresses import Addresses, Network
+    from solver.placement import Placement
+
+
+def every_hop(program: Program, placement: Placement) -> dict[str, tuple[Hop, ...]]:
+    """The hops of a full mesh: those of the placement, and one without policies for each port and call that has none."""
+    enforced = hops(program, placement)
+    found = {}
+    for name, service in program.services.items():
+        if service.host_network:
+            continue
+        own = {(hop.side, hop.destination, hop.port.number): hop for hop in enforced.get(name, ())}
+        for port in service.ports:
+            own.setdefault((Side.INGRESS, name, port.number), Hop(name, Side.INGRESS, name, port, ()))
+        for call in program.calls:
+            if call.source == name:
+                key = (Side.EGRESS, call.destination, call.port.number)
+                own.setdefault(key, Hop(name, Side.EGRESS, call.destination, call.port, ()))
+        found[name] = tuple(own[key] for key in sorted(own, key=lambda key: (key[0] is Side.EGRESS, key[1], key[2])))
+    return found
+
+
+def files(program: Program, placement: Placement, addresses: Addresses) -> dict[str, bytes]:
+    """What `emitters.output.files` is for a placement, for the full mesh. Raises `EmitError`."""
+    findings = Diagnostics()
+    known = Known(program, addresses)
+    found = {}
+    for name, own in every_hop(program, placement).items():
+        context = Context(program, addresses, known, Mode.REDIRECT, program.services[name], findings)
+        found[f"{name}/bootstrap.yaml"] = to_yaml(to_json(static_bootstrap(resources(context, own))))
+        interception = _interception(program, name, own, addresses)
+        for family, file in RULES_FILES.items():
+            found[f"{name}/{file}"] = restore_file(interception, family).encode()
+    if findings.has_errors:
+        raise EmitError(findings.items)
+    return found
+
+
+def _interception(program: Program, name: str, own: Iterable[Hop], addresses: Addresses) -> Interception:
+    ingress: dict[int, list[str]] = {}
+    egress: dict[tuple[str, Network, int], list[str]] = {}
+    for hop in own:
+        policies = [policy.name for policy in hop.policies]
+        if hop.side is Side.INGRESS:
+            ingress.setdefault(hop.port.target, []).extend(policies)
+            continue
+        for port, networks in original_destinations(program, hop, addresses).items():
+            for network in networks:
+                egress.setdefault((hop.destination, network, port), []).extend(policies)
+    return Interception(
+        service=name,
+        ingress=tuple(IngressCapture(port, _once(policies)) for port, policies in sorted(ingress.items())),
+        egress=tuple(
+            EgressCapture(destination, Reached.SERVICE_ADDRESS, network, port, _once(policies))
+            for (destination, network, port), policies in egress.items()
+        ),
+        refused_to_self=tuple(
+            sorted({hop.port.target for hop in own if hop.side is Side.EGRESS and hop.destination == name})
+        ),
+    )
+
+
+def _once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,361 @@
+"""A whole application in network namespaces, with real redirection: `with Mesh(program, placement) as mesh: ...`.
+
+    program + placement -> layout, emitted files -> agent -> [namespaces, rules, Envoys, echo processes]
+    mesh.request(source, destination) -> reply        what a caller gets
+    mesh.arrivals()                   -> arrivals     what the processes saw
+    mesh.processes / rules / accepted -> ...          what stands in between, seen from outside
+
+Nothing here leaves the bed: its namespaces have no way to any other network. Nothing outlives it either, also when
+this process is killed (see `agent`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Collection, Iterable
+from contextlib import ExitStack
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from emitters.envoy import Mode as EmitMode
+from emitters.interception import Family
+from emitters.kubernetes import network_policies
+from emitters.output import files
+from tests.testbed.client import Reply, Request, Target, send
+from tests.testbed.envoys import envoy_binary
+from tests.testbed.mesh import full, outside, wiring
+from tests.testbed.mesh.control import Agent, Arrival, Pod
+from tests.testbed.mesh.errors import MeshError
+from tests.testbed.mesh.layout import NODE, Layout, Place, layout
+from tests.testbed.mesh.needs import require
+from tests.testbed.mesh.outside import Process, Rule
+from tests.testbed.mesh.proxies import Proxy
+from tests.testbed.mesh.translation import Translation, closing, translation
+
+if TYPE_CHECKING:
+    from dsl.program import External, Port, Program, Service
+    from solver.placement import Placement
+
+READY_SECONDS = 30.0
+TOOL = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
+PLAIN = Request()
+
+
+class Mode(StrEnum):
+    """What stands between the services."""
+
+    NONE = "none"
+    """Nothing: no proxy, no rule, nothing closed."""
+    FULL = "full"
+    """A sidecar at every service, in the way of every declared call; policies where the placement says."""
+    COMPILED = "compiled"
+    """The ADMs of the placement, and nothing else."""
+
+
+class Way(StrEnum):
+    """How a caller addresses a destination."""
+
+    SERVICE = "service address"
+    POD = "pod address"
+
+
+class Mesh:
+    """One application, from entering the context to leaving it. Its methods may be used from several threads."""
+
+    def __init__(
+        self,
+        program: Program,
+        placement: Placement | None = None,
+        mode: Mode | str = Mode.COMPILED,
+        *,
+        folder: Path | None = None,
+        translate: Translation = Translation.NODE,
+        headless: Collection[str] = (),
+        close: bool = True,
+    ) -> None:
+        """
+        `placement` may be None where nothing stands in between. `folder` keeps configuration and logs; without one they
+        go with the bed. `headless` services have no service address. Without `close`, NetworkPolicies are not enforced.
+
+        Raises `LayoutError`.
+        """
+        self.program = program
+        self.placement = placement
+        self.mode = Mode(mode)
+        self.layout: Layout = layout(program, headless)
+        self.addresses = self.layout.addresses
+        self.started = 0.0
+        """Seconds that it took to start."""
+        self.proxies: dict[str, Proxy] = {}
+        """The Envoys, by namespace."""
+        self.pods: dict[str, Pod] = {}
+        """The processes of services, by namespace."""
+        self._folder = folder
+        self._translate = translate
+        self._close = close and self.mode is not Mode.NONE
+        self._networks: dict[str, int] = {}
+        self._stack = ExitStack()
+        if placement is None and self.mode is not Mode.NONE:
+            raise MeshError("a placement is needed to say where policies are enforced")
+
+    # ---- life ----
+
+    def __enter__(self) -> Mesh:
+        """Raises `MissingError`, `StartError`, or `emitters.errors.EmitError`."""
+        require()
+        began = time.monotonic()
+        emitted = self._files()
+        with ExitStack() as stack:
+            self.folder = self._folder or Path(tempfile.mkdtemp(prefix="admc-mesh-"))
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if self._folder is None:
+                stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            for name, content in emitted.items():
+                path = self.folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            self._agent = Agent(self.folder, remove=self._folder is None)
+            stack.callback(self._agent.end)
+            stack.callback(self._forget_pods)
+            self._build(emitted)
+            self._serve()
+            self._await_ready()
+            self._stack = stack.pop_all()
+        self.started = time.monotonic() - began
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _forget_pods(self) -> None:
+        for pod in self.pods.values():
+            pod.close()
+        self.pods.clear()
+        self.proxies.clear()
+
+    def _files(self) -> dict[str, bytes]:
+        if self.placement is None or self.mode is Mode.NONE:
+            return {}
+        if self.mode is Mode.FULL:
+            return full.files(self.program, self.placement, self.addresses)
+        return files(self.program, self.placement, self.addresses, EmitMode.REDIRECT)
+
+    def _build(self, emitted: dict[str, bytes]) -> None:
+        """Namespaces, cables, rules; and the proxies, which have to be there before whoever they stand in front of."""
+        policies = network_policies(self.program, self.placement) if self.placement and self._close else ()
+        places = [place for place in self.layout.places if not place.on_node]
+        paths = {place.name: f"{{{place.name}}}" for place in places}  # the agent knows their descriptors
+        steps: list[tuple[list[str], str]] = [(["ip", "-batch", "-"], _lines(wiring.switch(self.layout, paths)))]
+        for family in Family:
+            if self._translate is Translation.NODE:
+                steps.append(self._restore(family, translation(self.layout, family, Translation.NODE)))
+            if closed := closing(self.layout, policies, family):
+                steps.append(self._restore(family, closed))
+        plan = {
+            "node": {"settings": wiring.NODE_SETTINGS, "steps": steps},
+            "namespaces": {
+                place.name: {"settings": wiring.SETTINGS, "steps": self._steps(place, emitted)} for place in places
+            },
+        }
+        path = self.folder / "bed.json"
+        path.write_text(json.dumps(plan))
+        self._networks = self._agent.ask("build", plan=str(path))["networks"]
+        for place in places:
+            if f"{place.party}/bootstrap.yaml" in emitted:
+                self.proxies[place.name] = self._proxy(place)
+
+    def _steps(self, place: Place, emitted: dict[str, bytes]) -> list[tuple[list[str], str]]:
+        """Commands for one namespace, each with what it reads. All families' interception is what was emitted."""
+        steps = [(["ip", "-batch", "-"], _lines(wiring.inside(self.layout, place)))]
+        for family in Family:
+            if self._translate is Translation.POD:
+                steps.append(self._restore(family, translation(self.layout, family, Translation.POD)))
+            if rules := emitted.get(f"{place.party}/{TOOL[family]}.rules"):
+                steps.append(self._restore(family, rules.decode()))
+        return steps
+
+    def _restore(self, family: Family, rules: str) -> tuple[list[str], str]:
+        return [f"{TOOL[family]}-restore", "--noflush"], rules
+
+    def _proxy(self, place: Place) -> Proxy:
+        binary = envoy_binary()
+        assert binary is not None  # `require` saw to that
+        bootstrap = self.folder / place.party / "bootstrap.yaml"
+        return Proxy(place.name, binary, bootstrap, self.folder, self._agent, partial(self._socket, place.name))
+
+    def _serve(self) -> None:
+        for place in self.layout.places:
+            where = NODE if place.on_node else place.name
+            ports = [{"number": p.number, "target": p.target, "protocol": p.protocol} for p in place.ports]
+            if ports:
+                only = list(place.addresses) if place.on_node else None
+                answer, control = self._agent.ask_for("serve", where=where, service=place.party, ports=ports, only=only)
+                self.pods[place.name] = Pod(place.name, answer["pid"], control)
+
+    def _await_ready(self) -> None:
+        for pod in self.pods.values():
+            pod.await_ready()
+        deadline = time.monotonic() + READY_SECONDS
+        for proxy in self.proxies.values():
+            proxy.await_ready(deadline)
+
+    # ---- calls ----
+
+    def request(
+        self,
+        source: str,
+        destination: str,
+        request: Request = PLAIN,
+        *,
+        port: int | None = None,
+        way: Way = Way.SERVICE,
+        family: Family = Family.IPV4,
+        protocol: str | None = None,
+        authority: str | None = None,
+        source_replica: int = 0,
+        replica: int = 0,
+        source_address: str | None = None,
+        timeout: float = 10.0,
+    ) -> Reply:
+        """One request on a connection of its own, from one replica of `source`.
+
+        `port` is the number that callers know (default: of the declared call, else the first). By pod address, `replica`
+        of the destination is dialled at its target port. `protocol` is the port's, or `h2c` for http. `authority` is
+        what `Host` says. `source_address` chooses among the addresses of an outside party.
+        """
+        chosen = self.port(source, destination, port)
+        address = self.address(destination, way, family, replica)
+        number = chosen.target if way is Way.POD and destination in self.program.services else chosen.number
+        target = Target(
+            source_address or self.place(source, source_replica).address(family) or "",
+            address,
+            number,
+            authority or f"{destination}:{chosen.number}",
+            lambda seconds: self.connect(
+                source, address, number, replica=source_replica, source_address=source_address, timeout=seconds
+            ),
+        )
+        return send(protocol or chosen.protocol.value, target, request, timeout)
+
+    def connect(
+        self,
+        source: str,
+        address: str,
+        port: int,
+        *,
+        replica: int = 0,
+        source_address: str | None = None,
+        timeout: float = 10.0,
+    ) -> socket.socket:
+        """A tcp connection from one replica of `source` to any address: loopback is that of its own namespace."""
+        family = socket.AF_INET6 if ipaddress.ip_address(address).version == 6 else socket.AF_INET
+        made = self._socket(self.place(source, replica).name, family)
+        try:
+            made.settimeout(timeout)
+            if source_address is not None:
+                made.bind((source_address, 0))
+            made.connect((address, port))
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def listen(self, party: str, port: int, *, replica: int = 0, family: Family = Family.IPV4) -> socket.socket:
+        """A listener of the caller's own in the namespace of a replica."""
+        domain = socket.AF_INET6 if family is Family.IPV6 else socket.AF_INET
+        made = self._socket(self.place(party, replica).name, domain)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family is Family.IPV6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(("", port))
+        made.listen(1024)
+        return made
+
+    def port(self, source: str, destination: str, number: int | None = None) -> Port:
+        """The port that a call means."""
+        if number is None:
+            for call in self.program.calls:
+                if (call.source, call.destination) == (source, destination):
+                    return call.port
+        party: Service | External = self.program.services.get(destination) or self.program.externals[destination]
+        return next(port for port in party.ports if number in (None, port.number))
+
+    def address(self, destination: str, way: Way = Way.SERVICE, family: Family = Family.IPV4, replica: int = 0) -> str:
+        """What a caller dials. Raises `MeshError` where there is no such address."""
+        found = self.place(destination, replica).address(family)
+        if way is Way.SERVICE and destination in self.program.services:
+            found = self.layout.service_address(destination, family)
+        if found is None:
+            raise MeshError(f"`{destination}` has no {family.value} {way.value}")
+        return found
+
+    def place(self, party: str, replica: int = 0) -> Place:
+        """The namespace of a replica, or of an outside party."""
+        places = self.layout.of(party)
+        if replica >= len(places):
+            raise MeshError(f"there is no replica {replica} of `{party}` here; it has {len(places)}")
+        return places[replica]
+
+    def _socket(self, where: str, family: int) -> socket.socket:
+        place = self.layout.by_name.get(where)
+        name = NODE if place is not None and place.on_node else where
+        return self._agent.ask_for("socket", where=name, family=int(family), kind=int(socket.SOCK_STREAM))[1]
+
+    # ---- what was seen ----
+
+    def arrivals(self, party: str | None = None, *, forget: bool = False) -> list[Arrival]:
+        """What reached the processes (of one party), in order of time."""
+        pods = [pod for name, pod in self.pods.items() if party in (None, self.layout.by_name[name].party)]
+        return sorted((each for pod in pods for each in pod.arrivals(forget=forget)), key=lambda each: each.at)
+
+    def arrivals_of(self, identity: str) -> list[Arrival]:
+        """Every arrival of the request with this `x-echo-id`."""
+        return [each for each in self.arrivals() if identity in each.seen.header("x-echo-id")]
+
+    # ---- what stands in between, from outside ----
+
+    def processes(self, place: str) -> tuple[Process, ...]:
+        """All processes in a namespace, from the host's own list of processes."""
+        return outside.processes().get(self._networks[place], ())
+
+    def rules(self, place: str, family: Family = Family.IPV4, table: str | None = None) -> tuple[Rule, ...]:
+        """The packet filter rules of a namespace with their counters."""
+        options = ["-t", table] if table else []
+        return outside.parse(self.run(place, f"{TOOL[family]}-save", "-c", *options))
+
+    def redirected(self, place: str) -> int:
+        """How many connections the rules of a namespace have redirected to its ADM, in both families."""
+        return sum(outside.redirected(self.rules(place, family, "nat")) for family in Family)
+
+    def accepted(self, place: str) -> int:
+        """How many connections the ADM's listeners have taken; 0 where there is no ADM."""
+        proxy = self.proxies.get(place)
+        return proxy.accepted() if proxy is not None else 0
+
+    def run(self, place: str, *command: str, text: str = "") -> str:
+        """What a command in a namespace writes. Raises `MeshError` where it fails."""
+        answer = self._agent.ask("run", where=place, command=list(command), text=text)
+        if answer["code"]:
+            raise MeshError(f"`{' '.join(command)}` in `{place}` failed: {answer['error_text'].strip()}")
+        return str(answer["out"])
+
+    @property
+    def inodes(self) -> dict[str, int]:
+        """What the kernel calls the namespaces: `node` and one for each place."""
+        return dict(self._networks)
+
+    @property
+    def agent_pid(self) -> int:
+        """The process that holds them."""
+        return self._agent.pid
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join([*lines, ""])
