@@ -32,13 +32,17 @@ TEXT = """\
 app sample
 external internet { cidr "10.77.0.0/24"  cidr "fd77::/64" }
 external maps { http 8000  host "maps.example" }
+external office { http 82  cidr "10.77.0.0/16"  cidr "fd77::/16" }
+external feed { http 83  host "feed.example" }
 service front { http 80 -> 8080 }
 service geo { http 80 -> 8081 }
+service near { http 82 }
+service far { http 83 }
 call internet -> front
-call front -> front, geo, maps
+call front -> front, geo, maps, office, feed
 policy tag_in = set_request_header(name: "x-in", value: "yes") on {internet, front} -> front
 policy tag_self = set_request_header(name: "x-self", value: "yes") on front -> front
-policy tag_out = set_request_header(name: "x-out", value: "yes") on front -> {geo, maps}
+policy tag_out = set_request_header(name: "x-out", value: "yes") on front -> {geo, maps, office, feed}
 pin tag_in at ingress
 pin tag_self at egress
 pin tag_out at egress
@@ -57,6 +61,8 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         services={
             "front": Located(_both(OWN_SERVICE), _both(POD)),
             "geo": Located(_both(SERVICE), _both(OTHER_POD)),
+            "near": Located(_both(SERVICE), _both(OTHER_POD)),
+            "far": Located(_both(SERVICE)),
         },
         externals={"maps": _both(ELSEWHERE), "internet": ("10.77.0.0/24", "fd77::/64")},
     )
@@ -75,7 +81,7 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         try:
             for family in Family:
                 _echo(pair, pair.pod, family, 8080)
-                for port in (80, 81, 8000, 8081):
+                for port in (80, 81, 82, 83, 8000, 8081):
                     _echo(pair, pair.world, family, port)
                 _until_ready(pair, family, envoy, folder / "envoy.log")
             yield pair
@@ -144,6 +150,22 @@ def test_a_captured_request_meets_its_policy_at_egress(
     mesh: Pair, family: Family, places: dict[Family, str], port: int
 ) -> None:
     assert "x-out: yes" in _ask(mesh, mesh.pod, family, places[family], port)
+
+
+@pytest.mark.parametrize(("places", "port"), [(ELSEWHERE, 82), (NODE, 82), (ELSEWHERE, 83)])
+def test_an_outside_party_has_what_nobody_else_has(
+    mesh: Pair, family: Family, places: dict[Family, str], port: int
+) -> None:
+    assert "x-out: yes" in _ask(mesh, mesh.pod, family, places[family], port)
+
+
+@pytest.mark.parametrize(("places", "port"), [(SERVICE, 82), (OTHER_POD, 82), (SERVICE, 83)])
+def test_a_service_inside_an_outside_party_is_not_the_outside_party(
+    mesh: Pair, family: Family, places: dict[Family, str], port: int
+) -> None:
+    answered = _ask(mesh, mesh.pod, family, places[family], port)
+    assert "x-out" not in answered
+    assert "host: anything" in answered
 
 
 @pytest.mark.parametrize(("places", "port"), [(SERVICE, 81), (ELSEWHERE, 80), (NODE, 8000)])
