@@ -5,9 +5,10 @@
     SERVICE/interception.json    what is redirected to it, and why
     SERVICE/iptables.rules       the same for iptables-restore, and ip6tables.rules for ip6tables-restore
     SERVICE/interception.sh      applies and removes these rules any number of times
-    kubernetes/network-policies.yaml   what closes destinations (rule R7)
+    network-policies.yaml        what closes destinations (rule R7)
 
-Interception is written where connections are redirected, NetworkPolicies where a destination must be closed.
+Interception is written where connections are redirected, NetworkPolicies where a destination must be closed. Nothing
+but services has a folder: no service can have the name of a file.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def files(
                 found[f"{folder}/{name}"] = restore_file(interception, family).encode()
     policies = kubernetes.network_policies(program, placement)
     if policies:
-        found["kubernetes/network-policies.yaml"] = kubernetes.to_yaml(policies).encode()
+        found["network-policies.yaml"] = kubernetes.to_yaml(policies).encode()
     return dict(sorted(found.items()))
 
 

@@ -73,6 +73,25 @@ def test_the_files_of_an_emission() -> None:
     assert json.loads(redirect["web/interception.json"])["egress"]
 
 
+def test_a_service_of_any_name_has_its_folder_for_itself() -> None:
+    program = dsl.load_text(
+        """app test
+service kubernetes { http 80 }
+service b { http 80 }
+call kubernetes -> b
+policy log = access_log() on * -> b
+policy quick = timeout(after: 1s) on kubernetes -> b
+pin log at egress
+"""
+    )
+    found = files(program, place(program), Addresses.loopback(program), Mode.EXPLICIT)
+    assert sorted(found) == [
+        "kubernetes/bootstrap-xds.yaml",
+        "kubernetes/bootstrap.yaml",
+        "network-policies.yaml",
+    ]
+
+
 def test_a_bootstrap_that_is_whole_refers_to_nothing_outside() -> None:
     for path, content in {**emitted(Mode.EXPLICIT), **emitted(Mode.REDIRECT)}.items():
         if path.endswith("bootstrap.yaml"):
