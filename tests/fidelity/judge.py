@@ -99,6 +99,8 @@ class Run:
     late: float = 0.0
     sightings: list[Sighting] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
+    beside: int = 0
+    """How many other requests were sent at the same time."""
     chosen: dict[str, bool] = field(default_factory=dict)
     """What was chosen once for the whole request, by policy."""
     _deadlines: list[Deadline] = field(default_factory=list)
@@ -169,12 +171,12 @@ class Judge:
     handlers: Mapping[str, Handler]
     """What each kind does; `tests.fidelity.kinds.HANDLERS` for those of the prelude."""
 
-    def outcomes(self, world: World, sent: Sent) -> tuple[Outcome, ...]:
-        """Everything that may rightly come of a request."""
-        return tuple(every_way(lambda choices: self._once(world.copied(), sent, choices)))
+    def outcomes(self, world: World, sent: Sent, beside: int = 0) -> tuple[Outcome, ...]:
+        """Everything that may rightly come of a request that is sent at the same time as `beside` others."""
+        return tuple(every_way(lambda choices: self._once(world.copied(), sent, beside, choices)))
 
-    def _once(self, world: World, sent: Sent, choices: Choices) -> Outcome:
-        run = Run(self.program, self.handlers, self.serve, world, choices, sent.at)
+    def _once(self, world: World, sent: Sent, beside: int, choices: Choices) -> Outcome:
+        run = Run(self.program, self.handlers, self.serve, world, choices, sent.at, beside=beside)
         message = Message(sent.method, sent.path, sent.headers, sent.body)
         port = port_of(self.program, sent.destination, sent.port)
         answer = run.call(sent.source, sent.destination, port, message)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from dsl.program import Protocol
-from tests.fidelity.judge import GaveUpError
+from tests.fidelity.judge import GaveUpError, Place
 from tests.fidelity.message import Answer, Message
 from tests.fidelity.selecting import target
 from tests.fidelity.tokens import verdict
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsl.program import Policy
-    from tests.fidelity.judge import Handler, Inner, Place, Run
+    from tests.fidelity.judge import Handler, Inner, Run
 
 OK, CANCELLED, UNKNOWN, DEADLINE, DENIED, EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, UNAUTHENTICATED = (
     *(0, 1, 2, 4, 7, 8, 12, 13, 14, 16),
@@ -91,7 +91,17 @@ def quota(amount: str) -> Handler:
 
 
 def circuit_breaking(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    """One request at a time never reaches a limit of one or more; several at a time are for `harness.together`."""
+    """Of requests at the same time, as many as the limit says are let in; which ones, nobody can say."""
+    most = policy.arguments["max_requests"]
+    if run.beside == 0 or not isinstance(most, int) or place.port.protocol is Protocol.TCP:
+        return inner(message)
+    inside = run.world.inside.setdefault((policy.name, place.destination), 0)
+    still_to_come = run.beside + 1 - run.world.asked.get((policy.name, place.destination), 0)
+    run.world.asked[policy.name, place.destination] = run.beside + 2 - still_to_come
+    certain = 0.0 if inside >= most else 1.0 if still_to_come <= most - inside else None
+    if not run.choices.flip(f"{policy.name} lets it in", certain):
+        return refusal(place, 503)
+    run.world.inside[policy.name, place.destination] = inside + 1
     return inner(message)
 
 
@@ -116,23 +126,24 @@ def jwt(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) 
 
 
 def external_authorization(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    """Asks from inside, so no policy stands around that call. Whoever does not answer in time has not admitted."""
+    """Asks from inside, so no policy stands around that call. Whoever does not answer in time has not admitted.
+
+    The page does not say what a caller gets who is turned away; the helper's own words are taken for right.
+    """
     helper, port = target(run.program, policy.arguments["service"])
     asked = replace(message, body=b"")
-    admitted = False
-    failed = False
+    said: Answer | None = None
     with run.until(seconds(policy, "timeout")) as deadline:
         try:
-            answer = run.arrive(place._replace(destination=helper, port=port), asked)
-            admitted = answer.status == 200
-            failed = answer.status is not None and answer.status >= 500
+            said = run.arrive(Place(place.source, helper, port), asked)
         except GaveUpError as gave_up:
             if gave_up.deadline is not deadline:
                 raise
-            failed = True
-    if admitted or (failed and policy.arguments["fail_open"]):
+    if said is None or said.status is None or said.status >= 500:
+        return inner(message) if policy.arguments["fail_open"] else refusal(place, 403)
+    if said.status == 200:
         return inner(message)
-    return refusal(place, 403)
+    return replace(refusal(place, said.status), by=helper)
 
 
 # ---- resilience ----
@@ -280,14 +291,14 @@ def cors(run: Run, policy: Policy, place: Place, message: Message, inner: Inner)
     given = [("access-control-allow-origin", origin)]
     if policy.arguments["credentials"]:
         given.append(("access-control-allow-credentials", "true"))
+    if words(policy, "expose"):
+        given.append(("access-control-expose-headers", ",".join(words(policy, "expose"))))
     if message.method == "OPTIONS" and message.values("access-control-request-method"):
         for name, argument in (("methods", "methods"), ("headers", "headers")):
             if words(policy, argument):
                 given.append((f"access-control-allow-{name}", ",".join(words(policy, argument))))
         given.append(("access-control-max-age", str(int(seconds(policy, "max_age")))))
         return Answer(200, tuple(given))
-    if words(policy, "expose"):
-        given.append(("access-control-expose-headers", ",".join(words(policy, "expose"))))
     answer = inner(message)
     for name, value in given:
         answer = answer.without(name).plus(name, value)

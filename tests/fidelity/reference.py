@@ -15,7 +15,7 @@ import dsl
 from dsl.program import Policy, Program, Side
 from solver.placement import Adm, Decision, Placement, Status
 from tests.fidelity.order import in_order
-from tests.fidelity.selecting import target
+from tests.fidelity.selecting import called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +49,7 @@ def everywhere(text: str, read: Callable[[str], bytes]) -> Program:
     What an ADM calls itself (the target of a `mirror` or `split`) has one at its receiver only.
     """
     program = dsl.load_text(text, "test.adm", read)
-    inside = {target(program, policy.arguments["to"])[0] for policy in program.policies if "to" in policy.arguments}
+    inside = {name for policy in program.policies for name in called(policy)}
     lines: list[str] = []
     for name in sorted({call.destination for call in program.calls} & set(program.services)):
         senders = sorted({call.source for call in program.calls if call.destination == name} & set(program.services))
@@ -102,10 +102,7 @@ def _possible(program: Program, policy: Policy, destination: str, calls: Sequenc
 
 
 def _called_inside(program: Program, destination: str) -> bool:
-    arguments = [
-        value for policy in program.policies for value in map(policy.arguments.get, ("to", "service")) if value
-    ]
-    return any(target(program, value)[0] == destination for value in arguments)
+    return any(destination in called(policy) for policy in program.policies)
 
 
 def _chosen(cases: Sequence[_Case]) -> tuple[tuple[_Case, Side], ...] | None:

@@ -27,6 +27,15 @@ def target(program: Program, value: Value) -> tuple[str, Port]:
     return name, port_of(program, name, number)
 
 
+def called(policy: Policy) -> tuple[str, ...]:
+    """The services that a policy makes an ADM call by itself."""
+    return tuple(
+        callee(policy.arguments[parameter.name])[0]
+        for parameter in policy.kind.parameters
+        if parameter.type.name == "service"
+    )
+
+
 def policies_of(program: Program, source: str, destination: str, port: Port) -> tuple[Policy, ...]:
     """The policies on a call, declared or not, in declared order: the first is outermost."""
     known = source in program.services or source in program.externals

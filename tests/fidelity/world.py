@@ -48,6 +48,10 @@ class World:
     """Errors in a row of a destination, for outlier detection."""
     ejected: dict[Place, tuple[float, float]] = field(default_factory=dict)
     """From when on an ejected endpoint may be back, and from when on it is."""
+    inside: dict[Place, int] = field(default_factory=dict)
+    """Of a group of requests that are sent at once: how many were let in."""
+    asked: dict[Place, int] = field(default_factory=dict)
+    """And how many have asked."""
     arrivals: dict[tuple[str, str], int] = field(default_factory=dict)
     """How often a request, by its name, reached a service."""
 

@@ -1,0 +1,122 @@
+"""Cases, and programs that hold many of them: each case has a port of its own, so that few Envoys judge them all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import dsl
+from dsl.diagnostics import ProgramError
+from dsl.program import Protocol, Side
+from emitters.addresses import Addresses
+from emitters.envoy import Mode, emit
+from emitters.errors import EmitError
+from solver.place import place
+from solver.placement import PlacementError
+from tests.fidelity.samples import FILES, KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dsl.program import Program
+    from solver.placement import Placement
+    from tests.fidelity.asks import Ask
+
+FIRST_PORT = 9000
+TAPS = "/tmp/admc-fidelity"  # noqa: S108 - never opened: only its name is compiled where nothing runs
+TARGETS = {Protocol.HTTP: "s", Protocol.GRPC: "sg", Protocol.TCP: "st"}
+
+
+class Written(NamedTuple):
+    """One policy of a case."""
+
+    kind: str
+    arguments: str
+    when: str = ""
+    scope: str = "a"
+    side: Side | None = None
+    """Where it has to stand; None: wherever the compiler likes."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Policies around one call, and what is asked there."""
+
+    name: str
+    """A name of the language."""
+    protocol: Protocol
+    policies: tuple[Written, ...]
+    asks: tuple[Ask, ...]
+
+    @property
+    def label(self) -> str:
+        each = (f"{policy.kind}{f'@{policy.side}' if policy.side else ''}" for policy in self.policies)
+        return f"{self.protocol}: {' then '.join(each)}"
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}_{index}_{policy.kind}" for index, policy in enumerate(self.policies))
+
+    def lines(self, port: str, taps: str, *, narrowed: bool = True) -> list[str]:
+        lines = []
+        for name, policy in zip(self.names(), self.policies, strict=True):
+            if narrowed and policy.side is not None:
+                lines.append(f"@{policy.side}")
+            arguments = policy.arguments.replace("TARGET", TARGETS[self.protocol]).replace("TAPS", taps)
+            lines.append(
+                f"policy {name} = {policy.kind}({arguments}) on {policy.scope} -> b:{port} {policy.when}".strip()
+            )
+        return lines
+
+
+def text(cases: Sequence[Case], taps: str = TAPS, *, narrowed: bool = True, policies: bool = True) -> str:
+    """The program of many cases: the n-th has port `FIRST_PORT + n` of `b`."""
+    ports = [f"  {case.protocol} p{index} {FIRST_PORT + index}" for index, case in enumerate(cases)]
+    calls = [f"call {source} -> b:p{index}" for index in range(len(cases)) for source in ("a", "c")]
+    lines = [line for index, case in enumerate(cases) for line in case.lines(f"p{index}", taps, narrowed=narrowed)]
+    return "\n".join(
+        [
+            "app fidelity",
+            "service a, c { http 8000 }",
+            "service b {",
+            *ports,
+            "}",
+            "service s, judge { http 8001 }",
+            "service sg { grpc 8002 }",
+            "service st { tcp 8003 }",
+            *calls,
+            "call a -> s, sg, st",
+            KINDS,
+            *(lines if policies else ()),
+            "",
+        ]
+    )
+
+
+def load(program: str) -> Program:
+    return dsl.load_text(program, "test.adm", FILES.__getitem__)
+
+
+def compiled(case: Case) -> Placement | str:
+    """The compiler's placement of a case alone, or the code that it refuses the case with."""
+    try:
+        program = load(text([case]))
+        placement = place(program)
+        emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+    except (ProgramError, EmitError) as error:
+        return ", ".join(sorted({each.code for each in error.diagnostics if each.severity.value == "error"}))
+    except PlacementError as error:
+        return ", ".join(sorted({f"ADM6{int(reason.rule[1:]):02}" for reason in error.reasons})) or "ADM6"
+    return placement
+
+
+def accepted(cases: Iterable[Case]) -> tuple[list[Case], dict[str, str]]:
+    """The cases that the compiler takes, and the codes of those that it refuses, by name."""
+    taken: list[Case] = []
+    refused: dict[str, str] = {}
+    for case in cases:
+        found = compiled(case)
+        if isinstance(found, str):
+            refused[case.name] = found
+        else:
+            taken.append(case)
+    return taken, refused

@@ -1,0 +1,174 @@
+"""A program of many cases, run on loopback: none, full mesh, or compiled. What clients got and servers saw.
+
+Cases have ports and state of their own, so several are asked at once; what one case asks stays in order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsl.program import Protocol
+from emitters.addresses import Addresses
+from emitters.dial import binds, dials
+from emitters.envoy import Mode, emit
+from emitters.envoy.bootstrap import static_bootstrap
+from emitters.envoy.typed import to_json, to_yaml
+from solver.placement import Placement, Status
+from tests.emitters.envoy.support import ENVOY, private
+from tests.fidelity.cases import FIRST_PORT, Case
+from tests.fidelity.message import Sent, Sighting
+from tests.testbed.client import Reply, Request, Target, send
+from tests.testbed.echo import ID, EchoServices, Endpoint
+from tests.testbed.envoys import Envoys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from dsl.program import Program
+    from tests.fidelity.asks import Ask
+    from tests.testbed.echo import Seen
+
+AT_ONCE = 12
+"""Cases that are asked at the same time."""
+SETTLING = 0.8
+"""Seconds until the last copies and log lines have arrived."""
+NOBODY = Placement((), (), (), Status.OPTIMAL, ())
+"""No policy is enforced: no mesh at all."""
+
+
+class Observed(NamedTuple):
+    """One request: as it was sent, what came back, and what reached services on its behalf."""
+
+    sent: Sent
+    reply: Reply
+    sightings: tuple[Sighting, ...]
+    beside: int
+    """How many others were sent at the same time."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """All that was seen of a case, in the order of its requests."""
+
+    requests: tuple[Observed, ...]
+    counted: Mapping[str, int]
+    """How often each policy that counts or notes says that it was met."""
+
+
+def observe(program: Program, placement: Placement, cases: Sequence[Case], folder: Path) -> dict[str, Observation]:
+    """Run a program's services and ADMs, ask everything, and collect. Copies of captures go to `folder`/taps."""
+    addresses = private(Addresses.loopback(program))
+    ports = {(name, port.number): port.protocol.value for name, item in program.services.items() for port in item.ports}
+    where = [
+        Endpoint(bind.service, bind.number, ports[bind.service, bind.number], bind.address, bind.port)
+        for bind in binds(program, placement, addresses)
+    ]
+    targets = {
+        (dial.source, dial.number): Target(dial.sender, dial.address, dial.port, f"b:{dial.number}")
+        for dial in dials(program, placement, addresses)
+        if dial.destination == "b"
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {}
+    for resources in emit(program, placement, addresses, Mode.EXPLICIT):
+        paths[resources.service] = folder / f"{resources.service}.yaml"
+        paths[resources.service].write_bytes(to_yaml(to_json(static_bootstrap(resources))))
+    with EchoServices(where) as echo, Envoys(folder, ENVOY or "") as envoys:
+        envoys.start(paths)
+        with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+            numbered = list(enumerate(cases, start=FIRST_PORT))
+            replies = dict(pool.map(lambda each: (each[1].name, _ask(each[1], each[0], targets)), numbered))
+        time.sleep(SETTLING)
+        seen = _by_name(echo.record.all())
+        counted = _counted(envoys, [name for case in cases for name in case.names()], folder)
+    found = {}
+    for number, case in enumerate(cases, start=FIRST_PORT):
+        requests = tuple(
+            Observed(sent, reply, _sightings(seen, case, index, reply), beside)
+            for index, (sent, reply, beside) in enumerate(replies[case.name])
+        )
+        of_tcp = seen.get(("tcp", number), [])
+        if case.protocol is Protocol.TCP and len(of_tcp) > sum(len(each.sightings) for each in requests):
+            requests = (*requests[:-1], requests[-1]._replace(sightings=tuple(of_tcp)))
+        found[case.name] = Observation(requests, {name: counted[name] for name in case.names()})
+    return found
+
+
+def _ask(case: Case, port: int, targets: Mapping[tuple[str, int], Target]) -> list[tuple[Sent, Reply, int]]:
+    found: list[tuple[Sent, Reply, int]] = []
+
+    def one(ask: Ask, index: int, beside: int) -> tuple[Sent, Reply, int]:
+        spoken = ask.spoken(case.protocol)
+        headers = spoken.headers
+        if case.protocol is not Protocol.TCP:
+            headers = (*headers, (ID, f"{case.name}-{index}"))
+        request = Request(spoken.method, spoken.path, headers, spoken.body)
+        at = time.monotonic()
+        reply = send(case.protocol.value, targets[ask.source, port], request)
+        sent = Sent(ask.source, "b", port, spoken.method, spoken.path, headers, spoken.body, at)
+        return sent, reply, beside
+
+    for ask in case.asks:
+        if ask.pause:
+            time.sleep(ask.pause)
+        indices = range(len(found), len(found) + ask.times)
+        if ask.together:
+            with ThreadPoolExecutor(max_workers=ask.times) as pool:
+                found += pool.map(lambda index, ask=ask: one(ask, index, ask.times - 1), indices)  # type: ignore[misc]
+        else:
+            found += [one(ask, index, 0) for index in indices]
+    return found
+
+
+def _by_name(seen: Sequence[Seen]) -> dict[tuple[str, int] | str, list[Sighting]]:
+    """Arrivals by the name of their request; of tcp by port."""
+    found: dict[tuple[str, int] | str, list[Sighting]] = {}
+    for each in seen:
+        headers = tuple((name.lower(), value) for name, value in each.headers)
+        sighting = Sighting(each.service, each.port, each.method, each.path, headers, each.body)
+        if each.protocol == "tcp":
+            found.setdefault(("tcp", each.port), []).append(sighting)
+        for name in each.header(ID):
+            found.setdefault(name, []).append(sighting)
+    return found
+
+
+def _sightings(
+    seen: Mapping[tuple[str, int] | str, list[Sighting]], case: Case, index: int, reply: Reply
+) -> tuple[Sighting, ...]:
+    if case.protocol is Protocol.TCP:
+        greeting = reply.seen
+        return () if greeting is None else (Sighting(greeting.service, greeting.port, "", "", (), 0),)
+    return tuple(seen.get(f"{case.name}-{index}", ()))
+
+
+def _counted(envoys: Envoys, names: Sequence[str], folder: Path) -> dict[str, int]:
+    """By statistics, by lines on standard output, or by files, whichever a policy leaves."""
+    found = dict.fromkeys(names, 0)
+    for envoy in envoys.running.values():
+        for stat, value in envoy.stats().items():
+            parts = stat.split(".")
+            if "rbac" in parts and parts[-1] == "allowed":
+                name = parts[-2].partition("/")[0]
+                if name.endswith("_request_count"):
+                    found[name] = found.get(name, 0) + value
+        for name in _noted(envoy.output.read_text(errors="replace")):
+            found[name] = found.get(name, 0) + 1
+    with contextlib.suppress(FileNotFoundError):
+        for capture in (folder / "taps").iterdir():
+            name = capture.name.partition("_tap_")[0] + "_tap"
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _noted(output: str) -> Iterator[str]:
+    for line in output.splitlines():
+        for start, end in (('"policy":"', '"'), ("policy=", " ")):
+            if start in line:
+                yield line.partition(start)[2].partition(end)[0].partition("/")[0]
+                break

@@ -1,0 +1,158 @@
+"""Two kinds on one call, in both declared orders: whatever sides they stand on, the first one is met first.
+
+Every pair that does not commute is tried on all four sides, of which the compiler has to refuse those that would turn
+the order round; of pairs that commute, those that are turned round by their sides.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dsl.diagnostics import ProgramError
+from dsl.program import Protocol, Side
+from tests.fidelity.asks import Ask, answer_header, delay, header, status
+from tests.fidelity.cases import Case, Written, load, text
+from tests.fidelity.order import commute
+from tests.fidelity.samples import BODY, CORS, JWT, ORIGIN, PREFLIGHT, TOKEN, ZIPPED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.program import Kind
+
+
+class Half(NamedTuple):
+    """One policy of a pair, and requests that it does something to: the first is put together with the other's."""
+
+    kind: str
+    arguments: str
+    asks: tuple[Ask, ...] = (Ask(),)
+    when: str = ""
+    scope: str = "a"
+    always: tuple[tuple[str, str], ...] = ()
+    """Headers that every other request needs to get past it."""
+
+
+SLOW: Final = delay(0.6)
+FLAKY: Final = status(503, 200)
+IN: Final = header("x-in", "client")
+OUT: Final = answer_header("x-out", "server")
+OLD: Final = Ask(path="/old/a")
+LONG: Final = Ask(method="POST", body=BODY)
+SLOWED: Final = header("x-slow", "1")
+ABORTED: Final = header("x-abort", "1")
+
+HALVES: Final = (
+    Half("rate_limit", "requests: 4, per: 1h", (Ask(times=5),)),
+    Half("connection_rate_limit", "connections: 3, per: 1h", (Ask(times=4),)),
+    Half("circuit_breaking", "max_requests: 1, max_connections: 1"),
+    Half("buffer_limit", "max: 50B", (LONG,)),
+    Half("allow", "callers: [a]", (Ask(source="c"),), scope="{a, c}"),
+    Half("deny", "", (header("x-deny", "1"),), when='when header("x-deny") == "1"'),
+    Half("jwt", JWT, (header("authorization", "Bearer wrong"),), always=(TOKEN,)),
+    Half("external_authorization", "service: judge", (Ask(), delay(0.5))),
+    Half("retry", "attempts: 3, backoff: 1ms, on: [gateway_error]", (FLAKY, status(503), delay(0.6, 0))),
+    Half("timeout", "after: 300ms", (SLOW, delay(0.6, 0), status(503).plus(("x-echo-delay", "0.2")))),
+    Half(
+        "outlier_detection",
+        "consecutive_errors: 2, interval: 500ms, ejection: 60s, max_ejected: 100%",
+        (FLAKY, status(503), status(503), Ask()),
+    ),
+    Half("load_balancing", 'policy: ring_hash, hash: "x-in"', (IN,)),
+    Half("mirror", "to: TARGET"),
+    Half("split", "to: TARGET, percent: 50%", (Ask(times=4), FLAKY)),
+    Half("set_request_header", 'name: "x-in", value: "set"', (IN,)),
+    Half("add_request_header", 'name: "x-in", value: "added"', (IN,)),
+    Half("remove_request_header", 'name: "x-in"', (IN,)),
+    Half("set_response_header", 'name: "x-out", value: "set"', (OUT,)),
+    Half("add_response_header", 'name: "x-out", value: "added"', (OUT,)),
+    Half("remove_response_header", 'name: "x-out"', (OUT,)),
+    Half("rewrite_path", 'prefix: "/old", to: "/new"', (OLD,)),
+    Half("cors", CORS, (header("origin", ORIGIN), PREFLIGHT)),
+    Half("compression", "", (ZIPPED,)),
+    Half("fault_delay", "delay: 450ms", (SLOWED,), when='when header("x-slow") == "1"'),
+    Half("fault_abort", "status: 503", (ABORTED,), when='when header("x-abort") == "1"'),
+    Half("access_log", ""),
+    Half("request_count", ""),
+    Half("tap", 'directory: "TAPS"'),
+    Half("lua", 'script: "filter.lua"', (OUT,)),
+    Half("wasm", 'module: "filter.wasm"', (IN,)),
+    Half("mine", 'value: "1"'),
+)
+"""One of each kind, so that what one does the other can tell: they write the same header, wait for the same answer."""
+
+READERS: Final = (
+    Half("set_request_header", 'name: "x-found", value: "1"', when='when header("x-in") == "set"'),
+    Half("request_count", "", (Ask(path="/new/a"),), when='when path starts_with "/new"'),
+    Half("rate_limit", "requests: 1, per: 1h", (Ask(), Ask()), when='when header("x-in") == "set"'),
+    Half("deny", "", when='when header("x-in") == "set"'),
+    Half("mirror", "to: TARGET", when='when header("x-in") == "set"'),
+    Half("timeout", "after: 300ms", (SLOW,), when='when header("x-in") == "set"'),
+    Half("retry", "attempts: 2, backoff: 1ms", (FLAKY,), when='when header("x-in") == "set"'),
+    Half("rewrite_path", 'prefix: "/new", to: "/newer"', when='when path == "/new/a"'),
+    Half("deny", "", when='when path == "/new/a"'),
+    Half("split", "to: TARGET, percent: 100%", when='when path == "/new/a"'),
+    Half("access_log", "", when='when not (header("x-in") == "set" or method == "POST")'),
+)
+"""Policies whose `when` looks at what others write."""
+WRITERS: Final = (
+    Half("set_request_header", 'name: "x-in", value: "set"', (IN,)),
+    Half("remove_request_header", 'name: "x-in"', (header("x-in", "set"),)),
+    Half("rewrite_path", 'prefix: "/old", to: "/new"', (OLD, Ask(path="/new/a"))),
+)
+
+
+def asks(first: Half, second: Half, protocol: Protocol) -> tuple[Ask, ...]:
+    """Both in one request, first of all: nothing has been used up then. Then each alone."""
+    own = [*first.asks, *second.asks]
+    mixed = [replace(one.besides(other), times=1) for one, other in product(first.asks[:2], second.asks[:2])]
+    always = (*first.always, *second.always)
+    found: dict[Ask, None] = {}
+    for ask in [*mixed, *own, Ask()]:
+        kept = tuple(pair for pair in always if not any(pair[0] == name for name, _ in ask.headers))
+        found[replace(ask, headers=(*ask.headers, *kept))] = None
+    if protocol is Protocol.TCP:
+        return tuple(ask for ask in found if not ask.headers and not ask.body) or (Ask(),)
+    return tuple(found)
+
+
+def _case(name: str, protocol: Protocol, halves: Sequence[tuple[Half, Side | None]], asked: tuple[Ask, ...]) -> Case:
+    written = tuple(
+        Written(half.kind, half.arguments, "" if protocol is Protocol.TCP else half.when, half.scope, side)
+        for half, side in halves
+    )
+    return Case(name, protocol, written, asked)
+
+
+def _sides(kind: Kind) -> tuple[Side, ...]:
+    return tuple(side for side in (Side.EGRESS, Side.INGRESS) if side in kind.sides)
+
+
+def cases(protocol: Protocol) -> list[Case]:
+    """Pairs that do not commute, in both orders, on every pair of sides; and commuting ones, turned round."""
+    program = load(text([]))
+    fitting = [half for half in HALVES if protocol in program.kinds[half.kind].protocols]
+    pairs = [(one, other) for one in fitting for other in fitting]
+    if protocol is not Protocol.TCP:
+        pairs += [pair for writer in WRITERS for reader in READERS for pair in ((writer, reader), (reader, writer))]
+        pairs = [pair for pair in pairs if all(protocol in program.kinds[half.kind].protocols for half in pair)]
+    found: list[Case] = []
+    for index, (one, other) in enumerate(pairs):
+        kinds = program.kinds[one.kind], program.kinds[other.kind]
+        asked = asks(one, other, protocol)
+        draft = _case("draft", protocol, ((one, None), (other, None)), asked)
+        try:
+            first, second = load(text([draft])).policies
+        except ProgramError:  # two of an exclusive kind
+            continue
+        swapped = commute(first, second)
+        for sides in product(_sides(kinds[0]), _sides(kinds[1])):
+            turned = sides == (Side.INGRESS, Side.EGRESS)
+            if swapped and (not turned or zlib.crc32(f"{one.kind} {other.kind}".encode()) % 3):
+                continue
+            name = f"q{index}_{protocol}_{sides[0].value[0]}{sides[1].value[0]}"
+            found.append(_case(name, protocol, tuple(zip((one, other), sides, strict=True)), asked))
+    return found
