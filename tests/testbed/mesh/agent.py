@@ -61,10 +61,9 @@ class Agent:
         for name, own in namespaces:
             with self._inside(name):
                 _settings(own["settings"])
-        for round_ in range(max((len(own["steps"]) for _, own in namespaces), default=0)):
-            self._wait(
-                [self._begin(name, *own["steps"][round_]) for name, own in namespaces if len(own["steps"]) > round_]
-            )
+        most = max((len(own["steps"]) for _, own in namespaces), default=0)
+        for index in range(most):
+            self._wait([self._begin(name, *s) for name, own in namespaces for s in own["steps"][index : index + 1]])
         return {"networks": {name: os.fstat(network).st_ino for name, network in self.networks.items()}}, []
 
     def do_socket(self, where: str, family: int, kind: int) -> tuple[dict[str, Any], list[int]]:
@@ -90,7 +89,7 @@ class Agent:
                 stdout=output,
                 stderr=error,
                 env=environment(),
-                preexec_fn=lambda: kernel.die_with(own),  # noqa: PLW1509: there is one thread here
+                preexec_fn=lambda: kernel.die_with(own),  # noqa: PLW1509 (there is one thread here)
             )
         self.children[process.pid] = process
         return {"pid": process.pid}, []
@@ -176,6 +175,19 @@ def _settings(pairs: list[list[str]]) -> None:
             path.write_text(value)
 
 
+def _heard(channel: socket.socket) -> bytes:
+    """The next message; nothing where the other side is gone."""
+    try:
+        return channel.recv(MESSAGE)
+    except ConnectionError:
+        return b""
+
+
+def _hang_up(channel: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        channel.shutdown(socket.SHUT_RDWR)
+
+
 def main(control: int, parent: int, folder: Path, remove: bool) -> None:
     """`parent` gets this process ended when its thread ends (0: only the closing of the socket does); `remove` says
     whether the folder goes, too, when nobody is left who could remove it."""
@@ -183,15 +195,16 @@ def main(control: int, parent: int, folder: Path, remove: bool) -> None:
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other side decides when to end
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    if parent:
-        kernel.die_with(parent, signal.SIGTERM)
     with socket.socket(fileno=control) as channel:
+        # Not an exception: it could come in the midst of cleaning up.
+        signal.signal(signal.SIGTERM, lambda *_: _hang_up(channel))
+        if parent:
+            kernel.die_with(parent, signal.SIGTERM)
         isolate()
         agent = Agent(folder)
         abandoned = True
         try:
-            while message := channel.recv(MESSAGE):
+            while message := _heard(channel):
                 asked = json.loads(message)
                 if asked["do"] == "end":
                     abandoned = False
@@ -200,7 +213,10 @@ def main(control: int, parent: int, folder: Path, remove: bool) -> None:
                     result, descriptors = agent.answer(asked)
                 except (OSError, subprocess.SubprocessError, KeyError, ValueError) as error:
                     result, descriptors = {"error": f"{error}"}, []
-                socket.send_fds(channel, [json.dumps(result).encode()], descriptors)
+                with contextlib.suppress(
+                    BrokenPipeError, ConnectionResetError
+                ):  # the next message says that it is over
+                    socket.send_fds(channel, [json.dumps(result).encode()], descriptors)
                 for descriptor in descriptors:
                     os.close(descriptor)
         finally:

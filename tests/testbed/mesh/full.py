@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def every_hop(program: Program, placement: Placement) -> dict[str, tuple[Hop, ...]]:
-    """The hops of a full mesh: those of the placement, and one without policies for each port and call that has none."""
+    """The hops of a full mesh: those of the placement, and one without policies for all other ports and calls."""
     enforced = hops(program, placement)
     found = {}
     for name, service in program.services.items():

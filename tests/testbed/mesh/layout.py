@@ -4,7 +4,7 @@
 
 | network | is |
 |---|---|
-| `10.1.0.0/16`, `fd00:1::/64` | pods, in the order of service name and replica; `10.1.0.1` and `fd00:1::1` are the node |
+| `10.1.0.0/16`, `fd00:1::/64` | pods, by service name and replica; `10.1.0.1` and `fd00:1::1` are the node |
 | `10.2.0.0/16`, `fd00:2::/64` | service addresses, in the order of names |
 | `10.3.N.0/24`, `fd00:3:N::/64` | the N-th outside party, unless the program says where it is |
 

@@ -226,9 +226,9 @@ class Mesh:
     ) -> Reply:
         """One request on a connection of its own, from one replica of `source`.
 
-        `port` is the number that callers know (default: of the declared call, else the first). By pod address, `replica`
-        of the destination is dialled at its target port. `protocol` is the port's, or `h2c` for http. `authority` is
-        what `Host` says. `source_address` chooses among the addresses of an outside party.
+        `port` is the number that callers know (default: of the declared call, else the first). By pod address,
+        `replica` of the destination is dialled at its target port. `protocol` is the port's, or `h2c` for http.
+        `authority` is what `Host` says. `source_address` chooses among the addresses of an outside party.
         """
         chosen = self.port(source, destination, port)
         address = self.address(destination, way, family, replica)

@@ -36,18 +36,18 @@ def translation(plan: Layout, family: Family, where: Translation) -> str:
     lines = ["*nat", f":{CHAIN} - [0:0]", f"-A OUTPUT -p tcp -j {CHAIN}"]
     if where is Translation.NODE:
         lines.append(f"-A PREROUTING -p tcp -j {CHAIN}")
-        for place in plan.places:
-            if not place.on_node and (own := place.address(family)) and place.party in plan.program.services:
-                # A pod that calls itself through its service address must see the answer come back the same way.
-                lines.append(f"-A POSTROUTING -s {own} -d {own} -j MASQUERADE")
+        # A pod that calls itself through its service address must see the answer come back the same way.
+        pods = [place for place in plan.places if place.party in plan.program.services and not place.on_node]
+        own = [address for place in pods if (address := place.address(family)) is not None]
+        lines += [f"-A POSTROUTING -s {address} -d {address} -j MASQUERADE" for address in own]
     for name, service in sorted(plan.program.services.items()):
         dialled = plan.service_address(name, family)
         if dialled is None:
             continue
-        pods = [address for place in plan.of(name) if (address := place.address(family)) is not None]
+        goals = [address for place in plan.of(name) if (address := place.address(family)) is not None]
         for port in sorted(service.ports, key=lambda port: port.number):
-            for index, pod in enumerate(pods):
-                left = len(pods) - index
+            for index, pod in enumerate(goals):
+                left = len(goals) - index
                 turn = f" -m statistic --mode nth --every {left} --packet 0" if left > 1 else ""
                 goal = f"[{pod}]:{port.target}" if family is Family.IPV6 else f"{pod}:{port.target}"
                 lines.append(
@@ -68,9 +68,11 @@ def closing(plan: Layout, policies: Iterable[Mapping[str, Any]], family: Family)
                 continue
             closed[pod] = None
             for rule in spec["ingress"]:
-                for source in _sources(plan, rule["from"], family):
-                    for port in rule["ports"]:
-                        admitted.append(f"-A FORWARD -s {source} -d {pod} -p tcp --dport {port['port']} -j ACCEPT")
+                admitted += [
+                    f"-A FORWARD -s {source} -d {pod} -p tcp --dport {port['port']} -j ACCEPT"
+                    for source in _sources(plan, rule["from"], family)
+                    for port in rule["ports"]
+                ]
     lines = ["*filter", "-A FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT", *admitted]
     for pod in closed:
         # No NetworkPolicy keeps a pod from itself.
