@@ -107,4 +107,21 @@ CODES: Final[Mapping[str, Code]] = {
         bad="service shop { http 80  replicas 3 }\npolicy q = rate_limit(requests: 1, per: 1s) on * -> shop",
         good="service shop { http 80  replicas 3 }\npolicy q = rate_limit(requests: 1, per: 1s, burst: 3) on * -> shop",
     ),
+    "ADM720": Code(
+        "a retry of attempts that ran out of time, and of nothing else",
+        "A timeout that is declared after a retry bounds each attempt. To Envoy an attempt that it gave up itself is a "
+        "failed one like any other: it repeats it where it repeats resets, gateway errors or server errors, and not "
+        "for `deadline_exceeded`, which is a status that a service answers with. Name what is to be repeated besides.",
+        bad="policy r = retry(attempts: 3, on: [deadline_exceeded]) on a -> b\npolicy t = timeout(after: 1s) on a -> b",
+        good="policy r = retry(attempts: 3, on: [gateway_error]) on a -> b\npolicy t = timeout(after: 1s) on a -> b",
+    ),
+    "ADM721": Code(
+        "a count that another policy would part",
+        "`outlier_detection` counts errors, and `circuit_breaking` counts what is under way, in an Envoy cluster. "
+        "Another policy of the cluster that holds for some of the same requests only would need a second cluster for "
+        "them, with counts of its own.",
+        bad="policy o = outlier_detection() on a -> b\n"
+        'policy l = load_balancing(policy: random) on a -> b when path == "/x"',
+        good="policy o = outlier_detection() on a -> b\npolicy l = load_balancing(policy: random) on a -> b",
+    ),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsl.program import Policy, Protocol, Side
+from emitters.envoy import clashes
 from emitters.envoy.filters.guards import strings
 from emitters.envoy.filters.limits import stretch
 from emitters.envoy.match import everybody
@@ -25,6 +26,7 @@ def check(context: Context, hops: Sequence[Hop]) -> None:
     _one_bucket(context, hops)
     seen: set[str] = set()
     for hop in hops:
+        clashes.check(context, hop)
         for policy in hop.policies:
             if hop.side is Side.INGRESS:
                 _strangers(context, policy)

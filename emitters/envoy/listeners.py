@@ -9,12 +9,13 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dsl.program import Protocol, Side
+from dsl.program import Protocol, Side, callee
 from emitters.envoy import http, located, routes, tcp
 from emitters.envoy.checks import check
 from emitters.envoy.clusters import cluster, endpoints, reachable
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import side_cluster
+from emitters.envoy.filters.guards import asked_port
 from emitters.envoy.located import taken
 from emitters.envoy.match import by_network, by_port, take
 from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, AdmResources
@@ -132,10 +133,14 @@ def _http(context: Context, hop: Hop, out: _Collected) -> _Chains:
     for service in made.table.targets:
         _target(context, hop, service, out)
     for service in made.calls:
-        port = next(p for p in context.program.services[service].ports if p.protocol is not Protocol.TCP)
+        port = asked_port(context.program, service)
+        if port is None:  # that has been refused
+            continue
         name = side_cluster(service)
         out.clusters[name] = cluster(context, name, Side.EGRESS, port.protocol, own=True)
-        out.endpoints[name] = endpoints(name, context.addresses.service_addresses(service), port.number)
+        asked, _ = callee(service)
+        known = context.addresses.service_addresses(asked) or reachable(context, asked, port)[0]
+        out.endpoints[name] = endpoints(name, known, port.number)
     return _Chains(({"name": hop.name, "filters": [made.manager]},), take(hop.name))
 
 
@@ -172,16 +177,19 @@ def _hop_cluster(
         out.endpoints[name] = endpoints(name, *reachable(context, hop.destination, hop.port))
 
 
-def _target(context: Context, hop: Hop, service: str, out: _Collected) -> None:
-    """A service that a split or a mirror of this hop sends to, by the declared call that is most like the hop."""
+def _target(context: Context, hop: Hop, argument: str, out: _Collected) -> None:
+    """Whom a split or a mirror of this hop sends to: by the port that it names, or else by the declared call that is
+    most like the hop."""
+    service, number = callee(argument)
     alike = [
         call
         for call in context.program.calls
         if (call.source, call.destination, call.port.protocol) == (hop.service, service, hop.port.protocol)
+        and number in (None, call.port.number)
     ]
     # The resolver has made sure that there is one.
     call = min(alike, key=lambda call: (call.port.name != hop.port.name, call.port.number != hop.port.number))
-    name = routes.target_cluster(hop, service)
+    name = routes.target_cluster(hop, argument)
     out.clusters[name] = cluster(context, name, Side.EGRESS, call.port.protocol, own=True)
     out.endpoints[name] = endpoints(name, *reachable(context, service, call.port))
 

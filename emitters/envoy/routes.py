@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 MAX_ROUTES: Final = 256
 """The most routes that the policies of one hop may multiply to."""
+RETRY_BYTES: Final = 64 << 20
+"""How much of a request's body is kept for another attempt; a longer one is sent once."""
 _EVERY: Final = 1_000_000
 
 
@@ -153,9 +155,11 @@ def _mark(hop: Hop, policy: Policy, needed: Sequence[Predicate], header: str) ->
 
 def _with_connect(route: Json) -> list[Json]:
     """CONNECT has no path, so it needs a route of its own; the first is for it."""
+    # To send a body again, Envoy has to keep it; by itself it keeps 1 MiB.
+    kept = {"request_body_buffer_limit": RETRY_BYTES} if "retry_policy" in route else {}
     return [
-        {"match": {"connect_matcher": {}}, "route": route},
-        {"match": {"prefix": ""}, "route": route},
+        {"match": {"connect_matcher": {}}, "route": route, **kept},
+        {"match": {"prefix": ""}, "route": route, **kept},
     ]
 
 
@@ -271,7 +275,7 @@ def _time(hop: Hop, policies: Sequence[Policy], route: Json) -> None:
     if outer:
         route["timeout"] = _milliseconds(min(outer))
     if retries:
-        route["retry_policy"] = _retry(hop, retries[0], timed=bool(inner))
+        route["retry_policy"] = _retry(hop, retries[0])
         if inner:
             route["retry_policy"]["per_try_timeout"] = _milliseconds(min(inner))
 
@@ -308,8 +312,8 @@ _ON_GRPC: Final[dict[str, tuple[str, ...]]] = {
 """What each word of `retry` means to Envoy."""
 
 
-def _retry(hop: Hop, policy: Policy, *, timed: bool) -> Json:
-    """`timed`: each attempt has a timeout of its own. To Envoy an attempt that it gave up is one that was reset."""
+def _retry(hop: Hop, policy: Policy) -> Json:
+    """To Envoy an attempt that it gave up is one that was reset: see `clashes`."""
     attempts, backoff, words = (policy.arguments[name] for name in ("attempts", "backoff", "on"))
     assert isinstance(attempts, int)  # noqa: S101 - checked by the resolver
     assert isinstance(backoff, int)  # noqa: S101
@@ -323,8 +327,6 @@ def _retry(hop: Hop, policy: Policy, *, timed: bool) -> Json:
             on, statuses = _ON_HTTP[str(word)]
             conditions.update(on)
             codes.update(statuses)
-    if timed and "deadline_exceeded" in words:
-        conditions.add("reset")
     if codes:
         conditions.add("retriable-status-codes")
     base = max(backoff, 1_000)

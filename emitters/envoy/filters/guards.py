@@ -6,7 +6,7 @@ import base64
 import re
 from typing import TYPE_CHECKING, Final
 
-from dsl.program import FileArgument, Protocol, Side
+from dsl.program import FileArgument, Protocol, Side, callee
 from emitters.envoy.filters.built import Built, side_cluster, stat_name
 from emitters.envoy.match import cidr
 from emitters.envoy.typed import Json, duration, typed
@@ -15,7 +15,7 @@ from emitters.known import EVERYWHERE, Callers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dsl.program import Policy, Value
+    from dsl.program import Policy, Port, Program, Value
     from emitters.addresses import Network
     from emitters.envoy.context import Context
     from emitters.scope import Hop
@@ -85,6 +85,8 @@ def jwt(context: Context, hop: Hop, policy: Policy) -> Built:
         "audiences": strings(policy.arguments["audiences"]),
         "local_jwks": {"inline_bytes": base64.b64encode(jwks.content).decode()},
         "forward": True,
+        # Said or not, Envoy would also take a token from the query.
+        "from_headers": [{"name": "Authorization", "value_prefix": "Bearer "}],
     }
     requirement = {"provider_name": policy.name}
     # Whatever no rule covers passes unchecked, and CONNECT has no path.
@@ -102,15 +104,23 @@ def jwt(context: Context, hop: Hop, policy: Policy) -> Built:
     )
 
 
+def asked_port(program: Program, argument: Value) -> Port | None:
+    """The port that `NAME` or `NAME:NUMBER` means to someone who asks by http or gRPC."""
+    name, number = callee(argument)
+    asked = program.services.get(name) or program.externals[name]
+    usable = (port for port in asked.ports if port.protocol is not Protocol.TCP and number in (None, port.number))
+    return next(usable, None)
+
+
 def external_authorization(context: Context, hop: Hop, policy: Policy) -> Built:
     """Ask a service before a request passes, in gRPC or http, as the service's first such port speaks."""
-    name = str(policy.arguments["service"])
-    service = context.program.services[name]
-    port = next((port for port in service.ports if port.protocol is not Protocol.TCP), None)
+    argument = str(policy.arguments["service"])
+    name, _ = callee(argument)
+    port = asked_port(context.program, argument)
     if port is None:
         context.refuse(
             "ADM704",
-            f"`{policy.name}` asks `{name}`, which has no `http` or `grpc` port",
+            f"`{policy.name}` asks `{argument}`, which is no `http` or `grpc` port of `{name}`",
             policy,
             cause="authorization is asked for by a gRPC call or an http request",
             hint=f"give `{name}` an `http` or `grpc` port, or name another service",
@@ -118,7 +128,7 @@ def external_authorization(context: Context, hop: Hop, policy: Policy) -> Built:
         return Built({})
     timeout = policy.arguments["timeout"]
     assert isinstance(timeout, int)  # noqa: S101 - checked by the resolver
-    cluster = side_cluster(name)
+    cluster = side_cluster(argument)
     asked: Json
     if port.protocol is Protocol.GRPC:
         asked = {"grpc_service": {"envoy_grpc": {"cluster_name": cluster}, "timeout": duration(timeout)}}
@@ -138,7 +148,7 @@ def external_authorization(context: Context, hop: Hop, policy: Policy) -> Built:
             allowed_headers={"patterns": [{"safe_regex": {"regex": ".*"}}]},
             **asked,
         ),
-        calls=name,
+        calls=argument,
     )
 
 

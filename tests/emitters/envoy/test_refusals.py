@@ -88,6 +88,26 @@ CASES = {
     "a hash of nothing": ("ADM709", "policy l = load_balancing(policy: maglev) on a -> b", {}),
     "a hash on tcp": ("ADM709", 'policy l = load_balancing(policy: maglev, hash: "x") on a -> store', {}),
     "a tap somewhere": ("ADM713", 'policy t = tap(directory: "here") on a -> b', {}),
+    "gave up only": (
+        "ADM720",
+        "policy r = retry(attempts: 2, on: [deadline_exceeded]) on a -> b\npolicy t = timeout(after: 1s) on a -> b",
+        {},
+    ),
+    "a parted count": (
+        "ADM721",
+        'policy o = outlier_detection() on a -> b\npolicy l = load_balancing(policy: random) on a -> b when path == "/"',
+        {},
+    ),
+    "a judge's other port": (
+        "ADM704",
+        """service judge {
+  tcp db 1
+  http web 2
+}
+@egress
+policy e = external_authorization(service: judge:db) on a -> b""",
+        {},
+    ),
     "too fast": ("ADM714", "policy q = rate_limit(requests: 1000000000, per: 1us) on a -> b", {}),
     "too large": ("ADM714", "policy q = buffer_limit(max: 5GB) on a -> b", {}),
 }
@@ -105,6 +125,23 @@ def test_refused(code: str, text: str, files: dict[str, bytes]) -> None:
         assert found.cause
         assert found.hint
         assert not found.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "policy r = retry(attempts: 2, on: [deadline_exceeded, reset]) on a -> b\npolicy t = timeout(after: 1s) on a -> b",
+        "policy t = timeout(after: 1s) on a -> b\npolicy r = retry(attempts: 2, on: [deadline_exceeded]) on a -> b",
+        'policy o = outlier_detection() on a -> b when path == "/"\n'
+        'policy l = load_balancing(policy: random) on a -> b when path == "/"',
+        'policy o = outlier_detection() on a -> b when path == "/"\npolicy l = load_balancing(policy: random) on a -> b',
+        'policy o = outlier_detection() on a -> b when path == "/"\n'
+        'policy l = load_balancing(policy: random) on a -> b when path == "/2"',
+    ],
+)
+def test_not_refused(text: str) -> None:
+    program, placement = load(BASE + text)
+    assert emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
 
 
 def test_matches_that_exclude_one_another_do_not_multiply() -> None:

@@ -1,0 +1,80 @@
+"""Policies of one hop that Envoy can keep each alone, and not together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from dsl.disjoint import disjoint
+from dsl.program import Side, Stage, Verb
+from emitters.envoy.match import everybody
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.program import Policy
+    from emitters.envoy.context import Context
+    from emitters.scope import Hop
+
+TIMES_OUT_TOO: Final = frozenset(("gateway_error", "reset", "server_error"))
+"""Words of `retry` for which Envoy repeats an attempt that it gave up itself."""
+
+
+def check(context: Context, hop: Hop) -> None:
+    """Report what cannot be said about the policies of one hop together."""
+    if hop.carries_requests:
+        _gave_up(context, hop)
+    _one_count(context, hop)
+
+
+def _gave_up(context: Context, hop: Hop) -> None:
+    """`retry` on `deadline_exceeded` around a timeout of each attempt, and on nothing that Envoy repeats then."""
+    for index, policy in enumerate(hop.policies):
+        if policy.kind.name != "retry":
+            continue
+        words = policy.arguments["on"]
+        assert isinstance(words, tuple)  # noqa: S101 - checked by the resolver
+        if "deadline_exceeded" not in words or TIMES_OUT_TOO & set(words):
+            continue
+        for inner in hop.policies[index + 1 :]:
+            if inner.kind.name == "timeout" and not disjoint(policy.match, inner.match):
+                context.refuse(
+                    "ADM720",
+                    f"`{policy.name}` is to repeat an attempt that `{inner.name}` gave up, and nothing else that fails",
+                    policy,
+                    cause="to Envoy an attempt that it gave up is a failed one: it repeats both or neither",
+                    hint="write `on: [gateway_error]`, or `[deadline_exceeded, reset]`, which repeat both",
+                )
+                break
+
+
+def _one_count(context: Context, hop: Hop) -> None:
+    """What counts in a cluster counts in one cluster only."""
+    here = [policy for policy in hop.policies if hop.stage(policy) is Stage.CLUSTER]
+    for policy in here:
+        if not any(effect.verb is Verb.COUNTS for effect in policy.effects or ()):
+            continue
+        for other in here:
+            if other is policy or not _varies(context, hop, policy, other):
+                continue
+            context.refuse(
+                "ADM721",
+                f"`{policy.name}` counts all its requests together, and `{other.name}` would part them",
+                policy,
+                cause=f"`{other.name}` holds for some of these requests only, and so Envoy needs two clusters, "
+                "each of which would count for itself",
+                hint=f"give `{policy.name}` and `{other.name}` the same scope and match",
+            )
+            break
+
+
+def _varies(context: Context, hop: Hop, policy: Policy, other: Policy) -> bool:
+    """Whether the other policy holds for some of a policy's requests and not for others."""
+    if _where(context, hop, other) in ((None, None), _where(context, hop, policy)):
+        return False
+    return not disjoint(policy.match, other.match)
+
+
+def _where(context: Context, hop: Hop, policy: Policy) -> Sequence[object]:
+    """Of whom and when a policy holds on a hop, to be compared."""
+    told_apart = hop.side is Side.INGRESS and not everybody(context.program, policy)
+    return (policy.sources, policy.open_sources) if told_apart else None, policy.match
