@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from admc.collector import no_collection
 from admc.exits import CommandError, Exit
 from admc.files import read_bounded
 from dsl.program import Program
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 MAX_ENDPOINTS = 256_000_000
 
 
+@no_collection()
 def configuration(
     program: Program, placement: Placement, folder: str, endpoints: Path | None, *, redirect: bool
 ) -> dict[str, bytes]:

@@ -47,13 +47,13 @@ def files(
     xds: tuple[str, int] | None = None,
 ) -> dict[str, bytes]:
     """All files of an emission, sorted by path. Raises `EmitError` where something cannot be expressed."""
-    from emitters.envoy.bootstrap import static_bootstrap, xds_bootstrap
+    from emitters.envoy.bootstrap import static_json, xds_bootstrap
     from emitters.envoy.typed import to_json, to_yaml
 
     found: dict[str, bytes] = {}
     for resources in emit(program, placement, addresses, mode):
         folder = resources.service
-        found[f"{folder}/bootstrap.yaml"] = to_yaml(to_json(static_bootstrap(resources)))
+        found[f"{folder}/bootstrap.yaml"] = to_yaml(static_json(resources))
         found[f"{folder}/bootstrap-xds.yaml"] = to_yaml(to_json(xds_bootstrap(resources, xds or XDS[mode])))
     if mode is Mode.REDIRECT:
         for interception in interceptions(program, placement, addresses):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dsl.program import Side
 from emitters.envoy.clusters import ADS, http2_options, marked
-from emitters.envoy.typed import Json, message, to_json, typed
+from emitters.envoy.typed import Json, message, ordered, to_json, typed
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -24,6 +24,11 @@ _READ_ONLY: Final = ("/ready", "/stats", "/server_info", "/clusters", "/listener
 
 def static_bootstrap(resources: AdmResources, *, admin: tuple[str, int] | None = None) -> Message:
     """A bootstrap that needs nothing else: what `envoy -c` runs."""
+    return message(BOOTSTRAP, static_json(resources, admin=admin))
+
+
+def static_json(resources: AdmResources, *, admin: tuple[str, int] | None = None) -> Json:
+    """`static_bootstrap` as JSON in canonical order, without the detour over a message: its parts were messages."""
     routes = {name: to_json(item) for name, item in resources.routes.items()}
     extensions = {name: to_json(item) for name, item in resources.extensions.items()}
     listeners = [_inline(to_json(item), routes, extensions) for item in resources.listeners.values()]
@@ -34,10 +39,7 @@ def static_bootstrap(resources: AdmResources, *, admin: tuple[str, int] | None =
             content["type"] = "STATIC"
             content["load_assignment"] = to_json(resources.endpoints[name])
         clusters.append(content)
-    return message(
-        BOOTSTRAP,
-        {**_common(resources, admin), "static_resources": {"listeners": listeners, "clusters": clusters}},
-    )
+    return ordered({**_common(resources, admin), "static_resources": {"listeners": listeners, "clusters": clusters}})
 
 
 def xds_bootstrap(resources: AdmResources, xds: tuple[str, int], *, admin: tuple[str, int] | None = None) -> Message:

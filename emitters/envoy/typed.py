@@ -92,9 +92,13 @@ def to_json(item: Message) -> Json:
     """A message as JSON in canonical order: type and name first, then fields by name."""
     from google.protobuf import json_format
 
-    ordered = _ordered(json_format.MessageToDict(item, preserving_proto_field_name=True))
-    assert isinstance(ordered, dict)  # noqa: S101 - a message is an object in JSON
-    return ordered
+    return ordered(json_format.MessageToDict(item, preserving_proto_field_name=True))
+
+
+def ordered(value: Json) -> Json:
+    """Type and name first, then fields by name."""
+    result: Json = _ordered(value)
+    return result
 
 
 def _ordered(value: Any) -> Any:

@@ -11,7 +11,9 @@ import yaml
 import dsl
 from emitters.addresses import Addresses, Located
 from emitters.dial import binds, dials
-from emitters.envoy import Mode
+from emitters.envoy import Mode, emit
+from emitters.envoy.bootstrap import static_bootstrap, static_json
+from emitters.envoy.typed import to_json
 from emitters.errors import EmitError
 from emitters.output import files
 from solver.place import place
@@ -99,6 +101,14 @@ def test_a_bootstrap_that_is_whole_refers_to_nothing_outside() -> None:
             assert b"config_discovery" not in content
             assert b"rds:" not in content
             assert "dynamic_resources" not in yaml.safe_load(content)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_bootstrap_that_is_whole_is_a_message_in_canonical_order(mode: Mode) -> None:
+    program = dsl.load_text(TEXT)
+    addresses = Addresses.loopback(program) if mode is Mode.EXPLICIT else ADDRESSES
+    for resources in emit(program, place(program), addresses, mode):
+        assert json.dumps(static_json(resources)) == json.dumps(to_json(static_bootstrap(resources)))
 
 
 def test_the_admin_interface_is_for_loopback_and_shows_only() -> None:
