@@ -21,7 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        return int(_run(typed))
+        code = int(_run(typed))
+        if code == Exit.INTERRUPTED:  # the parser caught it, and ended the line
+            sys.stderr.write("interrupted\n")
+        return code
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
         return Exit.INTERRUPTED
@@ -46,11 +49,11 @@ def _run(typed: list[str]) -> int:
     try:
         return run(typed)
     except CommandError as error:
-        from admc.output import OutputError, show_report
+        from admc.output import OutputError, show_failure
         from admc.render.report import Format, Report
 
         format_ = Format.TEXT if isinstance(error, OutputError) else requested_format(typed)
-        show_report(Report(error.diagnostics, error.exit_code, error.folder), format_)
+        show_failure(Report(error.diagnostics, error.exit_code, error.folder), format_)
         return error.exit_code
 
 

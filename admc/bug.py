@@ -10,7 +10,7 @@ from pathlib import Path
 from admc import __version__
 from admc.cli.options import requested_format
 from admc.exits import Exit
-from admc.output import show_report
+from admc.output import show_failure
 from admc.render.report import Report
 from dsl.diagnostics import Diagnostic, Severity
 
@@ -38,7 +38,7 @@ def report_bug(error: Exception, arguments: list[str]) -> int:
         hint="please report it with these lines, the command that you ran, and the program if you may share it; "
         "`ADMC_TRACEBACK=1` before the command shows the full trace",
     )
-    show_report(Report((diagnostic,), Exit.BUG), requested_format(arguments))
+    show_failure(Report((diagnostic,), Exit.BUG), requested_format(arguments))
     return Exit.BUG
 
 

@@ -69,8 +69,8 @@ _PLACEMENT = {
             "app shop\n"
             "service a, b, canary { http 8080 }\n"
             "call a -> b, canary\n"
-            "policy part = split(to: canary, percent: 10%) on a -> b\n"
-            "policy late = timeout(after: 1s) on a -> b"
+            "policy late = timeout(after: 1s) on a -> b\n"
+            "policy part = split(to: canary, percent: 10%) on a -> b"
         ),
     ),
     "ADM605": Code(

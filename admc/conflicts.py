@@ -11,11 +11,16 @@ from solver.placement import ConflictPart, PlacementError, Reason, Rule
 def conflict_diagnostic(program: Program, error: PlacementError) -> Diagnostic:
     """Points at the policy that cannot be placed; the other lines of the irreducible set follow with their remedies."""
     policies = {policy.span: policy.name for policy in program.policies}
+    rule = _telling_rule(error.reasons)
     parts = sorted(error.parts, key=lambda part: part.span not in policies)
     concerned = [policies[part.span] for part in parts if part.span in policies]
+    if rule is Rule.ORDER and len(concerned) > 1:
+        # Of policies in an order that cannot be kept, moving the last one up is what people want to hear first.
+        last = len(concerned) - 1
+        parts = [parts[last], *parts[:last], *parts[last + 1 :]]
     said = list(dict.fromkeys(f"{reason.message} ({reason.rule.value})" for reason in error.reasons))
     return Diagnostic(
-        code=f"ADM{600 + int(_telling_rule(error.reasons).value[1:])}",
+        code=f"ADM{600 + int(rule.value[1:])}",
         severity=Severity.ERROR,
         message="no correct placement exists" + (f" for {named(concerned)}" if concerned else ""),
         span=parts[0].span if parts else None,

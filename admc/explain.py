@@ -70,6 +70,8 @@ def explain_policy(program: Program, placement: Placement, name: str) -> Explana
         points += [_not_taken(decision, side) for side in SIDES if side in decision.ruled_out]
         if decision.closes:
             points.append(Point(f"`{decision.destination}` is closed to all but its declared senders"))
+    if not decisions:
+        points.append(Point("nowhere: no declared call is in its scope, and it is for declared callers only"))
     if len(decisions) > SHOWN:
         points.append(Point(f"{len(decisions) - SHOWN} more destinations are in the plan"))
     answer = f"`{name}` is enforced for {named(policy.destinations)}" if decisions else f"`{name}` applies to nothing"

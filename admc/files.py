@@ -38,6 +38,10 @@ def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = ()) ->
     that it names as it was, and writing through it could reach any file.
     """
     try:
+        if path == Path("-"):
+            raise _refusal(
+                path, "elsewhere that means standard output", "leave `-o` away, and send the plan there with `--json`"
+            )
         mode = _permitted_mode(path, inputs)
         if mode is not None and path.stat().st_size == len(content) and path.read_bytes() == content:
             return False
@@ -47,7 +51,7 @@ def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = ()) ->
             "ADM803",
             f"cannot write `{path}`",
             cause=_said(error),
-            hint="nothing was changed; name another place with `-o` or `--emit`",
+            hint="this file is as it was before; name another place with `-o` or `--emit`",
         ) from error
     return True
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 
 from admc.exits import CommandError, Exit
 from admc.render.report import Format, Report
-from admc.terminal import is_terminal, takes_colour
+from admc.terminal import is_dumb, is_terminal, takes_colour
 from dsl.diagnostics import Diagnostic, Severity
 
 
@@ -75,11 +77,28 @@ def show_report(report: Report, format_: Format, *, findings_are_the_result: boo
         write_out(render(report, format_, colour=takes_colour(sys.stdout)))
 
 
+def show_reports(reports: Sequence[Report]) -> None:
+    """Findings about several programs, each in a folder of its own, as text with one count."""
+    if reports:
+        from admc.render import text
+
+        write_error(text.render_all(reports, colour=takes_colour(sys.stderr)))
+
+
+def show_failure(report: Report, format_: Format) -> None:
+    """The report of a command that failed; on standard error, as text, where standard output takes no more."""
+    try:
+        show_report(report, format_)
+    except OutputError as error:
+        both = replace(report, diagnostics=(*report.diagnostics, *error.diagnostics))
+        show_report(both, Format.TEXT)
+
+
 class Progress:
     """One line on a terminal that says what is going on, gone when it is done. Nothing anywhere else."""
 
     def __init__(self) -> None:
-        self._shown = is_terminal(sys.stderr)
+        self._shown = is_terminal(sys.stderr) and not is_dumb()
 
     def __call__(self, stage: str) -> None:
         if self._shown:

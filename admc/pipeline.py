@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,15 @@ def load_program(path: Path) -> Program:
     try:
         return dsl.load(path)
     except ProgramError as error:
-        raise CommandError(Exit.INPUT, error.diagnostics, folder_of(path)) from error
+        found = [_as_typed(item, path) for item in error.diagnostics]
+        raise CommandError(Exit.INPUT, found, folder_of(path)) from error
+
+
+def _as_typed(item: Diagnostic, path: Path) -> Diagnostic:
+    """A finding without a place names the program as its folder knows it; a person knows it as it was typed."""
+    if item.span is not None or path.as_posix() == path.name:
+        return item
+    return replace(item, message=item.message.replace(f"`{path.name}`", f"`{path}`", 1))
 
 
 def place_program(

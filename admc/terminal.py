@@ -49,9 +49,12 @@ def _cell(character: str) -> int:
 
 def takes_colour(stream: TextIO) -> bool:
     """True on a terminal, unless NO_COLOR or a dumb terminal says otherwise."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return is_terminal(stream)
+    return not os.environ.get("NO_COLOR") and not is_dumb() and is_terminal(stream)
+
+
+def is_dumb() -> bool:
+    """A terminal that shows control sequences instead of obeying them."""
+    return os.environ.get("TERM") == "dumb"
 
 
 def is_terminal(stream: TextIO) -> bool:

@@ -16,25 +16,26 @@ from admc.cli.doctor import doctor
 from admc.cli.explain import explain
 from admc.cli.fmt import fmt
 from admc.cli.graph import graph
-from admc.exits import Exit, wrong_usage
+from admc.cli.parser import Command, Group, usage_error
+from admc.exits import Exit
 from admc.output import write_out
-from admc.terminal import visible
 
 app = typer.Typer(
     name="admc",
+    cls=Group,
     # Plain help: Rich would double the time to the first line.
     rich_markup_mode=None,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("compile")(compile_)
-app.command("check")(check)
-app.command("fmt")(fmt)
-app.command("explain")(explain)
-app.command("graph")(graph)
-app.command("doctor")(doctor)
-app.command("completion")(completion)
+app.command("compile", cls=Command)(compile_)
+app.command("check", cls=Command)(check)
+app.command("fmt", cls=Command)(fmt)
+app.command("explain", cls=Command)(explain)
+app.command("graph", cls=Command)(graph)
+app.command("doctor", cls=Command)(doctor)
+app.command("completion", cls=Command)(completion)
 
 
 def _version(wanted: bool) -> None:
@@ -69,21 +70,5 @@ def run(arguments: list[str]) -> int:
     except typer.Abort:
         return Exit.INTERRUPTED
     except TyperException as error:
-        raise wrong_usage("ADM801", _said(error), hint=_hint(error)) from error
+        raise usage_error(error, arguments, [item.name for item in app.registered_commands if item.name]) from error
     return code if isinstance(code, int) else Exit.DONE
-
-
-def _said(error: TyperException) -> str:
-    """The parser's message in the style of the others."""
-    format_message = getattr(error, "format_message", None)
-    message = str(format_message() if callable(format_message) else error)
-    message = " ".join(visible(line.strip()) for line in message.splitlines() if line.strip()).rstrip(".")
-    if message.count("'") % 2 == 0 and "`" not in message:
-        message = message.replace("'", "`")
-    return message[:1].lower() + message[1:]
-
-
-def _hint(error: TyperException) -> str:
-    context = getattr(error, "ctx", None)
-    path = "admc" if context is None else context.command_path
-    return f"`{path} --help` shows what it takes"

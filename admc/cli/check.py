@@ -7,7 +7,7 @@ from admc.render.report import Format
 
 
 def check(program: ProgramArgument, format_: FormatOption = Format.TEXT) -> int:
-    """Check a program without compiling it."""
+    """Say whether a program is right; never solves."""
     from admc.exits import CommandError, Exit
     from admc.output import show_report, write_out
     from admc.pipeline import folder_of, load_program

@@ -46,7 +46,8 @@ def compile_(
         Path | None, typer.Option("--previous", metavar="PLAN", help="Of equally good plans, take the nearest to this.")
     ] = None,
     effort: Annotated[
-        float | None, typer.Option("--effort", help="Deterministic solver time; running out is no error.")
+        float | None,
+        typer.Option("--effort", metavar="NUMBER", help="Deterministic time for the solver."),
     ] = None,
     require_optimal: Annotated[
         bool, typer.Option("--require-optimal", help="Exit 5 and write nothing unless the optimum is proven.")

@@ -16,8 +16,11 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="The shell to write for.")]) -> int:
-    """Print a completion script, such as for `eval "$(admc completion bash)"`."""
+def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="`bash`, `zsh` or `fish`.")]) -> int:
+    """Print the completion script of a shell.
+
+    For example: `eval "$(admc completion bash)"`
+    """
     from typer._completion_shared import get_completion_script
 
     from admc.exits import Exit

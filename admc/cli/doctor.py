@@ -16,7 +16,7 @@ class DoctorFormat(StrEnum):
 def doctor(
     format_: Annotated[DoctorFormat, typer.Option("--format", help="How it is written.")] = DoctorFormat.TEXT,
 ) -> int:
-    """Check what admc needs on this machine; exit 1 if something is wrong."""
+    """Check that this machine has what admc needs."""
     import json
 
     from admc.exits import Exit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 CODE = re.compile(r"ADM[0-9]{3}", re.IGNORECASE)
+RULE = re.compile(r"R([1-9]|10)", re.IGNORECASE)
 
 
 class ExplainFormat(StrEnum):
@@ -27,33 +29,69 @@ class ExplainFormat(StrEnum):
 
 
 def explain(
-    subject: Annotated[str, typer.Argument(metavar="PROGRAM|CODE", help="A program, or a code such as ADM606.")],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A service or a policy of the program.")] = None,
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM|CODE|RULE|KIND",
+            help="A program; or ADM606, R6, retry.",
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A service, policy or kind of the program.")
+    ] = None,
     format_: Annotated[ExplainFormat, typer.Option("--format", help="How the answer is written.")] = ExplainFormat.TEXT,
 ) -> int:
-    """Explain a plan, one of its services or policies, or a code."""
+    """Explain a plan, a service, a policy, a kind or a code."""
     from admc.output import write_out
     from admc.pipeline import folder_of
-    from admc.render.explanation import render
+    from admc.render.explanation import WIDTH, render
+    from admc.terminal import width
 
     path = Path(subject)
-    if name is None and CODE.fullmatch(subject) and not path.exists():
-        folder, explanations = "", [_code(subject.upper())]
-    else:
-        folder, explanations = folder_of(path), _answers(path, name)
+    general = None if path.exists() else _general(subject)
+    if general is not None and name is not None:
+        raise wrong_usage(
+            "ADM801",
+            f"`{subject}` is no program, so there is no `{name}` in it",
+            hint=f"`admc explain {subject}`, or `admc explain PROGRAM {name}`",
+        )
+    folder, explanations = ("", [general]) if general is not None else (folder_of(path), _answers(path, name))
     document = explanations[0] if len(explanations) == 1 else _together(explanations)
-    write_out(render(document, folder, Format(format_.value)))
+    write_out(render(document, folder, Format(format_.value), min(WIDTH, width(sys.stdout))))
     return Exit.DONE
+
+
+def _general(subject: str) -> Explanation | None:
+    """What needs no program: a code, a rule or a built-in kind. None where it must be a program."""
+    if CODE.fullmatch(subject):
+        return _code(subject.upper())
+    rule = RULE.fullmatch(subject)
+    if rule is not None:
+        return _code(f"ADM{600 + int(rule[1])}")
+    if "." in subject or "/" in subject or not subject:
+        return None
+    import dsl
+    from admc.explain_kind import explain_kind
+    from dsl.diagnostics import did_you_mean
+
+    kinds = dsl.load_text("app builtin\n").kinds
+    if subject in kinds:
+        return explain_kind(kinds[subject])
+    raise wrong_usage(
+        "ADM807",
+        f"`{subject}` is no program, no code, no rule and no built-in kind",
+        hint=did_you_mean(subject, kinds) or "give the path of a program: `admc explain policies.adm`",
+    )
 
 
 def _code(code: str) -> Explanation:
     from admc.codes import registry
     from admc.explanation import Explanation
-    from dsl.diagnostics import did_you_mean
 
     known = registry()
     if code not in known:
-        raise wrong_usage("ADM807", f"there is no code `{code}`", hint=did_you_mean(code, known))
+        # The nearest number is about something else, so it is no help to name it.
+        raise wrong_usage("ADM807", f"there is no code `{code}`", hint="findings show their code in brackets")
     entry = known[code]
     examples = tuple((label, text) for label, text in (("wrong", entry.bad), ("right", entry.good)) if text)
     return Explanation(code, f"{code}: {entry.title}. {entry.explanation}", (), examples)
@@ -61,6 +99,7 @@ def _code(code: str) -> Explanation:
 
 def _answers(path: Path, name: str | None) -> list[Explanation]:
     from admc.explain import explain_application, explain_policy, explain_service
+    from admc.explain_kind import explain_kind
     from admc.output import Progress
     from admc.pipeline import folder_of, load_program, place_program
 
@@ -77,6 +116,8 @@ def _answers(path: Path, name: str | None) -> list[Explanation]:
             answers.append(explain_service(program, placement, name, _solve))
         if name in program.policy_by_name:
             answers.append(explain_policy(program, placement, name))
+        if name in program.kinds and not answers:
+            answers.append(explain_kind(program.kinds[name]))
         return answers
     finally:
         progress.clear()
@@ -91,16 +132,18 @@ def _solve(program: Program) -> Placement:
 def _check_name(program: Program, name: str) -> None:
     from dsl.diagnostics import did_you_mean
 
-    known = [*program.services, *program.policy_by_name]
+    known = [*program.services, *program.policy_by_name, *program.kinds]
     if name in known:
         return
     if name in program.externals:
         raise wrong_usage(
-            "ADM807", f"`{name}` is an external, and no ADM is placed outside the mesh", hint="ask for a service"
+            "ADM807",
+            f"`{name}` is an external, and no ADM is placed outside the mesh",
+            hint="ask for a service or a policy",
         )
     raise wrong_usage(
         "ADM807",
-        f"the program has no service and no policy `{name}`",
+        f"the program has no service, no policy and no kind `{name}`",
         hint=did_you_mean(name, known) or "leave the name away to see the whole application",
     )
 

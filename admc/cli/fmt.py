@@ -6,14 +6,11 @@ import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from admc.exits import CommandError, Exit
-
-if TYPE_CHECKING:
-    pass
 
 MAX_BYTES = 100_000_000
 STANDARD_INPUT = "-"
@@ -25,11 +22,12 @@ def fmt(
     diff: Annotated[bool, typer.Option("--diff", help="Change nothing; show what would change.")] = False,
 ) -> int:
     """Format programs in place."""
-    from admc.output import show_report, write_out
-    from admc.render.report import Format, Report
+    from admc.output import show_reports, write_out
+    from admc.render.report import Report
     from dsl.diagnostics import Diagnostic, Severity
 
     code = Exit.DONE
+    failed: list[Report] = []
     for name in dict.fromkeys(files):
         try:
             before, after = _formatted(name)
@@ -58,8 +56,9 @@ def fmt(
                     ],
                 )
         except CommandError as error:
-            show_report(Report(error.diagnostics, error.exit_code, error.folder), Format.TEXT)
+            failed.append(Report(error.diagnostics, error.exit_code, error.folder))
             code = error.exit_code
+    show_reports(failed)
     return code
 
 

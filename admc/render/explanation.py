@@ -13,12 +13,12 @@ from admc.terminal import visible
 WIDTH = 100
 
 
-def render(explanation: Explanation, folder: str, format_: Format) -> str:
+def render(explanation: Explanation, folder: str, format_: Format, width: int = WIDTH) -> str:
     if format_ is Format.JSON:
         return _json(explanation, folder)
     if format_ is Format.MARKDOWN:
         return _markdown(explanation, folder)
-    return _text(explanation, folder)
+    return _text(explanation, folder, width)
 
 
 def _places(point: Point, folder: str) -> list[str]:
@@ -26,16 +26,16 @@ def _places(point: Point, folder: str) -> list[str]:
     return list(dict.fromkeys(f"{where.path}:{where.line}" for where in places))
 
 
-def _text(explanation: Explanation, folder: str) -> str:
-    lines = [*textwrap.wrap(visible(explanation.answer), WIDTH)]
+def _text(explanation: Explanation, folder: str, width: int) -> str:
+    lines = [*textwrap.wrap(visible(explanation.answer), width, break_long_words=False)]
     for part in explanation.sections:
         lines += ["", f"{visible(part.heading)}:"]
         for point in part.points:
             at = ", ".join(_places(point, folder))
             said = visible(point.text) + (f"  [{visible(at)}]" if at else "")
-            lines += textwrap.wrap(said, WIDTH, initial_indent="  - ", subsequent_indent="    ", break_long_words=False)
+            lines += textwrap.wrap(said, width, initial_indent="  - ", subsequent_indent="    ", break_long_words=False)
     for label, example in explanation.examples:
-        lines += ["", f"{label}:", *(f"    {visible(line)}" for line in example.split("\n"))]
+        lines += ["", f"{label}:", *(f"    {visible(line)}".rstrip() for line in example.strip("\n").split("\n"))]
     return "\n".join(lines) + "\n"
 
 

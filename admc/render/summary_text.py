@@ -18,6 +18,8 @@ ROWS = 25
 """ADMs, warnings and assumptions that are listed before they are counted."""
 NAMES = 4
 NARROW = 22
+TABLE = 92
+"""Columns that the table needs: in fewer, its last one would break words, so each ADM gets lines of its own."""
 
 
 def render(summary: Summary, folder: str, notes: Sequence[str], *, colour: bool, width: int) -> str:
@@ -37,7 +39,10 @@ def render(summary: Summary, folder: str, notes: Sequence[str], *, colour: bool,
     console.print(Text(visible(summary.proof), style="dim"))
     if summary.rows:
         console.print()
-        console.print(_table(summary))
+        if width >= TABLE:
+            console.print(_table(summary))
+        else:
+            _stacked(console, summary)
         _rest(console, len(summary.rows), "ADMs")
     _closed(console, summary)
     _warnings(console, summary, folder)
@@ -66,6 +71,19 @@ def _table(summary: Summary) -> Table:
         cells = (visible(row.service), names(row.ingress) or "-", names(row.egress) or "-", visible(row.because))
         table.add_row(*(Text(cell) for cell in cells))
     return table
+
+
+def _stacked(console: Console, summary: Summary) -> None:
+    for row in summary.rows[:ROWS]:
+        console.print(Text(visible(row.service), style="bold"), overflow="fold")
+        cells = (("ingress", names(row.ingress)), ("egress", names(row.egress)), ("because", visible(row.because)))
+        for label, said in cells:
+            if said:
+                table = Table.grid(padding=(0, 0))
+                table.add_column(width=len("  because  "), style="dim", no_wrap=True)
+                table.add_column(overflow="fold")
+                table.add_row(f"  {label}", Text(said))
+                console.print(table)
 
 
 def _rest(console: Console, number: int, what: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from admc.render.excerpt import marked_line
 from admc.render.report import Report, counts, place
@@ -17,11 +17,17 @@ _Paint = Callable[[str, str], str]
 
 def render(report: Report, *, colour: bool = False) -> str:
     """Empty where there is nothing to report: a person needs no document."""
-    if not report.diagnostics:
-        return ""
+    return render_all([report], colour=colour)
+
+
+def render_all(reports: Sequence[Report], *, colour: bool = False) -> str:
+    """Several reports as one, with one count at the end."""
     paint = _paint if colour else _plain
-    blocks = [_block(item, report.folder, paint) for item in report.diagnostics]
-    return "\n\n".join(blocks) + f"\n\n{counts(report.diagnostics)}\n"
+    blocks = [_block(item, report.folder, paint) for report in reports for item in report.diagnostics]
+    if not blocks:
+        return ""
+    found = tuple(item for report in reports for item in report.diagnostics)
+    return "\n\n".join(blocks) + f"\n\n{counts(found)}\n"
 
 
 def _paint(style: str, text: str) -> str:

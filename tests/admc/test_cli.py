@@ -96,6 +96,44 @@ def test_a_usage_error_is_a_diagnostic_with_exit_1(admc: Admc, arguments: tuple[
     assert not message.endswith(".")
 
 
+SAID = {
+    ("compil", "x.adm"): ("there is no command `compil`", "did you mean `compile`?"),
+    ("serve", "x.adm"): ("there is no command `serve`", "`admc --help` lists all commands"),
+    ("compile", "x.adm", "--frmat", "json"): ("there is no option `--frmat`", "did you mean `--format`?"),
+    ("compile", "x.adm", "--effort", "much"): ("invalid value for `--effort`: `much` is not a number", "admc compile"),
+    ("check", "x.adm", "y.adm"): ("there is nothing to do with `y.adm`", "`admc check --help`"),
+    ("compile", "x.adm", "-o"): ("option `-o` requires an argument", "`admc compile --help`"),
+    ("explain", "ADM606", "quota"): ("`ADM606` is no program", "`admc explain PROGRAM quota`"),
+    ("explain", "rate_limt"): ("`rate_limt` is no program", "did you mean `rate_limit`?"),
+}
+
+
+@pytest.mark.parametrize("arguments", SAID, ids=" ".join)
+def test_a_usage_error_says_what_and_what_to_do(admc: Admc, arguments: tuple[str, ...]) -> None:
+    what, hint = SAID[arguments]
+    run = admc(*arguments)
+    assert run.code == 1
+    first, second = run.err.splitlines()[:2]
+    assert what in first
+    assert second.startswith("  = hint: ")
+    assert hint in second
+
+
+def test_a_program_that_is_missing_is_named_as_it_was_typed(admc: Admc, tmp_path: Path) -> None:
+    for command in ("check", "compile", "explain", "graph"):
+        run = admc(command, tmp_path / "sub" / "none.adm")
+        assert f"cannot read `{tmp_path}/sub/none.adm`" in run.out + run.err
+
+
+def test_a_dash_is_no_file_to_write(admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shop.parent)
+    for command in ("compile", "graph"):
+        run = admc(command, shop, "-o", "-")
+        assert (run.code, run.out) == (1, "")
+        assert "ADM803" in run.err
+    assert not Path("-").exists()
+
+
 @pytest.mark.parametrize("format_", ["json", "sarif", "markdown", "github"])
 def test_a_usage_error_in_the_format_that_was_asked_for(admc: Admc, format_: str) -> None:
     run = admc("compile", "--format", format_, "--no-such-option")
@@ -344,6 +382,36 @@ def test_a_full_standard_output_is_reported(shop: Path) -> None:
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("compile", "--help"), ("--version",)], ids=" ".join)
+def test_help_needs_no_reader(arguments: tuple[str, ...]) -> None:
+    command = f"{sys.executable} -m admc {' '.join(arguments)} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, timeout=60)
+    assert (done.stdout, done.stderr) == (b"0\n", b"")
+
+
+def into_a_full_disk(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    with Path("/dev/full").open("wb") as full:
+        return subprocess.run(
+            [sys.executable, "-m", "admc", *arguments], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, timeout=60
+        )
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("check", "--help"), ("check", "no.adm", "--format", "json")])
+def test_a_full_standard_output_is_no_bug(arguments: tuple[str, ...]) -> None:
+    done = into_a_full_disk(*arguments)
+    assert done.returncode == 1
+    assert b"ADM803" in done.stderr
+
+
+def test_a_failure_that_standard_output_does_not_take_is_told_on_standard_error(tmp_path: Path) -> None:
+    done = into_a_full_disk("compile", str(write(tmp_path, IMPOSSIBLE)), "--format", "json")
+    assert done.returncode == 3
+    assert b"no correct placement" in done.stderr
+    assert b"ADM803" in done.stderr
+
+
 # ---- other commands ----
 
 
@@ -391,6 +459,14 @@ def test_fmt_formats_what_it_can(admc: Admc, tmp_path: Path) -> None:
     assert run.code == 1
     assert "bad.adm:1" in run.err
     assert good.read_text() == "app shop\n"
+
+
+def test_fmt_counts_all_findings_once(admc: Admc, tmp_path: Path) -> None:
+    wrong, odd = write(tmp_path, "app\n", "wrong.adm"), write(tmp_path, "app   shop\n", "odd.adm")
+    run = admc("fmt", "--check", wrong, odd, tmp_path / "none.adm")
+    assert run.code == 1
+    assert run.err.endswith("\n\n3 errors\n")
+    assert run.err.count("error[") == 3
 
 
 def test_fmt_of_standard_input() -> None:
@@ -470,6 +546,59 @@ def test_progress_and_colour_go_to_terminals_only(shop: Path) -> None:
     assert b"solving ..." in shown
     assert shown.endswith(b"\r\x1b[K")
     assert b"\x1b" not in out
+
+
+def test_a_dumb_terminal_gets_no_control_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    from admc import output
+
+    written: list[str] = []
+    monkeypatch.setattr(output, "is_terminal", lambda _stream: True)
+    monkeypatch.setattr(output, "write_error", written.append)
+    monkeypatch.setenv("TERM", "dumb")
+    progress = output.Progress()
+    progress("solving")
+    progress.clear()
+    assert written == []
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 91, 92, 120])
+def test_the_summary_breaks_no_word_on_a_narrow_terminal(tmp_path: Path, columns: int) -> None:
+    from admc.pipeline import compile_program
+    from admc.render.summary_text import render
+    from admc.summary import summarize
+
+    compiled = compile_program(write(tmp_path, SHOP))
+    summary = summarize(compiled.program, compiled.plan)
+    shown = render(summary, "", (), colour=False, width=columns)
+    assert all(len(line) <= columns for line in shown.splitlines())
+    for adm in compiled.plan.adms:
+        for word in (adm.service, *(item.policy for item in adm.policies)):
+            assert word in shown
+    for row in summary.rows:
+        assert set(row.because.split()) <= set(shown.split())
+
+
+def test_an_explanation_fits_a_narrow_terminal() -> None:
+    import pty
+    import termios
+
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, 50))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "admc", "explain", "rate_limit"],
+        cwd=ROOT,
+        env=environment,
+        stdout=follower,
+        stderr=subprocess.PIPE,
+    ) as running:
+        running.wait(60)
+    os.close(follower)
+    shown = os.read(leader, 10_000).decode()
+    os.close(leader)
+    prose = shown.split("declared:")[0]
+    assert "at ingress" in prose
+    assert all(len(line) <= 50 for line in prose.splitlines())
 
 
 def test_no_color(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

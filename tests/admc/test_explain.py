@@ -109,3 +109,41 @@ def test_the_other_formats(tmp_path: Path, capfd: pytest.CaptureFixture[str], fo
     out = capfd.readouterr().out
     assert "flaky" in out
     assert "policies.adm:17" in out
+
+
+def test_a_built_in_kind(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "rate_limit", "--format", "json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found["answer"] == "`rate_limit` is a kind of policy that comes with admc, for `grpc` and `http`"
+    assert said(found, "where it can be enforced") == [
+        "at ingress, at the stage `filter`",
+        "at egress, at the stage `filter`",
+    ]
+    assert "(R5)" in said(found, "what binds it")[0]
+    declared = found["examples"][0]["text"].splitlines()
+    assert declared[0] == "@ingress @egress"
+    assert declared[-1].startswith("kind rate_limit(requests: int")
+
+
+def test_a_kind_of_the_program(explain: Explain, tmp_path: Path) -> None:
+    declared = "// slow\n@egress\nkind own(\n  after: duration = 1s,\n  what: int?\n) for http"
+    (tmp_path / "own.yaml").write_text('"@type": type.googleapis.com/x\na: ${after}\nb: ${what}\n')
+    found = explain(f'{SHOP}\n{declared} template "own.yaml"\n', "own")
+    assert found["answer"] == "`own` is a kind of policy of this program, for `http`"
+    assert found["examples"] == [{"label": "declared", "text": f'{declared} template "own.yaml"'}]
+
+
+def test_a_rule(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "r6"]) == 0
+    assert capfd.readouterr().out.startswith("ADM606: the declared order cannot be kept (R6)")
+
+
+def test_a_policy_that_applies_to_nothing_says_why(explain: Explain) -> None:
+    assert said(explain(SHOP, "unused"), "where it is enforced")[0].startswith("nowhere: no declared call")
+
+
+def test_examples_have_no_blank_lines_round_them(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "ADM201"]) == 0
+    out = capfd.readouterr().out
+    assert not out.endswith("\n\n")
+    assert all(line == line.rstrip() for line in out.splitlines())

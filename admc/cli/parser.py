@@ -1,0 +1,81 @@
+"""The parser of the command line, where it does not do by itself what the commands promise.
+
+Typer prints help straight to standard output and gives up with a traceback or an exit code of its own where that fails;
+it also words its errors in its own style. Both go the way of everything else here: `write_out` and diagnostics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.exceptions import TyperException
+
+from admc.exits import CommandError, wrong_usage
+from admc.output import write_out
+from admc.terminal import visible
+
+_EXTRA = re.compile(r"[Gg]ot unexpected extra arguments?(?:\(s\))? \((?P<what>.*)\)")
+_NO_NUMBER = re.compile(r"is not a valid (?:float|int|integer)\b")
+
+
+class Command(TyperCommand):
+    def get_help_option(self, ctx: Any) -> TyperOption | None:
+        return _printed(super().get_help_option(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [_bare(piece) for piece in super().collect_usage_pieces(ctx)]
+
+
+class Group(TyperGroup):
+    def get_help_option(self, ctx: Any) -> TyperOption | None:
+        return _printed(super().get_help_option(ctx))
+
+
+def _printed(option: TyperOption | None) -> TyperOption | None:
+    if option is not None:
+        option.callback = _show_help
+    return option
+
+
+def _show_help(ctx: Any, _option: object, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        write_out(ctx.get_help() + "\n")
+        ctx.exit()
+
+
+def _bare(piece: str) -> str:
+    """`PROGRAM` for `{PROGRAM}`: without brackets an argument is required."""
+    return piece[1:-1] if piece.startswith("{") and piece.endswith("}") else piece
+
+
+def usage_error(error: TyperException, arguments: list[str], commands: Collection[str]) -> CommandError:
+    """What the parser says, in the style of all other diagnostics."""
+    from dsl.diagnostics import did_you_mean
+
+    first = arguments[0] if arguments else ""
+    help_ = f"`admc {first} --help` shows what it takes" if first in commands else "`admc --help` lists all commands"
+    if first not in commands and not first.startswith("-"):
+        return wrong_usage(
+            "ADM801", f"there is no command `{visible(first)}`", hint=did_you_mean(first, commands) or help_
+        )
+    option, possible = getattr(error, "option_name", None), getattr(error, "possibilities", ())
+    if option is not None and hasattr(error, "possibilities"):
+        guess = did_you_mean(option, possible or ())
+        return wrong_usage("ADM801", f"there is no option `{visible(option)}`", hint=guess or help_)
+    return wrong_usage("ADM801", _said(error), hint=help_)
+
+
+def _said(error: TyperException) -> str:
+    format_message = getattr(error, "format_message", None)
+    message = str(format_message() if callable(format_message) else error)
+    message = " ".join(visible(line.strip()) for line in message.splitlines() if line.strip()).rstrip(".")
+    extra = _EXTRA.fullmatch(message)
+    if extra is not None:
+        return f"there is nothing to do with `{extra['what']}`"
+    message = _NO_NUMBER.sub("is not a number", message)
+    if message.count("'") % 2 == 0 and "`" not in message:
+        message = message.replace("'", "`")
+    return message[:1].lower() + message[1:]
