@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dsl.codes_kinds import KINDS, SCOPES
+from dsl.codes_kinds import KINDS
+from dsl.codes_scopes import SCOPES
 from dsl.codes_text import FILES, NAMES, SYNTAX, VALUES
 
 

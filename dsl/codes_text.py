@@ -346,8 +346,10 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM208": (
         "not the name of a header",
-        "Names of headers have letters, digits and signs such as `-`. They are compared in lower "
-        "case. Path and method are no headers.",
+        "Names of headers have letters, digits and signs such as `-`. They are compared in lower case. Path and method "
+        "are no headers. Headers about one connection (`connection`, `keep-alive`, `proxy-connection`, `te`, "
+        "`transfer-encoding`, `upgrade`) are for the next hop alone, so no policy works on them, except that a match "
+        "may ask for `upgrade`; and `host` can be read, but not written.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -397,14 +399,14 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
         "Types are `int`, `float`, `bool`, `string`, `duration`, `size`, `percent`, `header`, "
         "`service`, `caller`, `file`, `one_of(a, b)`, and `[T]` for a list; `T?` can be left out. "
         "`int` and `float` take a range: `int(1..10)`.",
-        "app shop\n\n@ingress\nkind own(max: number) for http\n",
-        "app shop\n\n@ingress\nkind own(max: int) for http\n",
+        'app shop\n\n@ingress\nkind own(max: number) for http template "own.yaml"\n',
+        'app shop\n\n@ingress\nkind own(max: int) for http template "own.yaml"\n',
     ),
     "ADM212": (
         "a default does not fit",
         "A default is a literal, or the name of an earlier parameter of the same type.",
-        "app shop\n\n@ingress\nkind own(burst: int = requests, requests: int) for http\n",
-        "app shop\n\n@ingress\nkind own(requests: int, burst: int = requests) for http\n",
+        'app shop\n\n@ingress\nkind own(burst: int = requests, requests: int) for http template "own.yaml"\n',
+        'app shop\n\n@ingress\nkind own(requests: int, burst: int = requests) for http template "own.yaml"\n',
     ),
 }
 FILES: dict[str, tuple[str, str, str, str]] = {

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import warnings
 
 from dsl import syntax
 from dsl.diagnostics import Diagnostics, did_you_mean
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
+from dsl.patterns import wrong_pattern
 from dsl.program import Effect, Element, Verb
 from dsl.scan import MAX_DEPTH
 from dsl.values import Bad, header_name
 
-MAX_PATTERN = 1024
 MAX_COMPARISONS = 1000
 FIELDS = ("path", "method", "header")
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
@@ -54,7 +53,7 @@ class _Resolver:
         if field is None:
             return None
         operator = Operator(comparison.operator)
-        wrong = _pattern(comparison.value.value) if operator is Operator.MATCHES else None
+        wrong = wrong_pattern(comparison.value.value) if operator is Operator.MATCHES else None
         if wrong is not None:
             message, hint = wrong
             self.diagnostics.error("ADM407", message, comparison.value.span, hint=hint)
@@ -99,76 +98,6 @@ class _Resolver:
             return True
         self.diagnostics.error("ADM414", problem[0], comparison.value.span, hint=problem[1])
         return False
-
-
-_FORBIDDEN = (
-    ("(?=", "a lookahead"),
-    ("(?!", "a lookahead"),
-    ("(?<=", "a lookbehind"),
-    ("(?<!", "a lookbehind"),
-    ("(?P=", "a backreference"),
-    ("(?(", "a condition"),
-    ("(?>", "an atomic group"),
-    ("(?#", "a comment"),
-)
-_POSSESSIVE = re.compile(r"[*+?}]\+")
-_REPEAT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
-MAX_REPEAT = 1000
-
-
-def _pattern(text: str) -> tuple[str, str | None] | None:
-    """What is wrong with a regular expression, as (message, hint). Envoy runs it with RE2."""
-    if len(text) > MAX_PATTERN:
-        return f"a regular expression has at most {MAX_PATTERN} characters", "use several comparisons with `or`"
-    if not text.isprintable():
-        return "a regular expression has no control characters in it", "write `\\\\n` for the two characters of `\\n`"
-    found = _unsupported(text)
-    if found is not None:
-        return f"a regular expression cannot have {found}", "RE2, which runs it, keeps linear time by leaving that out"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            re.compile(text)
-    except re.error as error:
-        place = "" if error.pos is None else f" at character {error.pos + 1}"
-        hint = "a backslash is written `\\\\` in a string" if "escape" in error.msg else None
-        return f"this is not a regular expression: {error.msg}{place}", hint
-    except (OverflowError, RecursionError):
-        return "this regular expression is too large", None
-    return None
-
-
-def _unsupported(text: str) -> str | None:
-    """What Python's syntax has and RE2's has not. Classes and escapes are skipped: inside them all of it is plain."""
-    index = 0
-    in_class = False
-    while index < len(text):
-        letter = text[index]
-        if letter == "\\":
-            following = text[index + 1 : index + 2]
-            if following.isdigit() and following != "0" and not in_class:
-                return f"a backreference (`\\{following}`)"
-            if following == "Z":
-                return "`\\Z`; the whole value has to match in any case"
-            index += 2
-            continue
-        if in_class:
-            in_class = letter != "]"
-        elif letter == "[":
-            in_class = True
-            # A bracket that comes first in a class is plain.
-            index += len(re.match(r"\^?\]?", text[index + 1 :])[0])  # type: ignore[index]
-        else:
-            for start, what in _FORBIDDEN:
-                if text.startswith(start, index):
-                    return f"{what} (`{start}`)"
-            if _POSSESSIVE.match(text, index):
-                return f"a possessive repetition (`{text[index : index + 2]}`)"
-            repeat = _REPEAT.match(text, index)
-            if repeat and any(len(n) > 4 or int(n) > MAX_REPEAT for n in repeat.groups() if n):
-                return f"a repetition of more than {MAX_REPEAT} times"
-        index += 1
-    return None
 
 
 def what_it_reads(match: Match) -> set[Effect]:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from dsl import prelude, syntax
 from dsl.checks import check_exclusive, check_targets
 from dsl.diagnostics import Diagnostics, Related, did_you_mean
-from dsl.entities import Application, declare
+from dsl.entities import declare
 from dsl.kinds import Declared, resolve_kind
+from dsl.pins import resolve_pins
 from dsl.policies import PolicyResolver
-from dsl.program import Metric, Pin, Policy, Program, Side
+from dsl.program import Metric, Policy, Program
 from dsl.selectors import Selectors
 from dsl.text import SourceText, Span
 
@@ -44,7 +45,7 @@ def resolve(
     policies, broken = _policies(statements, resolver, diagnostics)
     check_exclusive(application, policies.values(), diagnostics)
     check_targets(application, policies.values(), diagnostics)
-    pins = _pins(statements, policies, broken, selectors, application, diagnostics)
+    pins = resolve_pins(statements, policies, broken, selectors, application, diagnostics)
     objective = _objective(statements, diagnostics)
     if diagnostics.has_errors or app is None:
         return None
@@ -167,87 +168,6 @@ def _policies(
         else:
             policies[name] = policy
     return policies, frozenset(broken)
-
-
-def _pins(
-    statements: Sequence[object],
-    policies: dict[str, Policy],
-    broken: frozenset[str],
-    selectors: Selectors,
-    application: Application,
-    diagnostics: Diagnostics,
-) -> tuple[Pin, ...]:
-    pins: dict[tuple[str, str, Side], Pin] = {}
-    for statement in statements:
-        if not isinstance(statement, syntax.Pin):
-            continue
-        side = statement.side.text
-        if side not in ("ingress", "egress"):
-            hint = did_you_mean(side, ("ingress", "egress")) or "write `at ingress` or `at egress`"
-            diagnostics.error("ADM411", f"there is no side `{side}`", statement.side.span, hint=hint)
-            continue
-        policy = policies.get(statement.policy.text)
-        if policy is None:
-            _unknown_policy(statement, policies, broken, application, diagnostics)
-            continue
-        for destination in _pinned(statement, policy, selectors, application, diagnostics):
-            pin = Pin(policy.name, destination, Side(side), statement.span)
-            pins.setdefault((pin.policy, pin.destination, pin.side), pin)
-    return tuple(pins[key] for key in sorted(pins))
-
-
-def _unknown_policy(
-    statement: syntax.Pin,
-    policies: dict[str, Policy],
-    broken: frozenset[str],
-    application: Application,
-    diagnostics: Diagnostics,
-) -> None:
-    name = statement.policy.text
-    if name not in broken and application.complete:
-        hint = diagnostics.did_you_mean(name, policies)
-        diagnostics.error("ADM103", f"there is no policy named `{name}`", statement.policy.span, hint=hint)
-
-
-def _pinned(
-    statement: syntax.Pin,
-    policy: Policy,
-    selectors: Selectors,
-    application: Application,
-    diagnostics: Diagnostics,
-) -> tuple[str, ...]:
-    """Destinations of the policy that a pin means."""
-    if statement.scope is None:
-        found = policy.destinations
-    else:
-        sources = selectors.sources(statement.scope.sources)
-        destinations = selectors.destinations(statement.scope.destinations)
-        if sources is None or destinations is None:
-            return ()
-        wanted = frozenset(destinations.names)
-        called = {
-            call.destination
-            for call in (application.calls[index] for index in policy.calls)
-            if call.source in sources.names
-            and call.destination in wanted
-            and (destinations.ports is None or call.port.number in destinations.ports)
-        }
-        # Without a declared call the policy may still stand at the destination, against undeclared callers.
-        uncalled = wanted.intersection(policy.destinations).difference(
-            application.calls[index].destination for index in policy.calls
-        )
-        if sources.names & policy.sources:
-            called |= uncalled
-        found = tuple(sorted(called))
-    if not found:
-        diagnostics.error(
-            "ADM410",
-            f"this pins nothing: `{policy.name}` has no such calls in its scope",
-            statement.span if statement.scope is None else statement.scope.span,
-            hint="choose calls that the policy applies to, or remove the pin",
-            related=(Related(policy.span, "the policy is here"),),
-        )
-    return found
 
 
 def _objective(statements: Sequence[object], diagnostics: Diagnostics) -> tuple[Metric, ...]:

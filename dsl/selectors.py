@@ -6,6 +6,7 @@ Many policies of a large application select the same things, so results are kept
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dsl import syntax
@@ -47,6 +48,20 @@ def _term_key(term: syntax.Term) -> str:
     else:
         text = "{" + "".join(_term_key(inner) for inner in atom.terms) + "}"
     return f"{text}:{term.port.text}," if term.port is not None else f"{text},"
+
+
+def written(selection: syntax.Selection) -> Iterator[syntax.Word]:
+    """Names that stand in a selection by themselves, not by a glob or a label, and are not left out again."""
+    without = {word.text for word in _words(selection.without)}
+    return (word for word in _words(selection.terms) if word.text not in without)
+
+
+def _words(terms: Sequence[syntax.Term]) -> Iterator[syntax.Word]:
+    for term in terms:
+        if isinstance(term.atom, syntax.NameAtom):
+            yield term.atom.name
+        elif isinstance(term.atom, syntax.SetAtom):
+            yield from _words(term.atom.terms)
 
 
 class Selectors:

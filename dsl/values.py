@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 SCALARS = ("int", "float", "bool", "string", "duration", "size", "percent", "header", "service", "caller", "file")
 MAX_STRING = 65_536
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+# Headers that speak of one connection: Envoy takes them out before any filter sees them. Of `te` it leaves `trailers`,
+# and `upgrade` is there for upgrades only, where a match may ask for it; to write one would break the connection.
+UNSEEN = frozenset(("connection", "keep-alive", "proxy-connection", "te", "transfer-encoding"))
+_HOP_BY_HOP = UNSEEN | {"upgrade"}
 _EXAMPLES = {
     "int": "a whole number such as `10`",
     "float": "a number such as `0.5`",
@@ -137,7 +141,7 @@ def _string(value: syntax.String, type_: ParameterType, context: Context) -> Val
             return BAD
         return text
     if name == "header":
-        return header_name(value, context.diagnostics)
+        return header_name(value, context.diagnostics, _HOP_BY_HOP)
     if name == "one_of":
         return _choice(text, value.span, type_, context)
     if name == "file":
@@ -160,11 +164,21 @@ def _file(value: syntax.String, context: Context) -> Value | Bad:
     return BAD if content is None else FileArgument(path, content)
 
 
-def header_name(value: syntax.String, diagnostics: Diagnostics) -> str | Bad:
-    """A header's name in lower case."""
+def header_name(value: syntax.String, diagnostics: Diagnostics, hidden: frozenset[str] = UNSEEN) -> str | Bad:
+    """A header's name in lower case; `hidden` are those that no policy can work on."""
+    name = value.value.lower()
+    if name in hidden:
+        diagnostics.error(
+            "ADM208",
+            f"the header `{name}` is about one connection, and no policy can work on it",
+            value.span,
+            cause="a proxy ends that connection, and takes such headers out before any filter sees them",
+            hint="choose another header",
+        )
+        return BAD
     if _HEADER.fullmatch(value.value):
-        return value.value.lower()
-    pseudo = {":path": "path", ":method": "method", ":authority": 'header("host")'}.get(value.value.lower())
+        return name
+    pseudo = {":path": "path", ":method": "method", ":authority": 'header("host")'}.get(name)
     hint = f"write `{pseudo}` in a `when`" if pseudo else "letters, digits and `-`, without blanks or `:`"
     diagnostics.error("ADM208", f"`{value.value[:60]}` is not the name of a header", value.span, hint=hint)
     return BAD

@@ -9,7 +9,7 @@ from dsl.diagnostics import Diagnostic, ProgramError
 from dsl.files import FileTooLargeError
 from dsl.program import Program
 
-KIND = "@ingress\nkind used() for http\n"
+KIND = '@ingress\nkind used() for http template "own.yaml"\n'
 FILES: Mapping[str, bytes] = {
     "kinds.adm": KIND.encode(),
     "shared/kinds.adm": KIND.encode(),
@@ -17,6 +17,8 @@ FILES: Mapping[str, bytes] = {
     "cycle.adm": b'use "policies.adm"\n',
     "binary.adm": b"\x7fELF\x00\x01",
     "filter.yaml": b"max_tokens: ${max}\n",
+    "own.yaml": b"status_prefix: own\n",
+    "shared/own.yaml": b"status_prefix: own\n",
     "broken.json": b'{"services": [\n',
     "shape.json": b'{"servces": []}\n',
     "graph.json": b'{"services": [{"name": "a", "protocol": "http", "port": 80}]}',

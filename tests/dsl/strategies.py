@@ -90,7 +90,8 @@ def programs(draw: st.DrawFn) -> tuple[list[str], list[str]]:
         lines.append("objective minimize sidecars, then adms")
     if draw(st.booleans()):
         lines.append(
-            '@ingress @effect(reads(header), counts) kind own(a: int(1..5)? = 3, b: [string] = ["x"]) for http'
+            "@ingress @effect(reads(header), counts) "
+            'kind own(a: int(1..5)? = 3, b: [string] = ["x"]) for http template "own.yaml"'
         )
     lines.extend(f"pin p{index} at ingress" for index in range(len(rules)) if draw(st.booleans()))
     return lines, rules

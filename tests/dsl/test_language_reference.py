@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dsl.annotations import ANNOTATIONS
 from dsl.diagnostics import Diagnostics
-from dsl.kinds import ANNOTATIONS
 from dsl.parser import parse
 from dsl.scan import KEYWORDS
 from dsl.text import SourceText
@@ -18,13 +18,15 @@ from tests.dsl.programs import load
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```adm\n(.*?)```", PAGE, re.DOTALL)
 JSON = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-SAME_SITE = "@ingress @egress\nkind same_site(origin: string) for http, grpc\n"
+SAME_SITE = '@ingress @egress\nkind same_site(origin: string) for http, grpc template "same_site.yaml"\n'
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_examples_load_without_a_finding(number: int) -> None:
     files = {
         "same_site.yaml": b"origin: ${origin}\nheader: ${header}\n",
+        "shared/same_site.yaml": b"origin: ${origin}\n",
+        "slow_lane.yaml": b"limit_kbps: ${kbps}\nfill_interval: ${burst}\n",
         "shared/kinds.adm": SAME_SITE.encode(),
         "shop.json": JSON[0].encode(),
     }

@@ -141,20 +141,22 @@ def test_effects(rule: str, effects: set[Effect] | None) -> None:
 
 
 def test_a_kind_without_header_parameters_means_every_header() -> None:
-    found = policy("policy p = own() on * -> web", "@ingress @effect(reads(header))\nkind own() for http\n")
+    found = policy(
+        "policy p = own() on * -> web", '@ingress @effect(reads(header))\nkind own() for http template "own.yaml"\n'
+    )
     assert found.effects == (Effect(Verb.READS, HEADER, None),)
-    none = policy("policy p = own() on * -> web", "@ingress @effect(none)\nkind own() for http\n")
+    none = policy("policy p = own() on * -> web", '@ingress @effect(none)\nkind own() for http template "own.yaml"\n')
     assert none.effects == ()
 
 
 def test_kinds() -> None:
     program = load(
-        "app x\n@both @egress(upstream) @component(tls)\nkind sealed(to: service = api) for tcp, http\n"
+        'app x\n@both @egress @component(tls)\nkind sealed(to: service = api) for tcp, http template "own.yaml"\n'
         "service web, api { http 80 }\ncall web -> api\n@ingress @egress\npolicy p = sealed() on web -> api\n"
     )
     kind = program.kinds["sealed"]
     assert kind.both
-    assert dict(kind.sides) == {Side.INGRESS: Stage.FILTER, Side.EGRESS: Stage.UPSTREAM}
+    assert dict(kind.sides) == {Side.INGRESS: Stage.FILTER, Side.EGRESS: Stage.FILTER}
     assert kind.protocols == {Protocol.TCP, Protocol.HTTP}
     assert (kind.component, kind.effects, kind.prelude) == ("tls", None, False)
     assert program.kinds["retry"].prelude
@@ -213,7 +215,15 @@ def test_objective() -> None:
         ("(?>a)", False),
         ("(a)(?(1)b)", False),
         ("a{1,1001}", False),
-        ("a{99999999999999999999}", False),
+        # RE2 takes this for letters and digits.
+        ("a{99999999999999999999}", True),
+        ("a{1001}", False),
+        ("(?u)x", False),
+        (r"\\u0041", False),
+        ("a**", False),
+        ("a{80}", True),
+        ("a{95}", False),
+        (r"\\p{L}+", False),
         ("[a", False),
         (r"a\\Z", False),
         ("((((a", False),

@@ -1,0 +1,139 @@
+"""Arguments of policies against the parameters of their kinds: by place or by name, with defaults filled in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl import syntax
+from dsl.diagnostics import Related
+from dsl.kinds import Constant, Declared, Earlier, Later
+from dsl.program import Element, Kind, Value, Verb
+from dsl.values import Bad, Context, convert, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HEADERS = (Element.HEADER, Element.RESPONSE_HEADER)
+
+
+class Arguments:
+    """Resolves the arguments of one policy after another."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.diagnostics = context.diagnostics
+
+    def resolve(self, statement: syntax.Policy, declared: Declared) -> Mapping[str, Value] | None:
+        """Every parameter with its value, or None after an error."""
+        kind = declared.kind
+        error = self.diagnostics.error
+        names = [parameter.name for parameter in kind.parameters]
+        signature = f"{kind.name}({', '.join(names)})"
+        given: dict[str, syntax.Argument] = {}
+        named = None
+        unknown = False
+        for index, argument in enumerate(statement.arguments):
+            if argument.name is None:
+                if named is not None:
+                    error(
+                        "ADM207",
+                        f"`{argument.span.text[:60]}` needs a name, since it follows a named argument",
+                        argument.span,
+                        hint=f"the parameters are `{signature}`",
+                    )
+                    return None
+                if index >= len(names):
+                    hint = f"the parameters are `{signature}`"
+                    error("ADM207", f"`{kind.name}` takes {_count(len(names))}", argument.span, hint=hint)
+                    return None
+                given[names[index]] = argument
+                continue
+            named = name = argument.name.text
+            if name not in names:
+                unknown = True
+                hint = self.diagnostics.did_you_mean(name, names) or f"the parameters are `{signature}`"
+                error("ADM205", f"`{kind.name}` has no parameter `{name}`", argument.name.span, hint=hint)
+            elif name in given:
+                error(
+                    "ADM206",
+                    f"argument `{name}` is given twice",
+                    argument.span,
+                    hint="keep one of them",
+                    related=(Related(given[name].span, "first given here"),),
+                )
+            else:
+                given[name] = argument
+        return self._values(statement, declared, given, unknown=unknown)
+
+    def _values(
+        self, statement: syntax.Policy, declared: Declared, given: Mapping[str, syntax.Argument], *, unknown: bool
+    ) -> Mapping[str, Value] | None:
+        values: dict[str, Value] = {}
+        missing: list[str] = []
+        bad: set[str] = set()
+        for parameter in declared.kind.parameters:
+            name = parameter.name
+            argument = given.get(name)
+            default = declared.defaults.get(name)
+            value: Value | Bad
+            if argument is not None:
+                value = convert(argument.value, parameter.type, self.context)
+            elif isinstance(default, Constant):
+                value = default.value
+            elif isinstance(default, Earlier):
+                if default.name in bad or default.name in missing:
+                    bad.add(name)
+                    continue
+                value = values[default.name]
+            elif isinstance(default, Later):
+                value = convert(default.value, parameter.type, self.context)
+            else:
+                missing.append(name)
+                continue
+            if isinstance(value, Bad):
+                bad.add(name)
+            else:
+                values[name] = value
+        # A misspelt argument is missing as well, but that is one mistake.
+        if missing and not unknown:
+            types = {parameter.name: parameter.type for parameter in declared.kind.parameters}
+            listed = " and ".join(f"`{name}`" for name in missing)
+            self.diagnostics.error(
+                "ADM204",
+                f"`{declared.kind.name}` needs {listed}",
+                statement.kind.span,
+                hint="; ".join(f"`{name}` is {describe(types[name])}" for name in missing),
+                related=(Related(declared.kind.span, "the kind is declared here"),),
+            )
+        if not missing and not bad:
+            self._check_host(given, declared.kind, values)
+        return None if missing or bad else values
+
+    def _check_host(self, given: Mapping[str, syntax.Argument], kind: Kind, values: Mapping[str, Value]) -> None:
+        """A proxy keeps `host` as the authority of a request and lets no filter write it."""
+        if kind.effects is not None and not any(
+            effect.verb is Verb.WRITES and effect.element in HEADERS for effect in kind.effects
+        ):
+            return
+        for name in header_parameters(kind):
+            value = values[name]
+            if name in given and "host" in (value if isinstance(value, tuple) else (value,)):
+                self.diagnostics.error(
+                    "ADM208",
+                    f"`{kind.name}` cannot write `host`",
+                    given[name].span,
+                    cause="a proxy keeps it as the authority of the request, which no filter may change",
+                    hint="write another header, such as `x-forwarded-host`",
+                )
+
+
+def header_parameters(kind: Kind) -> Iterator[str]:
+    """Names of the parameters that take headers, one or a list of them."""
+    for parameter in kind.parameters:
+        element = parameter.type.element
+        if parameter.type.name == "header" or (element is not None and element.name == "header"):
+            yield parameter.name
+
+
+def _count(number: int) -> str:
+    return "no arguments" if number == 0 else "one argument" if number == 1 else f"{number} arguments"
