@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostics
+from emitters.addresses import Addresses
 from emitters.envoy.context import Context, Mode
 from emitters.envoy.resources import AdmResources
 from emitters.errors import EmitError
@@ -18,11 +19,29 @@ from emitters.known import Known
 from emitters.scope import hops
 
 if TYPE_CHECKING:
+    from dsl.diagnostics import Diagnostic
     from dsl.program import Program
-    from emitters.addresses import Addresses
     from solver.placement import Placement
 
-__all__ = ["AdmResources", "Mode", "emit"]
+__all__ = ["AdmResources", "Mode", "check", "emit"]
+
+
+def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
+    """What Envoy cannot express wherever services are: what `emit` finds without a look at addresses.
+
+    It takes as many replicas as are declared, so a limit that they cannot share is found before any is running.
+    """
+    from emitters.envoy import checks
+
+    findings = Diagnostics()
+    nowhere = Addresses()
+    known = Known(program, nowhere)
+    tried: set[str] = set()
+    for service, enforced in hops(program, placement).items():
+        checks.check(
+            Context(program, nowhere, known, Mode.REDIRECT, program.services[service], findings), enforced, tried
+        )
+    return tuple(findings.items)
 
 
 def emit(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsl.program import Policy, Protocol, Side
-from emitters.envoy import clashes
-from emitters.envoy.filters.guards import strings
+from emitters.envoy import clashes, routes
+from emitters.envoy.filters.guards import external_authorization, strings
 from emitters.envoy.filters.limits import stretch
 from emitters.envoy.match import everybody
+from emitters.envoy.template import fill
 from emitters.known import AmbiguousCallersError, takes_strangers
 
 if TYPE_CHECKING:
@@ -21,20 +22,37 @@ _UINT32: Final = 4294967295
 _CONTROL: Final = frozenset(map(chr, [*range(0x20), 0x7F])) - {"\t"}
 
 
-def check(context: Context, hops: Sequence[Hop]) -> None:
-    """Report all that cannot be said about one ADM."""
+def check(context: Context, hops: Sequence[Hop], tried: set[str] | None = None) -> None:
+    """Report all that cannot be said about one ADM, whatever the addresses are.
+
+    `tried` has the policies whose own filter was found to be sound already, or not, and gets those of this ADM.
+    """
+    tried = set() if tried is None else tried
     _one_bucket(context, hops)
     seen: set[str] = set()
     for hop in hops:
         clashes.check(context, hop)
+        if hop.carries_requests:
+            routes.check(context, hop)
         for policy in hop.policies:
             if hop.side is Side.INGRESS:
                 _strangers(context, policy)
             if policy.name not in seen:
                 seen.add(policy.name)
                 _values(context, policy)
+            if policy.name not in tried:
+                tried.add(policy.name)
+                _filter(context, hop, policy)
             if policy.kind.name == "load_balancing":
                 _hash(context, hop, policy)
+
+
+def _filter(context: Context, hop: Hop, policy: Policy) -> None:
+    """What is built from something else than arguments: it is wrong or right wherever it stands."""
+    if policy.kind.template is not None:
+        fill(context, policy)
+    elif policy.kind.name == "external_authorization":
+        external_authorization(context, hop, policy)
 
 
 def _strangers(context: Context, policy: Policy) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dsl.disjoint import disjoint
-from dsl.program import Protocol, Stage
+from dsl.program import Protocol, Side, Stage
 from emitters.envoy.clusters import needs_endpoints
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.faults import fraction
@@ -18,6 +18,7 @@ from emitters.envoy.match import (
     Predicate,
     all_of,
     conditions,
+    everybody,
     header_predicate,
     only_where,
     scope,
@@ -98,10 +99,8 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
             header = f"{ROUTE}{index}"
             marks.append(_mark(hop, group.policies[0], group.needed, header))
             groups[index] = group._replace(needed=[header_predicate(header, {"exact": "1"})])
+    # `check` has counted them.
     chosen = _sets(groups, always)
-    if len(chosen) > MAX_ROUTES:
-        _too_many(context, hop, groups)
-        chosen = [()]
     clusters: dict[str, Variant] = {}
     targets: set[str] = set()
     order = {policy.name: index for index, policy in enumerate(hop.policies)}
@@ -129,6 +128,22 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
         host |= fallback
     config = {"name": hop.name, "virtual_hosts": [host]}
     return Table(config, tuple(clusters.values()), tuple(sorted(targets)), tuple(marks), bool(matchers))
+
+
+def check(context: Context, hop: Hop) -> None:
+    """Report matches that multiply to too many routes. Needs no addresses."""
+    always: list[Policy] = []
+    sometimes: dict[object, _Group] = {}
+    for policy in routed(hop):
+        anyone = hop.side is Side.EGRESS or everybody(context.program, policy)
+        if anyone and policy.match is None:
+            always.append(policy)
+            continue
+        key = (None if anyone else (policy.sources, policy.open_sources), policy.match)
+        sometimes.setdefault(key, _Group([], [], policy.match)).policies.append(policy)
+    groups = list(sometimes.values())
+    if 2 ** len(groups) > MAX_ROUTES and len(_sets(groups, always)) > MAX_ROUTES:
+        _too_many(context, hop, groups)
 
 
 def _headers_only(predicate: Any) -> bool:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import yaml
-
 from dsl.program import FileArgument
 from emitters.envoy.typed import PREFIX, Json, UnknownTypeError, duration, message
 
@@ -78,6 +76,8 @@ def _misfit(name: str, reason: str) -> str:
 
 
 def _parse(text: str) -> Any:
+    import yaml
+
     try:
         # Anchors could make a small document large, and no filter needs them.
         depth = 0

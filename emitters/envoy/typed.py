@@ -2,7 +2,8 @@
 
 Configuration is built as plain data (`typed` adds the type of an extension) and becomes a protobuf message in one
 place, `message`: a field that Envoy does not know, or a value of the wrong type, is an error there and not in a
-running proxy. Importing all of Envoy's messages takes a second, so each is imported when it is first named.
+running proxy. Importing all of Envoy's messages takes a second, so each is imported when it is first named. YAML is
+imported where it is used, too: what only looks for what cannot be expressed needs none.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import importlib
 import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
-
-import yaml
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -110,14 +109,22 @@ def _ordered(value: Any) -> Any:
     return value
 
 
-class _Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper):  # type: ignore[misc]
-    """Writes repeated values out: an anchor is shorter, and nobody reads it."""
+@cache
+def _dumper() -> Any:
+    import yaml
 
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+    class Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper):  # type: ignore[misc]
+        """Writes repeated values out: an anchor is shorter, and nobody reads it."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    return Dumper
 
 
 def to_yaml(value: Json) -> bytes:
     """YAML in the order of the keys."""
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    import yaml
+
+    text: str = yaml.dump(value, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=120)
     return text.encode()

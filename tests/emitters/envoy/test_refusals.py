@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from emitters.addresses import Addresses, Located
 from emitters.codes import CODES
-from emitters.envoy import Mode, emit
+from emitters.envoy import Mode, check, emit
 from emitters.errors import EmitError
 from tests.emitters.envoy.support import load
 
@@ -142,6 +145,38 @@ def test_refused(code: str, text: str, files: dict[str, bytes]) -> None:
 def test_not_refused(text: str) -> None:
     program, placement = load(BASE + text)
     assert emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+
+
+@pytest.mark.parametrize(("code", "text", "files"), CASES.values(), ids=CASES)
+def test_refused_without_a_look_at_addresses(code: str, text: str, files: dict[str, bytes]) -> None:
+    program, placement = load(BASE + text, files)
+    with pytest.raises(EmitError) as caught:
+        emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+    assert check(program, placement) == caught.value.diagnostics
+
+
+@pytest.mark.parametrize(
+    "limit", ["rate_limit(requests: 2, per: 1s) on * -> b", "rate_limit(requests: 2, per: 1s) on a -> b"]
+)
+def test_replicas_that_are_only_declared(limit: str) -> None:
+    program, placement = load(
+        f"service a {{ http 80  replicas 3 }}\nservice b {{ http 80  replicas 3 }}\ncall a -> b\npolicy q = {limit}"
+    )
+    assert [found.code for found in check(program, placement)] == ["ADM719"]
+    program, placement = load(BASE + "policy q = rate_limit(requests: 2, per: 1s) on * -> b")
+    assert check(program, placement) == ()
+
+
+def test_the_look_needs_no_protobuf() -> None:
+    """It is taken on every compile, and protobuf takes as long to import as all the rest."""
+    script = (
+        "import sys, dsl, solver.place, emitters.envoy as envoy\n"
+        f"program = dsl.load_text({'app test' + BASE + DISJOINT!r})\n"
+        "assert envoy.check(program, solver.place.place(program)) == ()\n"
+        "print([name for name in sys.modules if name.startswith(('google.protobuf', 'envoy.', 'yaml'))])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_matches_that_exclude_one_another_do_not_multiply() -> None:
