@@ -1,15 +1,17 @@
-"""Policies of one hop that Envoy can keep each alone, and not together."""
+"""Policies of one hop that Envoy can keep each alone and not together, and matches that it cannot decide."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from dsl.disjoint import disjoint
+from dsl.match import Comparison, Match, Not, Operator
 from dsl.program import Side, Stage, Verb
+from emitters.envoy import elements
 from emitters.envoy.match import everybody
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dsl.program import Policy
     from emitters.envoy.context import Context
@@ -20,10 +22,12 @@ TIMES_OUT_TOO: Final = frozenset(("gateway_error", "reset", "server_error"))
 
 
 def check(context: Context, hop: Hop) -> None:
-    """Report what cannot be said about the policies of one hop together."""
+    """Report what cannot be said about the policies of one hop."""
     if hop.carries_requests:
         _gave_up(context, hop)
     _one_count(context, hop)
+    for policy in hop.policies:
+        _patterns(context, policy)
 
 
 def _gave_up(context: Context, hop: Hop) -> None:
@@ -78,3 +82,30 @@ def _where(context: Context, hop: Hop, policy: Policy) -> Sequence[object]:
     """Of whom and when a policy holds on a hop, to be compared."""
     told_apart = hop.side is Side.INGRESS and not everybody(context.program, policy)
     return (policy.sources, policy.open_sources) if told_apart else None, policy.match
+
+
+def _patterns(context: Context, policy: Policy) -> None:
+    """Regular expressions that cannot be asked of the elements of a header's value."""
+    for pattern in _of_headers(policy.match):
+        try:
+            elements.matches(pattern)
+        except elements.TooIntricateError as error:
+            context.refuse(
+                "ADM722",
+                f"`{pattern}` of `{policy.name}` cannot be compared with each element of a header: {error}",
+                policy,
+                cause="a header can have several values, and Envoy compares all of them at once, with commas between",
+                hint="write it without, or compare with `==` or `starts_with`",
+            )
+
+
+def _of_headers(match: Match | None) -> Iterator[str]:
+    """The regular expressions that headers are compared with."""
+    if match is None:
+        return
+    if isinstance(match, Comparison):
+        if match.operator is Operator.MATCHES and match.field.header is not None:
+            yield match.value
+    else:
+        for operand in (match.operand,) if isinstance(match, Not) else match.operands:
+            yield from _of_headers(operand)

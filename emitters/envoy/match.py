@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dsl.match import And, Comparison, Match, Not, Operator, Or
 from dsl.program import Side
+from emitters.envoy import elements
 from emitters.envoy.names import inside
 from emitters.envoy.typed import Json, extension, typed
 from emitters.known import EVERYWHERE
@@ -114,8 +115,17 @@ def _comparison(comparison: Comparison) -> Predicate:
         return negation(_comparison(Comparison(field, Operator.EQUALS, value)))
     if field.name == "path":
         return _path(operator, value)
-    name = ":method" if field.name == "method" else inside(field.header or "")
-    return header_predicate(name, _string(operator, value))
+    if field.header is not None:
+        return header_predicate(inside(field.header), _regex(_LISTS[operator](value)))
+    return header_predicate(":method", _string(operator, value))
+
+
+_LISTS: Final = {
+    Operator.EQUALS: elements.equals,
+    Operator.STARTS_WITH: elements.starts_with,
+    Operator.MATCHES: elements.matches,
+}
+"""What is asked of a header is asked of each element of its value, too."""
 
 
 def _string(operator: Operator, value: str) -> Json:

@@ -33,16 +33,19 @@ def holds(match: Match | None, request: Request) -> bool:
         return any(holds(each, request) for each in match.operands)
     if isinstance(match, Not):
         return not holds(match.operand, request)
-    value = _value(match, request)
     if match.operator is Operator.NOT_EQUALS:
-        return value != match.value
+        return not holds(match._replace(operator=Operator.EQUALS), request)
+    value = _value(match, request)
     if value is None:
         return False
+    found = [value]
+    if match.field.header is not None:
+        found += [part for element in value.split(",") for part in (element, element.strip(" \t"))]
     if match.operator is Operator.EQUALS:
-        return value == match.value
+        return match.value in found
     if match.operator is Operator.STARTS_WITH:
-        return value.startswith(match.value)
-    return re.fullmatch(match.value, value) is not None
+        return any(each.startswith(match.value) for each in found)
+    return any(re.fullmatch(match.value, each) for each in found)
 
 
 def _value(comparison: Comparison, request: Request) -> str | None:

@@ -58,7 +58,7 @@ mutations:
 }
 PORTS = (
     *("order", "jwt", "mirror", "split", "cors", "zip", "delay", "abort", "lua", "wasm", "mine", "judged", "small"),
-    *("rewrite", "retry", "outer", "inner", "log", "count", "tap", "narrow", "breaker"),
+    *("rewrite", "retry", "outer", "inner", "log", "count", "tap", "narrow", "breaker", "list"),
 )
 POLICIES = r"""
 // a quota, and headers on both sides of it
@@ -73,6 +73,10 @@ policy inside_lua = lua(script: "filter.lua") on a -> b:order
 
 policy signed = jwt(issuer: "https://issuer", jwks: "keys.json", audiences: ["x"]) on a -> b:jwt
 policy copies = mirror(to: s) on a -> b:mirror
+policy lists = set_request_header(name: "x-listed", value: "1") on a -> b:list when header("x-l") == "a.b"
+policy begins = set_request_header(name: "x-begins", value: "1") on a -> b:list when header("x-l") starts_with "c"
+policy patterned = set_request_header(name: "x-patterned", value: "1") on a -> b:list when header("x-l") matches "d[^x]"
+policy not_listed = timeout(after: 100ms) on a -> b:list when header("x-l") != "z"
 policy some = split(to: s, percent: 50%) on a -> b:split
 policy share = cors(origins: ["https://o.example"], headers: ["x-h"]) on a -> b:cors when header("x-off") != "1"
 policy small_answers = compression() on a -> b:zip
@@ -372,6 +376,25 @@ def test_overlapping_matches_in_routes_lose_no_policy(app: Running) -> None:
     assert len(app.echo.record.of("none")) == 1
     for seen in (*app.echo.record.of("both"), *app.echo.record.of("none")):
         assert not any("admc" in name.lower() for name, _ in seen.headers)
+
+
+def test_each_element_of_a_header_is_compared(app: Running) -> None:
+    for lines, found in (
+        (("a.b",), {"x-listed"}),
+        (("x", "a.b"), {"x-listed"}),
+        (("x , a.b ,y",), {"x-listed"}),
+        (("aXb", "xc"), set()),
+        (("x, cd", "\xff"), {"x-begins"}),
+        (("\xff", "d1"), {"x-patterned"}),
+        (("d", "e"), set()),
+        (("c,d1", "a.b"), {"x-listed", "x-begins", "x-patterned"}),
+    ):
+        seen = seen_headers(call(app, "list", "/", *(("x-l", line) for line in lines)))
+        assert {"x-listed", "x-begins", "x-patterned"} & set(seen) == found, lines
+    slow = ("x-echo-delay", "0.25")
+    assert call(app, "list", "/", ("x-l", "y"), slow).status == 504
+    assert call(app, "list", "/", ("x-l", "y"), ("x-l", "z"), slow).status == 200, "`!=` is the negation of `==`"
+    assert call(app, "list", "/", slow).status == 504
 
 
 def test_circuit_breaking(app: Running) -> None:

@@ -121,9 +121,11 @@ def addresses() -> Addresses:
         services={
             "caller": Located(("10.96.0.1", "fd00::1"), ("10.1.0.1", "10.1.0.2", "fd01::1")),
             "target": Located(("10.96.0.2",), ("10.1.0.3", "10.1.0.4")),
-            "shadow_http": Located(("10.96.0.3",), ()),
+            "shadow_http": Located(("10.96.0.3",), ("10.1.0.6",)),
+            "shadow_grpc": Located(("10.96.0.4",), ("10.1.0.7",)),
             "other": Located((), ("10.1.0.9",)),
-            "judge": Located(("10.96.0.7",), ()),
+            "judge": Located(("10.96.0.7",), ("10.1.0.8",)),
+            "asker": Located(("10.96.0.8",), ("fd01::2",)),
         }
     )
 

@@ -98,7 +98,8 @@ CASES = {
     ),
     "a parted count": (
         "ADM721",
-        'policy o = outlier_detection() on a -> b\npolicy l = load_balancing(policy: random) on a -> b when path == "/"',
+        "policy o = outlier_detection() on a -> b\n"
+        'policy l = load_balancing(policy: random) on a -> b when path == "/"',
         {},
     ),
     "a judge's other port": (
@@ -111,6 +112,7 @@ CASES = {
 policy e = external_authorization(service: judge:db) on a -> b""",
         {},
     ),
+    "an anchor inside": ("ADM722", 'policy d = deny() on a -> b when not header("x") matches "(^a|b)"', {}),
     "too fast": ("ADM714", "policy q = rate_limit(requests: 1000000000, per: 1us) on a -> b", {}),
     "too large": ("ADM714", "policy q = buffer_limit(max: 5GB) on a -> b", {}),
 }
@@ -133,11 +135,13 @@ def test_refused(code: str, text: str, files: dict[str, bytes]) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "policy r = retry(attempts: 2, on: [deadline_exceeded, reset]) on a -> b\npolicy t = timeout(after: 1s) on a -> b",
+        "policy r = retry(attempts: 2, on: [deadline_exceeded, reset]) on a -> b\n"
+        "policy t = timeout(after: 1s) on a -> b",
         "policy t = timeout(after: 1s) on a -> b\npolicy r = retry(attempts: 2, on: [deadline_exceeded]) on a -> b",
         'policy o = outlier_detection() on a -> b when path == "/"\n'
         'policy l = load_balancing(policy: random) on a -> b when path == "/"',
-        'policy o = outlier_detection() on a -> b when path == "/"\npolicy l = load_balancing(policy: random) on a -> b',
+        'policy o = outlier_detection() on a -> b when path == "/"\n'
+        "policy l = load_balancing(policy: random) on a -> b",
         'policy o = outlier_detection() on a -> b when path == "/"\n'
         'policy l = load_balancing(policy: random) on a -> b when path == "/2"',
     ],

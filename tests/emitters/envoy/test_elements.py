@@ -1,0 +1,81 @@
+"""Comparisons with lists: what the regular expressions accept is what the language says, for any value."""
+
+from __future__ import annotations
+
+import pytest
+import re2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emitters.envoy import elements
+
+VALUES = st.text(alphabet="ab,. \tA7é-", max_size=8)
+PATTERNS = [
+    *("a", "a|b", "a.*", ".*", ".a", "[^b]*", "[ab]+", "[*-a]+", "[,a]+", "a,b", "a,?b", r"\D+", r"\S*", r"\W"),
+    *(r"[\W]+", r"[^\W,]+", r"\x2c?a", r"\054?b", "[[:punct:]]a", "[[:alpha:]]+", r"\pL+", "^a.b$", "(?P<n>a)b?"),
+    *("(?i)A", "a{1,2}", r"(?i:a)|b\b", r"\Qa,\E|\Qa.\E", "(a(b|,))+", "[]a,]+", "[a-]+", r"[\s\S]{2}", "é|a", ""),
+    *("a{,2}", r"\.|[.]a"),
+]
+
+
+def parts(value: str) -> set[str]:
+    """The whole value and its elements, with or without the blanks around them."""
+    found = {value}
+    for element in value.split(","):
+        left, right = len(element) - len(element.lstrip(" \t")), len(element) - len(element.rstrip(" \t"))
+        found |= {
+            element[start : len(element) - end]
+            for start in range(left + 1)
+            for end in range(right + 1)
+            if start + end <= len(element)
+        }
+    return found
+
+
+def accepted(pattern: str, value: str) -> bool:
+    return re2.fullmatch(pattern, value) is not None
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_matches(pattern: str) -> None:
+    whole = elements.matches(pattern)
+
+    @given(VALUES)
+    def agree(value: str) -> None:
+        assert accepted(whole, value) == any(accepted(pattern, part) for part in parts(value))
+
+    agree()
+
+
+@given(VALUES, VALUES)
+def test_equals(wanted: str, value: str) -> None:
+    assert accepted(elements.equals(wanted), value) == (wanted in parts(value))
+
+
+@given(VALUES.filter(bool), VALUES)
+def test_starts_with(wanted: str, value: str) -> None:
+    expected = any(part.startswith(wanted) for part in parts(value))
+    assert accepted(elements.starts_with(wanted), value) == expected
+
+
+@given(st.text(alphabet=r"ab,.[]()^-\dDWw*+?{}2|:x", max_size=12), VALUES)
+def test_whatever_is_written_is_right_or_refused(pattern: str, value: str) -> None:
+    try:
+        re2.compile(pattern)
+    except re2.error:
+        return
+    try:
+        whole = elements.matches(pattern)
+    except elements.TooIntricateError:
+        return
+    assert accepted(whole, value) == any(accepted(pattern, part) for part in parts(value))
+
+
+@pytest.mark.parametrize("pattern", ["a^b", "(^a)", "a$b", r"\Aa", r"\PL", r"\p{Po}", "[[:^alpha:]]", r"\C"])
+def test_what_is_not_understood_is_refused(pattern: str) -> None:
+    with pytest.raises(elements.TooIntricateError):
+        elements.matches(pattern)
+
+
+def test_other_bytes_are_no_matter() -> None:
+    assert re2.fullmatch(elements.equals("a").encode(), b"\xff\xfe, a") is not None
