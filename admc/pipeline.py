@@ -116,6 +116,7 @@ def compile_program(
     placement, seconds = place_program(
         program, folder_of(path), previous=previous, effort=effort, costs=costs, progress=progress
     )
+    _expressible(program, placement, folder_of(path))
     verified = time.perf_counter()
     tell("explaining")
     from admc.plan_build import build
@@ -124,6 +125,15 @@ def compile_program(
     return Compiled(
         program, placement, plan, {"read": read - started, **seconds, "plan": time.perf_counter() - verified}
     )
+
+
+def _expressible(program: Program, placement: Placement, folder: str) -> None:
+    """Raises `CommandError` (exit 3) where no Envoy can do what is asked: with `--emit` or without."""
+    from emitters.envoy import check
+
+    found = check(program, placement)
+    if found:
+        raise CommandError(Exit.NO_PLACEMENT, [*found, *program.warnings], folder)
 
 
 def _silent(_stage: str) -> None:
