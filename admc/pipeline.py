@@ -17,10 +17,10 @@ from admc.collector import no_collection
 from admc.exits import CommandError, Exit
 from dsl.diagnostics import Diagnostic, ProgramError, Severity
 from dsl.program import Program, Side
-from solver.placement import Costs, Placement, PlacementError, Violation
 
 if TYPE_CHECKING:
     from admc.plan import Plan
+    from solver.placement import Costs, Placement, Violation
 
 SHOWN_VIOLATIONS = 20
 
@@ -70,6 +70,8 @@ def place_program(
     progress: Progress | None = None,
 ) -> tuple[Placement, dict[str, float]]:
     """A verified placement and its seconds. Raises `CommandError`: exit 3 with the conflict, 70 if not verified."""
+    from solver.placement import Costs, PlacementError
+
     costs = costs or Costs()
     tell = progress or _silent
     started = time.perf_counter()

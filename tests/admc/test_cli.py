@@ -190,6 +190,24 @@ def test_an_impossible_program_names_its_lines(admc: Admc, tmp_path: Path) -> No
         assert admc(command, path).code == 3
 
 
+def test_a_conflict_of_order_points_at_the_policy_to_move(admc: Admc, tmp_path: Path) -> None:
+    run = admc(
+        "compile",
+        write(
+            tmp_path,
+            "app shop\nservice a, b { http 80 }\ncall a -> b\n"
+            "policy again = retry(attempts: 3) on a -> b\n"
+            "@egress\npolicy quota = rate_limit(requests: 5, per: 1s) on a -> b\n",
+        ),
+    )
+    assert run.code == 3
+    lines = run.err.splitlines()
+    assert lines[0].startswith("error[ADM606]")
+    assert ":6:1" in lines[1] or ":5:1" in lines[1]
+    (hint,) = [line for line in lines if line.startswith("  = hint: ")]
+    assert "declare `quota` before `again`" in hint
+
+
 def test_a_bug_is_reported_without_a_traceback(admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_arguments: object, **_named: object) -> Compiled:
         raise ZeroDivisionError("division by zero")
