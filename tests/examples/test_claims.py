@@ -38,16 +38,15 @@ def test_a_second_sender_of_a_database_is_a_conflict() -> None:
     assert lines >= {"call", "service"}
 
 
-def test_a_split_before_a_mirror_is_a_conflict() -> None:
-    mirror = next(
-        line
-        for line in (EXAMPLES / "bookinfo" / "policies.adm").read_text().splitlines(keepends=True)
-        if line.startswith("policy shadow_v2")
-    )
-    text = changed("bookinfo", mirror, "")
+@pytest.mark.parametrize("name", ["shadow_v2", "slow_reviews"])
+def test_a_split_before_a_mirror_or_a_timeout_is_a_conflict(name: str) -> None:
+    lines = (EXAMPLES / "bookinfo" / "policies.adm").read_text().splitlines(keepends=True)
+    moved = next(line for line in lines if line.startswith(f"policy {name}"))
+    split = next(line for line in lines if line.startswith("policy try_v3"))
+    text = changed("bookinfo", moved, "")
     place(dsl.load_text(text))
     with pytest.raises(PlacementError) as raised:
-        place(dsl.load_text(text.replace("policy slow_reviews", f"{mirror}policy slow_reviews")))
+        place(dsl.load_text(text.replace(split, f"{split}{moved}")))
     assert Rule.ORDER in {reason.rule for reason in raised.value.reasons}
 
 

@@ -133,6 +133,9 @@ def _freed(text: str, remedy: str, line: str) -> str:
         gone = [other for other in text.splitlines() if other == line or other.startswith(f"pin {name} ")]
         kept = [other for other in text.splitlines() if other not in gone]
         return "\n".join(other for other in kept if not other.startswith("@")) + "\n"
+    if words[0] == "call":
+        # A pin on a call that is gone would be an error.
+        text = "\n".join(o for o in text.splitlines() if not (o.startswith("pin ") and o.endswith(line[5:]))) + "\n"
     return text.replace(line + "\n", "", 1)
 
 
