@@ -21,6 +21,12 @@ XDS_CLUSTER: Final = "xds"
 _READ_ONLY: Final = ("/ready", "/stats", "/server_info", "/clusters", "/listeners", "/config_dump", "/memory", "/certs")
 """Admin pages that only show. The others would let any process of the pod stop the ADM."""
 
+_REGEX_STEPS: Final = 1_000_000.0
+_RUNTIME: Final = {
+    "re2.max_program_size.error_level": _REGEX_STEPS,
+    "re2.max_program_size.warn_level": _REGEX_STEPS,
+}
+
 
 def static_bootstrap(resources: AdmResources, *, admin: tuple[str, int] | None = None) -> Message:
     """A bootstrap that needs nothing else: what `envoy -c` runs."""
@@ -81,6 +87,8 @@ def _common(resources: AdmResources, admin: tuple[str, int] | None) -> Json:
             "allow_paths": [{"prefix": path} for path in _READ_ONLY],
         },
     }
+    # By itself Envoy takes expressions of 100 steps, which a header of 90 letters exceeds (`elements`).
+    common["layered_runtime"] = {"layers": [{"name": "admc", "static_layer": _RUNTIME}]}
     if resources.siblings is not None:
         common["cluster_manager"] = {"local_cluster_name": resources.siblings}
     return common

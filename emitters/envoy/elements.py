@@ -10,7 +10,10 @@ Whatever is around an element may be any bytes, not only UTF-8: hence `\\C`.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _BEFORE: Final = r"(?:\C*,)?[ \t]*"
 _AFTER: Final = r"[ \t]*(?:,\C*)?"
@@ -40,6 +43,20 @@ def starts_with(prefix: str) -> str:
 def matches(pattern: str) -> str:
     """The whole value or an element matches entirely. Raises `TooIntricateError`."""
     return f"(?:{pattern})|{_BEFORE}(?:{_Scan(pattern).without_commas()}){_AFTER}"
+
+
+def none_of(words: Iterable[str]) -> str:
+    """Every text but these words, whatever their letters' case: RE2 cannot look ahead."""
+    return f"(?is)(?:{_other(frozenset(words))})"
+
+
+def _other(rests: frozenset[str]) -> str:
+    following: dict[str, set[str]] = {}
+    for rest in filter(None, rests):
+        following.setdefault(rest[0].lower(), set()).add(rest[1:])
+    ways = [f"[^{''.join(map(quoted, sorted(following)))}].*"] if following else [".+"]
+    ways += [f"{quoted(letter)}(?:{_other(frozenset(found))})" for letter, found in sorted(following.items())]
+    return "|".join(ways if "" in rests else ["", *ways])
 
 
 # ---- regular expressions that stay inside an element ----

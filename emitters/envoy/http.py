@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from dsl.program import Protocol, Stage, Verb
 from emitters.envoy import filters, routes
 from emitters.envoy.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
+from emitters.envoy.elements import none_of
 from emitters.envoy.filters.seeing import set_state
 from emitters.envoy.match import conditions, only_where, state_predicate
 from emitters.envoy.names import hold
@@ -143,6 +144,9 @@ def _manager(hop: Hop, managed: list[Json], logs: list[Json]) -> Json:
         },
         "http_protocol_options": http1_options(
             accept_http_10=True,
+            allow_custom_methods=True,
+            # A server that does not know an upgrade answers as if it had not been asked for; Envoy would refuse it.
+            ignore_http_11_upgrade=[{"safe_regex": {"regex": none_of(_UPGRADES)}}],
             # HTTP/1.0 needs no Host, and what is passed on is HTTP/1.1.
             default_host_for_http_10=hop.destination,
         ),

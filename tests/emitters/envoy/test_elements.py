@@ -77,5 +77,10 @@ def test_what_is_not_understood_is_refused(pattern: str) -> None:
         elements.matches(pattern)
 
 
+@given(st.text(alphabet="tcpTwebso ", max_size=10) | st.sampled_from(["tcp", "TCP", "websocket", "WebSocket", "web"]))
+def test_none_of(value: str) -> None:
+    assert accepted(elements.none_of(["tcp", "websocket"]), value) == (value.lower() not in ("tcp", "websocket"))
+
+
 def test_other_bytes_are_no_matter() -> None:
     assert re2.fullmatch(elements.equals("a").encode(), b"\xff\xfe, a") is not None

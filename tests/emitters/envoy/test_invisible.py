@@ -129,6 +129,36 @@ def test_requests_and_answers_are_the_same_bytes(ways: Ways, raw: bytes) -> None
     assert answer == ANSWER
 
 
+def test_a_method_that_nobody_knows(ways: Ways) -> None:
+    ways.server.received.clear()
+    raw = b"FOO / HTTP/1.1\r\nHost: x\r\n\r\n"
+    assert exchange(ways.through, raw) == ANSWER
+    assert ways.server.received == [raw.replace(b"x\r\n", b"x\r\ncontent-length: 0\r\n", 1)]
+
+
+@pytest.mark.parametrize("protocol", ["foo", "h2c", "TLS/1.0", "web"])
+def test_an_upgrade_that_nobody_knows_is_not_asked_for(ways: Ways, protocol: str) -> None:
+    ways.server.received.clear()
+    asked = f"Connection: Upgrade\r\nUpgrade: {protocol}\r\n".encode()
+    assert exchange(ways.through, b"GET / HTTP/1.1\r\nHost: x\r\n" + asked + b"\r\n") == ANSWER
+    assert ways.server.received == [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", b"404"),
+        (b"GET /#a HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"GET /\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"400"),
+    ],
+)
+def test_what_envoy_refuses_by_itself_is_what_the_page_says(ways: Ways, raw: bytes, status: bytes) -> None:
+    ways.server.received.clear()
+    assert exchange(ways.through, raw).split()[1] == status
+    assert ways.server.received == []
+
+
 def test_headers_that_envoy_would_obey_or_remove_are_headers_like_any_other(ways: Ways) -> None:
     lines = "".join(f"{name}: {index}\r\n" for index, name in enumerate(REQUEST_HEADERS))
     raw = f"GET / HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode()
