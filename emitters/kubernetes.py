@@ -116,10 +116,10 @@ def _close(
     ingress = []
     for targets, sources in sorted(rules.items()):
         peers: list[dict[str, object]] = []
+        # Whoever else may dial at least these ports is no hole in them.
+        allowed = frozenset(other for other, its in ports.items() if its >= set(targets))
         for source in sources:
             if source in program.services:
-                # Whoever else may dial at least these ports is no hole in them.
-                allowed = frozenset(other for other, its in ports.items() if its >= set(targets))
                 peers.append(_service_peer(program.services[source], service, allowed, selectors, findings))
             else:
                 peers.extend(_external_peers(program.externals[source], service, findings))

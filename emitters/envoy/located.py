@@ -158,7 +158,7 @@ def _same_address(context: Context, hop: Hop, other: str, address: str) -> None:
 def _targets(context: Context, hop: Hop, hops: Sequence[Hop]) -> None:
     """A port of a service that leads to the same port of its process as another is under the same policies."""
     service = context.program.services.get(hop.destination)
-    if service is None:
+    if service is None or len({port.target for port in service.ports}) == len(service.ports):
         return
     called = {call.port.number for call in context.known.calls_from(hop.service) if call.destination == hop.destination}
     enforced: Mapping[int, tuple[Policy, ...]] = {

@@ -227,6 +227,9 @@ def _capture_key(key: tuple[str, Reached, Network | None, int]) -> tuple[str, in
 def _probes(
     program: Program, service: Service, captured: Iterable[IngressCapture], probes: Iterable[Probe]
 ) -> tuple[Probe, ...]:
+    probes = tuple(probes)
+    if not probes:
+        return ()
     ports = {capture.port for capture in captured}
     outside = {
         call.port.target: call.source

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dsl
-from dsl.program import Side
-from emitters.addresses import Addresses, Located, Network
+from dsl.program import Program, Side
+from emitters import known
+from emitters.addresses import Addresses, Located, Network, peers
+from emitters.envoy import emit
 from emitters.envoy.context import Context, Mode
 from emitters.envoy.filters.guards import admitted
 from emitters.envoy.match import callers_predicate
@@ -19,6 +21,7 @@ from emitters.envoy.tcp import chains
 from emitters.known import EVERYWHERE, AmbiguousCallersError, Callers, Known
 from emitters.scope import hops
 from solver.place import place
+from tests.generate import generate
 
 PARTIES = ("s0", "s1", "e0", "e1", "e2")
 # Sixteen addresses are enough to nest networks four deep.
@@ -50,8 +53,7 @@ def _world(owned: dict[Network, str], stranger: bool, rest: str = "") -> tuple[A
 
 
 def _owned(program: Any, addresses: Addresses) -> dict[Network, set[str]]:
-    known = Known(program, addresses)
-    return {network: set(names) for network, names in known.owners.items()}
+    return {network: set(names) for network, names in Known(program, addresses).owners.items()}
 
 
 def _truth(owners: dict[Network, set[str]], peer: Any, names: frozenset[str], otherwise: bool) -> bool:
@@ -162,10 +164,23 @@ call out, in -> a
     ]
 
 
+def test_addresses_are_looked_up_once_for_each_party(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = dsl.load_text(generate(200, 600, 60, 1))
+    asked: list[str] = []
+
+    def counted(program: Program, addresses: Addresses, name: str) -> tuple[Network, ...]:
+        asked.append(name)
+        return peers(program, addresses, name)
+
+    monkeypatch.setattr(known, "peers", counted)
+    assert len(emit(program, place(program), Addresses.loopback(program), Mode.REDIRECT)) > 20
+    assert len(asked) == len(set(asked)) <= len(program.services) + len(program.externals)
+
+
 def test_two_that_no_address_tells_apart() -> None:
     program = dsl.load_text("app test\nexternal x\nexternal y\nservice a { http 80 }\ncall x, y -> a\n")
-    known = Known(program, Addresses())
+    found = Known(program, Addresses())
     with pytest.raises(AmbiguousCallersError):
-        known.callers(frozenset({"x"}), strangers=False)
-    assert known.callers(frozenset({"x", "y"}), strangers=False).layers == (EVERYWHERE,)
-    assert known.callers(frozenset({"a"}), strangers=True).layers == ()
+        found.callers(frozenset({"x"}), strangers=False)
+    assert found.callers(frozenset({"x", "y"}), strangers=False).layers == (EVERYWHERE,)
+    assert found.callers(frozenset({"a"}), strangers=True).layers == ()
