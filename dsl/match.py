@@ -25,8 +25,8 @@ class Comparison(NamedTuple):
     """A header's value is a list: several lines of one header mean the same as one, with their values between commas.
 
     So `==`, `starts_with` and `matches` hold for a header if its whole value (all lines, joined by `,`) or one of its
-    comma-separated elements, with or without the blanks around it, satisfies them. `!=` is the negation of `==`. A missing
-    header satisfies none of the three, and so `!=` is true for it.
+    comma-separated elements, with or without the blanks around it, satisfies them. `!=` is the negation of `==`. A
+    missing header satisfies none of the three, and so `!=` is true for it.
     """
 
     field: Field

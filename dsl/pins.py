@@ -135,7 +135,13 @@ def _absent(
     for word in written(scope.destinations):
         if word.text not in found:
             return word
-    for word in written(scope.sources):
-        if not _of_calls(policy, frozenset((word.text,)), destinations, application):
-            return word
-    return None
+    if policy.open_sources or policy.kind.guard:
+        sources = policy.sources
+    else:
+        wanted = frozenset(found)
+        sources = frozenset(
+            call.source
+            for call in (application.calls[index] for index in policy.calls)
+            if call.destination in wanted and (destinations.ports is None or call.port.number in destinations.ports)
+        )
+    return next((word for word in written(scope.sources) if word.text not in sources), None)
