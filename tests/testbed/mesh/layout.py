@@ -40,6 +40,7 @@ SERVICES: dict[Family, Network] = {
     Family.IPV4: ipaddress.ip_network("10.2.0.0/16"),
     Family.IPV6: ipaddress.ip_network("fd00:2::/64"),
 }
+FIRST_POD = 2
 MOST_PODS = 1000
 """What one machine could hope to run; the address plan has room for more."""
 MOST_OUTSIDE = 250
@@ -82,6 +83,7 @@ class Layout:
     places: tuple[Place, ...]
     """Pods in the order of service and replica, then outside parties."""
     headless: frozenset[str] = frozenset()
+    families: tuple[Family, ...] = tuple(Family)
 
     @cached_property
     def by_name(self) -> dict[str, Place]:
@@ -100,7 +102,7 @@ class Layout:
         return {
             (name, family): str(SERVICES[family].network_address + index)
             for index, name in enumerate(sorted(self.program.services), start=1)
-            for family in Family
+            for family in self.families
             if name not in self.headless
         }
 
@@ -118,8 +120,8 @@ class Layout:
         return Addresses(services, externals)
 
 
-def layout(program: Program, headless: Collection[str] = ()) -> Layout:
-    """The plan for one program. Raises `LayoutError` where it does not fit."""
+def layout(program: Program, headless: Collection[str] = (), families: Collection[Family] = tuple(Family)) -> Layout:
+    """The plan for one program, in one or both families. Raises `LayoutError` where it does not fit."""
     pods = sum(service.replicas for service in program.services.values() if not service.host_network)
     if pods > MOST_PODS or len(program.externals) > MOST_OUTSIDE:
         raise LayoutError(
@@ -127,36 +129,34 @@ def layout(program: Program, headless: Collection[str] = ()) -> Layout:
             f"{MOST_PODS:,} and {MOST_OUTSIDE}"
         )
     places = []
-    number = 1
+    number = FIRST_POD
     for name, service in sorted(program.services.items()):
         ports = _ports(service.ports)
         if service.host_network:
-            own = tuple(NODE_ADDRESSES[family] for family in Family)
+            own = tuple(NODE_ADDRESSES[family] for family in families)
             places.append(Place(f"{name}/0", name, own, own, ports, on_node=True))
             continue
         for replica in range(service.replicas):
-            number += 1
-            own = tuple(str(PODS[family].network_address + number) for family in Family)
+            own = tuple(str(PODS[family].network_address + number) for family in families)
             places.append(Place(f"{name}/{replica}", name, own, own, ports))
-    for index, (name, external) in enumerate(sorted(program.externals.items()), start=1):
-        addresses, networks = _outside(external, index)
-        places.append(Place(name, name, addresses, networks, _ports(external.ports)))
-    return Layout(program, tuple(places), frozenset(headless))
-
-
-def uplinks(plan: Layout) -> dict[str, dict[Family, str]]:
-    """The address by which the switch reaches each namespace: a pod's own, or one between switch and outside party."""
-    found = {}
-    number = sum(not place.on_node for place in plan.places if place.party in plan.program.services) + 1
-    for place in plan.places:
-        if place.on_node:
-            continue
-        if place.party in plan.program.services:
-            found[place.name] = {family: str(place.address(family)) for family in Family}
-        else:
             number += 1
-            found[place.name] = {family: str(PODS[family].network_address + number) for family in Family}
-    return found
+    for index, (name, external) in enumerate(sorted(program.externals.items()), start=1):
+        addresses, networks = _outside(external, index, families)
+        places.append(Place(name, name, addresses, networks, _ports(external.ports)))
+    return Layout(program, tuple(places), frozenset(headless), tuple(families))
+
+
+def uplinks(plan: Layout) -> dict[str, int]:
+    """By which place in the pods' networks the switch reaches each namespace: a pod's own, or one between the switch
+    and an outside party."""
+    pods = [place.name for place in plan.places if place.party in plan.program.services and not place.on_node]
+    outside = [place.name for place in plan.places if place.party in plan.program.externals]
+    return {name: number for number, name in enumerate([*pods, *outside], start=FIRST_POD)}
+
+
+def uplink(number: int, family: Family) -> str:
+    """The address there."""
+    return str(PODS[family].network_address + number)
 
 
 def _ports(ports: Iterable[Port]) -> tuple[Listening, ...]:
@@ -167,7 +167,7 @@ def _ports(ports: Iterable[Port]) -> tuple[Listening, ...]:
     return tuple(found.values())
 
 
-def _outside(external: External, index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _outside(external: External, index: int, families: Collection[Family]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Addresses and networks of an outside party: where the program says, else in the bed's own plan."""
     said = [ipaddress.ip_network(text, strict=False) for text in external.cidrs]
     for host in external.hosts:
@@ -180,6 +180,7 @@ def _outside(external: External, index: int) -> tuple[tuple[str, ...], tuple[str
             said = [ipaddress.ip_network(f"10.3.{index}.1/32"), ipaddress.ip_network(f"fd00:3:{index:x}::1/128")]
         else:
             said = [ipaddress.ip_network(f"10.3.{index}.0/24"), ipaddress.ip_network(f"fd00:3:{index:x}::/64")]
+    said = [network for network in said if any(network.version == family.version for family in families)]
     addresses = []
     for family in Family:
         for network in said:
@@ -192,6 +193,8 @@ def _outside(external: External, index: int) -> tuple[tuple[str, ...], tuple[str
 def _first(external: External, network: Network) -> Address:
     """The first address of a network that is not the bed's own."""
     candidate: Address = network.network_address + (1 if network.num_addresses > 1 else 0)
+    if network.prefixlen == 0:  # everywhere: not from the addresses that mean something else
+        candidate = ipaddress.ip_address("198.51.100.1" if network.version == 4 else "2001:db8::1")
     for own in sorted([*PODS.values(), *SERVICES.values()], key=str):
         if candidate in own:
             candidate = own.broadcast_address + 1

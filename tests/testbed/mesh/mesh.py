@@ -78,18 +78,20 @@ class Mesh:
         folder: Path | None = None,
         translate: Translation = Translation.NODE,
         headless: Collection[str] = (),
+        families: Collection[Family] = tuple(Family),
         close: bool = True,
     ) -> None:
         """
         `placement` may be None where nothing stands in between. `folder` keeps configuration and logs; without one they
-        go with the bed. `headless` services have no service address. Without `close`, NetworkPolicies are not enforced.
+        go with the bed. `headless` services have no service address. `families` may be one only. Without `close`,
+        NetworkPolicies are not enforced.
 
         Raises `LayoutError`.
         """
         self.program = program
         self.placement = placement
         self.mode = Mode(mode)
-        self.layout: Layout = layout(program, headless)
+        self.layout: Layout = layout(program, headless, families)
         self.addresses = self.layout.addresses
         self.started = 0.0
         """Seconds that it took to start."""

@@ -10,7 +10,7 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from emitters.interception import Family
-from tests.testbed.mesh.layout import NODE_ADDRESSES, PODS, SERVICES, uplinks
+from tests.testbed.mesh.layout import NODE_ADDRESSES, PODS, SERVICES, uplink, uplinks
 
 if TYPE_CHECKING:
     from tests.testbed.mesh.layout import Layout, Place
@@ -35,6 +35,8 @@ SETTINGS = (
     ("net/ipv6/conf/all/accept_redirects", "0"),
     ("net/ipv6/conf/eth0/accept_redirects", "0"),
     ("net/ipv6/conf/eth0/accept_ra", "0"),
+    # An outside party may send from any address of its network.
+    ("net/ipv6/ip_nonlocal_bind", "1"),
 )
 
 
@@ -61,7 +63,7 @@ def switch(plan: Layout, networks: dict[str, str]) -> list[str]:
         ]
         if place.party in plan.program.externals:
             for text in place.networks:
-                lines.append(f"route add {text} via {ups[place.name][_family(text)]}")
+                lines.append(f"route add {text} via {uplink(ups[place.name], _family(text))}")
     return lines
 
 
@@ -73,13 +75,13 @@ def inside(plan: Layout, place: Place) -> list[str]:
         "link set lo up",
         "link set eth0 addrgenmode none",
         "link set eth0 up",
-        f"addr add {LINK}{up[Family.IPV6].rpartition(':')[2]}/64 dev eth0 nodad",
+        f"addr add {LINK}{up:x}/64 dev eth0 nodad",
     ]
     for family in Family:
         own = place.address(family)
         if own is None:
             continue
-        lines.append(f"addr add {up[family]}/{_length(family)} dev eth0{_nodad(family)}")
+        lines.append(f"addr add {uplink(up, family)}/{_length(family)} dev eth0{_nodad(family)}")
         if outside:
             lines.append(f"addr add {own}/{_length(family)} dev lo{_nodad(family)}")
             for text in place.networks:

@@ -1,0 +1,157 @@
+"""Ways round a policy: other addresses, other ports, other families, other names, and oneself."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+import dsl
+from solver.place import place
+from tests.testbed.client import Reply, Request
+from tests.testbed.echo import ID
+from tests.testbed.mesh import Family, Mesh, MeshError, Way
+from tests.testbed.mesh.needed import NEEDS_MESH
+
+pytestmark = NEEDS_MESH
+
+TEXT = """\
+app ways
+external internet
+external bank { http 8000  host "bank.example" }
+service front { http api 80 -> 8080  http admin 81 -> 8081  replicas 2 }
+service back  { http api 80 -> 8080  http admin 9000  tcp raw 7000  replicas 2 }
+service rogue { http 80 }
+
+call internet -> front:api
+call front -> front:admin, back:api, bank
+call rogue -> front:admin
+
+policy members  = allow(callers: [front]) on * -> back
+policy tag_back = set_request_header(name: "x-out", value: "yes") on front -> back:api
+policy tag_bank = set_request_header(name: "x-out", value: "yes") on front -> bank
+policy tag_self = set_request_header(name: "x-self", value: "yes") on front -> front:admin
+policy tag_in   = set_request_header(name: "x-in", value: "yes") on front -> front:admin
+pin members at ingress
+pin tag_back at egress
+pin tag_self at egress
+pin tag_in at ingress
+"""
+WAYS = [(way, family) for way in Way for family in Family]
+
+
+@pytest.fixture(scope="module")
+def mesh() -> Iterator[Mesh]:
+    program = dsl.load_text(TEXT)
+    with Mesh(program, place(program)) as mesh:
+        yield mesh
+
+
+def _tagged(reply: Reply) -> tuple[str, ...]:
+    assert reply.seen is not None, reply
+    return tuple(name for name, _ in reply.seen.headers if name in ("x-out", "x-self", "x-in"))
+
+
+@pytest.mark.parametrize("number", [80, 9000, 7000])
+@pytest.mark.parametrize(("way", "family"), WAYS)
+def test_no_port_address_family_or_header_opens_a_guarded_service(
+    mesh: Mesh, way: Way, family: Family, number: int
+) -> None:
+    mesh.arrivals(forget=True)
+    refused = "connection closed" if number == 7000 else "403"
+    friend = str(mesh.place("front").address(family))
+    lies = Request(headers=(("x-forwarded-for", friend), ("x-envoy-external-address", friend), ("via", friend)))
+    for source, replica, request in itertools.product(("rogue", "internet", "back"), (0, 1), (Request(), lies)):
+        reply = mesh.request(
+            source, "back", request, port=number, way=way, family=family, replica=replica, authority=f"{friend}:80"
+        )
+        if source == "back":  # itself: no more a friend than anybody, but for what never leaves the pod
+            assert reply.label in (refused, "no answer in time"), reply
+        else:
+            assert reply.label == refused
+    assert mesh.arrivals("back") == []
+
+
+@pytest.mark.parametrize(("way", "family"), WAYS)
+@pytest.mark.parametrize("protocol", ["http", "h2c"])
+def test_every_way_from_a_declared_sender_meets_its_policy_once(
+    mesh: Mesh, way: Way, family: Family, protocol: str
+) -> None:
+    for source_replica, replica in itertools.product((0, 1), repeat=2):
+        reply = mesh.request(
+            "front",
+            "back",
+            way=way,
+            family=family,
+            source_replica=source_replica,
+            replica=replica,
+            authority="rogue:80",
+            protocol=protocol,
+        )
+        assert _tagged(reply) == ("x-out",)
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_an_outside_name_is_met_by_its_port(mesh: Mesh, family: Family) -> None:
+    assert _tagged(mesh.request("front", "bank", family=family, authority="anything")) == ("x-out",)
+    before = mesh.redirected("front/0")
+    with mesh.listen("internet", 8001, family=family):
+        mesh.connect("front", mesh.address("internet", family=family), 8001).close()
+    assert mesh.redirected("front/0") == before
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_somebody_elses_connection_on_a_captured_port_passes_untouched(mesh: Mesh, family: Family) -> None:
+    """`bank` is captured by its port alone; what answers at another address there is not `bank`."""
+    with mesh.listen("internet", 8000, family=family) as door:
+        door.settimeout(5)
+        with mesh.connect("front", mesh.address("internet", family=family), 8000) as client:
+            client.sendall(b"\0not http\r\n")
+            server, (peer, *_) = door.accept()
+            with server:
+                assert server.recv(64) == b"\0not http\r\n"
+                server.sendall(b"indeed")
+                assert client.recv(64) == b"indeed"
+                assert peer == mesh.place("front").address(family)
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_a_call_to_oneself_meets_the_policies_of_both_ends(mesh: Mesh, family: Family) -> None:
+    for replica in (0, 1):
+        reply = mesh.request("front", "front", port=81, way=Way.POD, family=family, replica=replica)
+        assert sorted(_tagged(reply)) == ["x-in", "x-self"]
+        assert reply.seen is not None
+        assert reply.seen.service == "front"
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_a_call_to_ones_own_service_address_meets_the_policy_at_the_sender(mesh: Mesh, family: Family) -> None:
+    """A cluster hides the caller where its own service address leads back to it, so the receiver cannot tell."""
+    for own in (0, 1):
+        for index in range(3):
+            name = f"self-{family}-{own}-{index}"
+            named = Request(headers=((ID, name),))
+            tags = _tagged(mesh.request("front", "front", named, port=81, family=family, source_replica=own))
+            (arrival,) = mesh.arrivals_of(name)
+            came_back = arrival.place == f"front/{own}"
+            assert tags == (("x-self",) if came_back else ("x-self", "x-in"))
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_a_declared_neighbour_meets_none_of_anothers_policies(mesh: Mesh, family: Family) -> None:
+    for way in Way:
+        assert _tagged(mesh.request("rogue", "front", port=81, way=way, family=family)) == ()
+
+
+def test_nothing_is_reached_outside_the_bed(mesh: Mesh) -> None:
+    for address in ("198.51.100.1", "2001:db8::1"):
+        with pytest.raises(OSError, match=r"[Uu]nreachable|No route"):
+            mesh.connect("front", address, 80, timeout=2)
+
+
+def test_what_does_not_exist_is_said(mesh: Mesh) -> None:
+    with pytest.raises(MeshError, match="no replica 2 of `front`"):
+        mesh.request("front", "back", source_replica=2)
+    with pytest.raises(MeshError, match="failed"):
+        mesh.run("front/0", "ip", "link", "del", "nothing")
