@@ -4,7 +4,8 @@ A header's value is a list with commas between its elements (`dsl.match.Comparis
 so what is asked of an element has to be asked of the whole: an element stands between two commas, or an end and a
 comma. For a regular expression that means one that never runs over a comma.
 
-Whatever is around an element may be any bytes, not only UTF-8: hence `\\C`.
+Envoy has RE2 read expressions and values as Latin-1, so what they speak of is bytes. A letter beyond ASCII is several
+of them, which a literal text can stand for and a class or a repetition cannot.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_BEFORE: Final = r"(?:\C*,)?[ \t]*"
-_AFTER: Final = r"[ \t]*(?:,\C*)?"
-_NOTHING: Final = r"[^\x00-\x{10FFFF}]"
+_BEFORE: Final = r"(?:(?s:.*),)?[ \t]*"
+_AFTER: Final = r"[ \t]*(?:,(?s:.*))?"
+_NOTHING: Final = r"[^\x00-\xff]"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]")
 
 
@@ -37,11 +38,13 @@ def equals(value: str) -> str:
 
 def starts_with(prefix: str) -> str:
     """The whole value or an element begins with a prefix."""
-    return rf"{quoted(prefix)}\C*" if "," in prefix else rf"{_BEFORE}{quoted(prefix)}\C*"
+    return rf"{quoted(prefix)}(?s:.*)" if "," in prefix else rf"{_BEFORE}{quoted(prefix)}(?s:.*)"
 
 
 def matches(pattern: str) -> str:
     """The whole value or an element matches entirely. Raises `TooIntricateError`."""
+    if not pattern.isascii():
+        raise TooIntricateError("it has letters beyond ASCII")
     return f"(?:{pattern})|{_BEFORE}(?:{_Scan(pattern).without_commas()}){_AFTER}"
 
 
@@ -61,10 +64,10 @@ def _other(rests: frozenset[str]) -> str:
 
 # ---- regular expressions that stay inside an element ----
 
-# What the classes have in ASCII besides the comma, and whether all beyond ASCII is in them.
-_NOT_DIGIT: Final = r"\x00-\x2b\x2d-\x2f\x3a-\x{10ffff}"
-_NOT_SPACE: Final = r"\x00-\x08\x0b\x0e-\x1f\x21-\x2b\x2d-\x{10ffff}"
-_NOT_WORD: Final = r"\x00-\x2b\x2d-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x{10ffff}"
+# What is in these classes besides the comma.
+_NOT_DIGIT: Final = r"\x00-\x2b\x2d-\x2f\x3a-\xff"
+_NOT_SPACE: Final = r"\x00-\x08\x0b\x0e-\x1f\x21-\x2b\x2d-\xff"
+_NOT_WORD: Final = r"\x00-\x2b\x2d-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\xff"
 _NEGATED: Final = {"D": _NOT_DIGIT, "S": _NOT_SPACE, "W": _NOT_WORD}
 _POSIX: Final = {
     "ascii": r"\x00-\x2b\x2d-\x7f",
@@ -173,7 +176,10 @@ class _Scan:
         if code:
             self.at = start + 1 + len(code[0])
             digits = code[1] or code[2]
-            return self.text[start : self.at], int(digits, 16) if digits else int(code[3], 8)
+            number = int(digits, 16) if digits else int(code[3], 8)
+            if number > 0x7F:
+                raise TooIntricateError("it has letters beyond ASCII")
+            return self.text[start : self.at], number
         text = self._take(2)
         return text, _LETTERS.get(following, ord(following)) if following else None
 

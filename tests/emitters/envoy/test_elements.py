@@ -13,7 +13,7 @@ VALUES = st.text(alphabet="ab,. \tA7é-", max_size=8)
 PATTERNS = [
     *("a", "a|b", "a.*", ".*", ".a", "[^b]*", "[ab]+", "[*-a]+", "[,a]+", "a,b", "a,?b", r"\D+", r"\S*", r"\W"),
     *(r"[\W]+", r"[^\W,]+", r"\x2c?a", r"\054?b", "[[:punct:]]a", "[[:alpha:]]+", r"\pL+", "^a.b$", "(?P<n>a)b?"),
-    *("(?i)A", "a{1,2}", r"(?i:a)|b\b", r"\Qa,\E|\Qa.\E", "(a(b|,))+", "[]a,]+", "[a-]+", r"[\s\S]{2}", "é|a", ""),
+    *("(?i)A", "a{1,2}", r"(?i:a)|b\b", r"\Qa,\E|\Qa.\E", "(a(b|,))+", "[]a,]+", "[a-]+", r"[\s\S]{2}", ""),
     *("a{,2}", r"\.|[.]a"),
 ]
 
@@ -32,8 +32,13 @@ def parts(value: str) -> set[str]:
     return found
 
 
+OPTIONS = re2.Options()
+OPTIONS.encoding = re2.Options.Encoding.LATIN1  # as Envoy has it
+OPTIONS.log_errors = False
+
+
 def accepted(pattern: str, value: str) -> bool:
-    return re2.fullmatch(pattern, value) is not None
+    return re2.compile(pattern.encode(), OPTIONS).fullmatch(value.encode()) is not None
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -61,7 +66,7 @@ def test_starts_with(wanted: str, value: str) -> None:
 @given(st.text(alphabet=r"ab,.[]()^-\dDWw*+?{}2|:x", max_size=12), VALUES)
 def test_whatever_is_written_is_right_or_refused(pattern: str, value: str) -> None:
     try:
-        re2.compile(pattern)
+        re2.compile(pattern.encode(), OPTIONS)
     except re2.error:
         return
     try:
@@ -71,16 +76,18 @@ def test_whatever_is_written_is_right_or_refused(pattern: str, value: str) -> No
     assert accepted(whole, value) == any(accepted(pattern, part) for part in parts(value))
 
 
-@pytest.mark.parametrize("pattern", ["a^b", "(^a)", "a$b", r"\Aa", r"\PL", r"\p{Po}", "[[:^alpha:]]", r"\C"])
+@pytest.mark.parametrize(
+    "pattern", ["a^b", "(^a)", "a$b", r"\Aa", r"\PL", r"\p{Po}", "[[:^alpha:]]", r"\C", "é?", r"\x{e9}"]
+)
 def test_what_is_not_understood_is_refused(pattern: str) -> None:
     with pytest.raises(elements.TooIntricateError):
         elements.matches(pattern)
 
 
-@given(st.text(alphabet="tcpTwebso ", max_size=10) | st.sampled_from(["tcp", "TCP", "websocket", "WebSocket", "web"]))
+@given(st.text(alphabet="tcpTwebsoé ", max_size=10) | st.sampled_from(["tcp", "TCP", "websocket", "WebSocket", "web"]))
 def test_none_of(value: str) -> None:
     assert accepted(elements.none_of(["tcp", "websocket"]), value) == (value.lower() not in ("tcp", "websocket"))
 
 
 def test_other_bytes_are_no_matter() -> None:
-    assert re2.fullmatch(elements.equals("a").encode(), b"\xff\xfe, a") is not None
+    assert re2.compile(elements.equals("a").encode(), OPTIONS).fullmatch(b"\xff\xfe, a")
