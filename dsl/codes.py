@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from dsl.codes_kinds import KINDS
 from dsl.codes_scopes import SCOPES
-from dsl.codes_text import FILES, NAMES, SYNTAX, VALUES
+from dsl.codes_text import NAMES, SYNTAX
+from dsl.codes_values import FILES, VALUES
 
 
 class CodeInfo(NamedTuple):

@@ -1,0 +1,253 @@
+"""Codes about values and files: data only, apart because it is long."""
+
+from __future__ import annotations
+
+VALUES: dict[str, tuple[str, str, str, str]] = {
+    "ADM201": (
+        "a value is of another type",
+        "The parameter of the kind says what fits: `docs/kinds.md` lists the parameters of built-in kinds.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        'policy quota = rate_limit(requests: "10", per: 1s) on web -> api\n',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, per: 1s) on web -> api\n",
+    ),
+    "ADM202": (
+        "a unit does not fit",
+        "Durations are in `us`, `ms`, `s`, `m`, `h` or `d`; sizes in `B`, `KB`, `MB`, `GB`, `KiB`, "
+        "`MiB` or `GiB`; rates end in `/s`, `/m` or `/h`; percentages in `%`. Counts have no unit.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy slow = timeout(after: 250) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy slow = timeout(after: 250ms) on web -> api\n",
+    ),
+    "ADM203": (
+        "a number is out of range",
+        "The hint says between which numbers it has to be.",
+        "app shop\n\nservice web { http 80800 }\n",
+        "app shop\n\nservice web { http 8080 }\n",
+    ),
+    "ADM204": (
+        "an argument is missing",
+        "Parameters without a default, and not marked optional with `?`, have to be given.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, per: 1s) on web -> api\n",
+    ),
+    "ADM205": (
+        "an argument is unknown",
+        "The kind has no parameter of that name.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(request: 10, per: 1s, requests: 10) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, per: 1s) on web -> api\n",
+    ),
+    "ADM206": (
+        "an argument or an item is given twice",
+        "Each parameter gets one value, and a list has each item once.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, per: 1s, per: 2s) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, per: 1s) on web -> api\n",
+    ),
+    "ADM207": (
+        "too many arguments, or one that needs a name",
+        "Arguments without a name are taken in the order of the parameters, and none of them stands after a named one.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(requests: 10, 1s) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy quota = rate_limit(10, per: 1s) on web -> api\n",
+    ),
+    "ADM208": (
+        "not the name of a header",
+        "Names of headers have letters, digits and signs such as `-`. They are compared in lower case. Path and method "
+        "are no headers. Headers about one connection (`connection`, `keep-alive`, `proxy-connection`, `te`, "
+        "`transfer-encoding`, `upgrade`) are for the next hop alone, so no policy works on them, except that a match "
+        "may ask for `upgrade`; and `host` can be read, but not written.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        'policy tier = set_request_header(name: "x tier", value: "gold") on web -> api\n',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        'policy tier = set_request_header(name: "x-tier", value: "gold") on web -> api\n',
+    ),
+    "ADM209": (
+        "not one of the words that fit",
+        "The parameter takes one of a few words, which the message lists.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy log = access_log(format: jason) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call api -> db\n"
+        "policy log = access_log(format: json) on web -> api\n",
+    ),
+    "ADM210": (
+        "a name, label, host or address range cannot be used",
+        "Labels and namespaces follow the rules of Kubernetes; `host` takes a host name or an "
+        "address, `cidr` an address range.",
+        'app shop\n\nexternal office { cidr "10.9.0.1/16" }\n',
+        'app shop\n\nexternal office { cidr "10.9.0.0/16" }\n',
+    ),
+    "ADM211": (
+        "not a type",
+        "Types are `int`, `float`, `bool`, `string`, `duration`, `size`, `percent`, `header`, "
+        "`service`, `caller`, `file`, `one_of(a, b)`, and `[T]` for a list; `T?` can be left out. "
+        "`int` and `float` take a range: `int(1..10)`.",
+        'app shop\n\n@ingress\nkind own(max: number) for http template "own.yaml"\n',
+        'app shop\n\n@ingress\nkind own(max: int) for http template "own.yaml"\n',
+    ),
+    "ADM212": (
+        "a default does not fit",
+        "A default is a literal, or the name of an earlier parameter of the same type.",
+        'app shop\n\n@ingress\nkind own(burst: int = requests, requests: int) for http template "own.yaml"\n',
+        'app shop\n\n@ingress\nkind own(requests: int, burst: int = requests) for http template "own.yaml"\n',
+    ),
+}
+FILES: dict[str, tuple[str, str, str, str]] = {
+    "ADM501": (
+        "a file cannot be read",
+        "Paths are relative to the file that they are written in.",
+        'app shop\n\nuse "kidns.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+    "ADM502": (
+        "a file is not text",
+        "Programs, templates and topologies are UTF-8 text. The example uses a file `binary.adm` that is not.",
+        'app shop\n\nuse "binary.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+    "ADM503": (
+        "a file is too large, or there are too many",
+        "One file has at most 64 MiB, and a program is made of at most 1000 files with 256 MiB in "
+        "all. The example uses a file `large.adm` of 100 MB.",
+        'app shop\n\nuse "large.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+    "ADM504": (
+        "a path cannot be used",
+        "Paths are relative, with `/` between folders, so that a program means the same on every "
+        "machine. `..` is allowed.",
+        'app shop\n\nuse "/etc/kinds.adm"\n',
+        'app shop\n\nuse "shared/kinds.adm"\n',
+    ),
+    "ADM505": (
+        "files use each other in a circle",
+        "Which of their policies come first could not be said. The example uses a file `cycle.adm`, "
+        "which uses the program.",
+        'app shop\n\nuse "cycle.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+    "ADM506": (
+        "a topology is not JSON",
+        "The position is that of the first character that does not fit. The example uses a file "
+        "`broken.json` that lacks a bracket.",
+        'app shop\n\ntopology "broken.json"\n',
+        'app shop\n\ntopology "graph.json"\n',
+    ),
+    "ADM507": (
+        "a topology has another shape",
+        "A topology is an object with `services`, `externals` and `calls`; docs/language.md lists "
+        "their fields. The example uses a file `shape.json` with a misspelt field.",
+        'app shop\n\ntopology "shape.json"\n',
+        'app shop\n\ntopology "graph.json"\n',
+    ),
+    "ADM508": (
+        "`use` is nested too deeply",
+        "Files use each other at most 64 levels deep. The example uses a file `deep0.adm`, which uses"
+        " `deep1.adm`, and so on.",
+        'app shop\n\nuse "deep0.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+}
