@@ -13,8 +13,17 @@ from emitters.envoy import filters, routes
 from emitters.envoy.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
 from emitters.envoy.elements import none_of
 from emitters.envoy.filters.seeing import set_state
-from emitters.envoy.match import conditions, only_where, state_predicate
-from emitters.envoy.names import hold
+from emitters.envoy.match import (
+    Predicate,
+    all_of,
+    any_of,
+    conditions,
+    header_predicate,
+    negation,
+    only_where,
+    state_predicate,
+)
+from emitters.envoy.names import FRAMING, HOLD, hold
 from emitters.envoy.typed import Json, extension, typed
 
 if TYPE_CHECKING:
@@ -52,12 +61,16 @@ def chain(context: Context, hop: Hop) -> HttpChain:
     rewritten = False
     passed: str | None = None
     may_reply = False
+    waits = False
     for position, policy in enumerate(hop.policies):
         if hop.stage(policy) in (Stage.ROUTING, Stage.CLUSTER):
             continue
         built = filters.build(context, hop, policy)
         name = f"{hop.name}/{policy.name}"
         needed = conditions(context, policy, hop)
+        if built.waits_for_body:
+            waits = True
+            needed.append(negation(_tunnel()))
         if hop.stage(policy) is Stage.UPSTREAM:
             upstream.append({"name": name, "typed_config": only_where(needed, policy.name, built.config)})
             continue
@@ -89,7 +102,7 @@ def chain(context: Context, hop: Hop) -> HttpChain:
     if table.marks or (rewritten and table.matches):
         managed.append(_choose_route_again(hop))
     managed.append(_router())
-    return HttpChain(_manager(hop, managed, logs), tuple(extensions), table, tuple(calls), tuple(upstream))
+    return HttpChain(_manager(hop, managed, logs, waits=waits), tuple(extensions), table, tuple(calls), tuple(upstream))
 
 
 def _discovered(config: Json) -> Json:
@@ -117,7 +130,18 @@ def _router() -> Json:
     return extension("router", "envoy.extensions.filters.http.router.v3.Router", suppress_envoy_headers=True)
 
 
-def _manager(hop: Hop, managed: list[Json], logs: list[Json]) -> Json:
+def _tunnel() -> Predicate:
+    """The request asks for a tunnel and has no body. `Upgrade` is still there only where Envoy honours it."""
+
+    def present(name: str) -> Predicate:
+        return header_predicate(name, {"safe_regex": {"google_re2": {}, "regex": "(?s).*"}})
+
+    asked = any_of([present("upgrade"), header_predicate(":method", {"exact": "CONNECT"})])
+    return all_of([asked, negation(present("content-length")), negation(present(HOLD + FRAMING))])
+
+
+def _manager(hop: Hop, managed: list[Json], logs: list[Json], *, waits: bool) -> Json:
+    """`waits`: a filter wants the whole body first, so the service cannot be asked whether to send it."""
     fields: dict[str, Any] = {
         "stat_prefix": hop.name,
         "http_filters": managed,
@@ -129,7 +153,7 @@ def _manager(hop: Hop, managed: list[Json], logs: list[Json]) -> Json:
         "forward_client_cert_details": "ALWAYS_FORWARD_ONLY",
         "use_remote_address": False,
         "skip_xff_append": True,
-        "proxy_100_continue": True,
+        "proxy_100_continue": not waits,
         "stream_idle_timeout": "0s",
         "request_timeout": "0s",
         "request_headers_timeout": "0s",

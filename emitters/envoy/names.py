@@ -51,10 +51,14 @@ COPIED: Final = f"{HOLD}copied"
 _FORWARDED_FOR: Final = "x-forwarded-for"
 
 
+FRAMING: Final = "transfer-encoding"
+"""Gone before any filter looks, and needed to know whether a request has a body."""
+
+
 def hold() -> list[Json]:
     """Mutations that hide what Envoy would obey, before anything looks at a request. A name of ours that a client
     sends is not ours."""
-    mutations: list[Json] = [_forget(), _set(HOLDING, "1")]
+    mutations: list[Json] = [_forget(), _set(HOLDING, "1"), _copy(FRAMING, HOLD + FRAMING)]
     for header in HELD:
         mutations += [_copy(header, HOLD + header), {"remove": header}]
     return mutations

@@ -22,6 +22,8 @@ class Built(NamedTuple):
     """A log of the connection manager that belongs to the filter."""
     calls: str | None = None
     """A service that the filter itself calls, by the cluster `filters.built.side_cluster(name)`."""
+    waits_for_body: bool = False
+    """Lets nothing on before the whole body is there: so it cannot wait for a tunnel, which has no end."""
     writes_request: bool = False
     """Changes what a route may match on."""
 

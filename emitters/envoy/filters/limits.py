@@ -57,4 +57,5 @@ def rate_limit(context: Context, hop: Hop, policy: Policy) -> Built:
 def buffer_limit(context: Context, hop: Hop, policy: Policy) -> Built:
     return Built(
         typed("envoy.extensions.filters.http.buffer.v3.Buffer", max_request_bytes=policy.arguments["max"]),
+        waits_for_body=True,
     )

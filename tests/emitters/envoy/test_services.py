@@ -1,0 +1,222 @@
+"""What depends on how a service behaves: which endpoint is asked, what is sent again, who decides."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from envoy.service.auth.v3 import external_auth_pb2, external_auth_pb2_grpc
+from envoy.type.v3 import http_status_pb2
+
+from tests.emitters.envoy.served import BAD, OK, Server, ok, served
+from tests.emitters.envoy.support import ENVOY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+
+BASE = "service a { http 8000 }\nservice b { http 8001 }\ncall a -> b\n"
+
+
+def bad(head: bytes, body: bytes) -> bytes:
+    return BAD
+
+
+def asked(servers: list[Server]) -> list[int]:
+    return [len(server.received) for server in servers]
+
+
+# ---- which endpoint ----
+
+
+def test_an_endpoint_that_fails_is_left_out(tmp_path: Path) -> None:
+    policy = "policy o = outlier_detection(consecutive_errors: 2, interval: 1s, max_ejected: 50%) on a -> b"
+    with served(BASE + policy, tmp_path, {"b": [ok, bad]}) as live:
+        found = [live.status("a", "b") for _ in range(20)]
+        assert found.count(503) == 2
+        assert asked(live.servers["b"]) == [18, 2]
+
+
+def test_nobody_is_asked_where_all_are_left_out(tmp_path: Path) -> None:
+    policy = "policy o = outlier_detection(consecutive_errors: 3, interval: 1s, max_ejected: 100%) on a -> b"
+    with served(BASE + policy, tmp_path, {"b": [bad]}) as live:
+        assert {live.status("a", "b") for _ in range(8)} == {503}
+        assert asked(live.servers["b"]) == [3]
+
+
+@pytest.mark.parametrize("how", ["maglev", "ring_hash"])
+def test_one_key_is_one_endpoint(how: str, tmp_path: Path) -> None:
+    policy = f'policy l = load_balancing(policy: {how}, hash: "x-user") on a -> b'
+    with served(BASE + policy, tmp_path, {"b": [ok, ok, ok]}) as live:
+        reached = set()
+        for user in range(8):
+            before = asked(live.servers["b"])
+            for _ in range(3):
+                assert live.status("a", "b", headers=f"x-user: {user}\r\n") == 200
+            more = [after - old for after, old in zip(asked(live.servers["b"]), before, strict=True)]
+            assert sorted(more) == [0, 0, 3], "all of one user at one endpoint"
+            reached.add(more.index(3))
+        assert len(reached) > 1
+
+
+@pytest.mark.parametrize("how", ["round_robin", "least_request", "random"])
+def test_endpoints_share_the_work(how: str, tmp_path: Path) -> None:
+    policy = f"policy l = load_balancing(policy: {how}) on a -> b"
+    with served(BASE + policy, tmp_path, {"b": [ok, ok, ok]}) as live:
+        assert {live.status("a", "b") for _ in range(30)} == {200}
+        found = asked(live.servers["b"])
+        assert sum(found) == 30
+        assert found == [10, 10, 10] if how == "round_robin" else min(found) > 0
+
+
+# ---- bodies ----
+
+
+@pytest.mark.parametrize(("size", "attempts"), [(5_000_000, 3), ((64 << 20) + 1_000_000, 1)], ids=["kept", "too long"])
+def test_a_body_is_sent_again_up_to_what_is_kept(size: int, attempts: int, tmp_path: Path) -> None:
+    with served(BASE + "policy r = retry(attempts: 3, backoff: 1ms) on a -> b", tmp_path, {"b": [bad]}) as live:
+        raw = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % size
+        assert live.ask("a", "b", raw + b"z" * size, 2).startswith(b"HTTP/1.1 503")
+        (server,) = live.servers["b"]
+        assert [len(body) for _, body in server.received] == [size] * attempts
+
+
+def test_a_copy_has_the_whole_body(tmp_path: Path) -> None:
+    text = BASE + "service c { http 8002 }\ncall a -> c\npolicy m = mirror(to: c) on a -> b\n"
+    size = 5_000_000
+    with served(text, tmp_path) as live:
+        raw = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % size
+        assert live.ask("a", "b", raw + b"z" * size, 1).startswith(b"HTTP/1.1 200")
+        for name in ("b", "c"):
+            assert [len(body) for _, body in live.servers[name][0].received] == [size]
+
+
+UPGRADE = "connection: upgrade\r\nupgrade: websocket\r\n"
+
+
+@pytest.mark.parametrize("side", ["ingress", "egress"])
+def test_what_waits_for_a_body_waits_for_no_tunnel(side: str, tmp_path: Path) -> None:
+    def answer(head: bytes, body: bytes) -> bytes:
+        if b"upgrade: websocket" in head:
+            return b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello"
+        return OK
+
+    with served(f"{BASE}@{side}\npolicy p = buffer_limit(max: 1KB) on a -> b", tmp_path, {"b": [answer]}) as live:
+        post = "POST / HTTP/1.1\r\nhost: x\r\n"
+        with socket.create_connection(
+            (live.targets["a", "b"].address, live.targets["a", "b"].port), 5, (live.targets["a", "b"].source, 0)
+        ) as client:
+            client.sendall(f"{post}content-length: 2\r\nexpect: 100-continue\r\n\r\n".encode())
+            assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n", "nobody else would answer"
+            client.sendall(b"ab")
+            assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        tunnel = live.ask("a", "b", f"GET / HTTP/1.1\r\nhost: x\r\n{UPGRADE}\r\n".encode())
+        assert tunnel.startswith(b"HTTP/1.1 101")
+        assert tunnel.endswith(b"hello")
+        before = asked(live.servers["b"])
+        for more, body in (
+            ("content-length: 2000\r\n", b"x" * 2000),
+            ("transfer-encoding: chunked\r\n", b"7d0\r\n" + b"x" * 2000 + b"\r\n0\r\n\r\n"),
+            (f"content-length: 2000\r\n{UPGRADE}", b"x" * 2000),
+            (f"transfer-encoding: chunked\r\n{UPGRADE}", b"7d0\r\n" + b"x" * 2000 + b"\r\n0\r\n\r\n"),
+        ):
+            assert live.ask("a", "b", f"{post}{more}\r\n".encode() + body).startswith(b"HTTP/1.1 413"), more
+        assert asked(live.servers["b"]) == before
+
+
+# ---- who decides ----
+
+
+class Judge(external_auth_pb2_grpc.AuthorizationServicer):
+    """Lets pass whatever does not begin with `/no`."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def Check(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - gRPC's name
+        asked_for = request.attributes.request.http
+        self.paths.append(asked_for.path)
+        answer = external_auth_pb2.CheckResponse()
+        if asked_for.path.startswith("/no"):
+            answer.status.code = grpc.StatusCode.PERMISSION_DENIED.value[0]
+            answer.denied_response.status.code = http_status_pb2.StatusCode.Unauthorized
+            answer.denied_response.body = "no"
+        else:
+            added = answer.ok_response.headers.add()
+            added.header.key, added.header.value = "x-added", "1"
+        return answer
+
+
+@contextlib.contextmanager
+def judging(judge: Judge, address: str, port: int) -> Iterator[None]:
+    server = grpc.server(ThreadPoolExecutor(2), options=[("grpc.so_reuseport", 0)])
+    external_auth_pb2_grpc.add_AuthorizationServicer_to_server(judge, server)
+    server.add_insecure_port(f"{address}:{port}")
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(None).wait(2)
+
+
+@pytest.mark.parametrize("named", ["judge", "judge:decide"])
+def test_external_authorization_by_grpc(named: str, tmp_path: Path) -> None:
+    port = "grpc decide 7000" if ":" in named else "grpc 7000"
+    more = "\n  http web 7001\n" if ":" in named else ""
+    text = f"{BASE}service judge {{\n  {port}{more}\n}}\npolicy e = external_authorization(service: {named}) on a -> b"
+    judge = Judge()
+
+    @contextlib.contextmanager
+    def start(address: str, number: int) -> Iterator[None]:
+        with judging(judge, address, number) if number == 7000 else contextlib.nullcontext():
+            yield
+
+    with served(text, tmp_path, apart={"judge": start}) as live:
+        assert live.status("a", "b", "/yes?q=1") == 200
+        assert live.status("a", "b", "/no") == 401, "the status that the judge chose"
+        assert judge.paths == ["/yes?q=1", "/no"]
+        ((head, _),) = live.servers["b"][0].received
+        assert b"x-added" not in head, "it decides; it does not rewrite"
+
+
+@pytest.mark.parametrize(("fail_open", "status"), [("false", 403), ("true", 200)])
+def test_a_judge_that_is_not_there(fail_open: str, status: int, tmp_path: Path) -> None:
+    text = (
+        f"{BASE}service judge {{ grpc 7000 }}\n"
+        f"policy e = external_authorization(service: judge, fail_open: {fail_open}) on a -> b"
+    )
+    with served(text, tmp_path, apart={"judge": lambda *_: contextlib.nullcontext()}) as live:
+        assert live.status("a", "b") == status
+
+
+# ---- arguments that name a port ----
+
+
+def test_targets_that_name_a_port(tmp_path: Path) -> None:
+    text = """
+service a { http 8000 }
+service b { http 8001 }
+service c {
+  http one 8002
+  http two 8003
+}
+call a -> b, c:one, c:two
+policy s = split(to: c:two, percent: 100%) on a -> b when path == "/split"
+policy m = mirror(to: c:one) on a -> b when path == "/copy"
+"""
+    with served(text, tmp_path) as live:
+        assert live.status("a", "b", "/split") == 200
+        assert asked(live.servers["b"] + live.servers["c"]) == [0, 0, 1]
+        assert live.status("a", "b", "/copy") == 200
+        assert live.status("a", "b") == 200
+        deadline = time.monotonic() + 3
+        while asked(live.servers["b"] + live.servers["c"]) != [2, 1, 1]:
+            assert time.monotonic() < deadline, "a copy is sent beside the original"
+            time.sleep(0.02)
