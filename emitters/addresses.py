@@ -73,6 +73,14 @@ class Addresses:
         return located.pods if located is not None else ()
 
 
+    def replicas(self, name: str) -> tuple[str, ...]:
+        """One address of each known replica: in a network of both families a replica has one of each."""
+        pods = self.pod_addresses(name)
+        ipv6 = tuple(pod for pod in pods if ":" in pod)
+        ipv4 = tuple(pod for pod in pods if ":" not in pod)
+        return ipv4 if len(ipv4) >= len(ipv6) else ipv6
+
+
 def loopback(program: Program) -> Addresses:
     """An address in 127.0.0.0/8 for everything in a program, by its position in the order of names.
 

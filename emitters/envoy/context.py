@@ -39,7 +39,7 @@ class Context:
         Declared replicas that no address is known of yet will come. Without redirection there is one process for each
         address, whatever is declared.
         """
-        known = len(self.addresses.pod_addresses(self.service.name))
+        known = len(self.addresses.replicas(self.service.name))
         if known and self.mode is Mode.EXPLICIT:
             return known
         return max(1, known, self.service.replicas)

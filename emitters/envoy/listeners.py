@@ -87,7 +87,7 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False) -
 def _siblings(context: Context) -> tuple[str, ...]:
     """The ADM's replicas. Envoy only counts them, so stand-ins do for those that no address is known of yet: until
     then each replica must not think itself one of fewer."""
-    pods = context.addresses.pod_addresses(context.service.name)
+    pods = context.addresses.replicas(context.service.name)
     first = ipaddress.IPv4Address("198.18.0.1")  # a network for benchmarks, where nothing is
     return (*pods, *(str(first + index) for index in range(context.replicas - len(pods))))
 

@@ -303,6 +303,13 @@ def test_limits_are_shared_by_the_declared_or_the_known_replicas_whichever_are_m
     assert json.dumps(dict(sorted(bucket.items()))) in content
 
 
+def test_an_address_in_each_family_is_one_replica() -> None:
+    both = Located((), ("10.1.3.1", "10.1.3.2", "10.1.3.3", "10.1.3.4", "fd00::1", "fd00::2", "fd00::3", "fd00::4"))
+    http, _ = _emit(LIMITED + LIMITS, Addresses({**ALL, "b": both}))
+    (group,) = to_json(http.endpoints["siblings/b"])["endpoints"]
+    assert len(group["lb_endpoints"]) == 4
+
+
 @pytest.mark.parametrize(
     "limit",
     [

@@ -26,13 +26,7 @@ policy entrance = rate_limit(requests: 10, per: 60s) on internet -> front
 FAMILIES = [
     pytest.param((Family.IPV4,), id="ipv4"),
     pytest.param((Family.IPV6,), id="ipv6"),
-    pytest.param(
-        tuple(Family),
-        id="both",
-        marks=pytest.mark.xfail(
-            reason="a replica with an address in each family is taken for two, and halves the quota"
-        ),
-    ),
+    pytest.param(tuple(Family), id="both"),
 ]
 
 
