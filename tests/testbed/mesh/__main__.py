@@ -62,6 +62,9 @@ def _show(mesh: Mesh) -> int:
         assert request is not None  # any request will do
         for way in Way:
             for family in Family:
+                ends = mesh.place(call.source), mesh.place(call.destination)
+                if any(end.address(family) is None for end in ends):
+                    continue  # an outside party may have one family only
                 before = {name: mesh.redirected(name) for name in mesh.proxies}
                 reply = mesh.request(
                     call.source, call.destination, request, port=call.port.number, way=way, family=family
