@@ -122,9 +122,10 @@ def _inline(value: Any, routes: dict[str, Json], extensions: dict[str, Json]) ->
         return value
     result = {}
     for key, item in value.items():
-        if key == "rds":
+        # A template may have such keys too, and means files by them.
+        if key == "rds" and item.get("config_source") == ADS:
             result["route_config"] = routes[item["route_config_name"]]
-        elif key == "config_discovery":
+        elif key == "config_discovery" and item.get("config_source") == ADS:
             result["typed_config"] = extensions[value["name"]]["typed_config"]
         else:
             result[key] = _inline(item, routes, extensions)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from emitters.envoy.context import Context
 
 _PLACE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")
+_CAPITAL: Final = re.compile("[A-Z]")  # protobuf takes the names of fields in either style
+_PROGRAMS: Final = frozenset(("cel_expr_string", "expression", "inline_code", "inline_string", "text_format"))
+"""Fields that hold Lua, CEL or a log format."""
 _MAX_NODES: Final = 20_000
 _MAX_DEPTH: Final = 60
 
@@ -123,6 +126,11 @@ def _fill(node: Any, values: dict[str, Any], depth: int) -> Any:
         for key, item in node.items():
             if not isinstance(key, str):
                 raise _TemplateError(f"the key `{key}` is not text")
+            field = _CAPITAL.sub(lambda letter: f"_{letter[0].lower()}", key)
+            if field == "ads":
+                raise _TemplateError("it asks an xDS server for configuration, and none knows any but admc's")
+            if field in _PROGRAMS and isinstance(item, str):
+                _only_numbers(item, values)
             value = _fill(item, values, depth + 1)
             if value is not None:
                 filled[key] = value
@@ -134,6 +142,15 @@ def _fill(node: Any, values: dict[str, Any], depth: int) -> Any:
     if node is None or isinstance(node, bool | int | float):
         return node
     raise _TemplateError(f"the value `{node}` is neither text nor a number; quote it")
+
+
+def _only_numbers(text: str, values: dict[str, Any]) -> None:
+    """In a program a value that could be more than a number would be a part of the program."""
+    for place in _PLACE.finditer(text):
+        if place[0] != text and isinstance(_value(place[1], values), str):
+            raise _TemplateError(
+                f"`{place[0]}` stands inside a program or a format, where its text would be obeyed and not only read"
+            )
 
 
 def _text(text: str, values: dict[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from emitters.addresses import Addresses, Located
 from emitters.codes import CODES
 from emitters.envoy import Mode, check, emit
 from emitters.errors import EmitError
-from tests.emitters.envoy.support import load
+from tests.emitters.envoy.support import bootstraps, load
 
 BASE = """
 external internet
@@ -32,6 +32,11 @@ KIND = """
 @egress
 kind mine(value: string, names: [string] = []) for http template "mine.yaml"
 policy m = mine(value: "1") on a -> b
+"""
+TCP_KIND = """
+@egress
+kind mine(value: string) for tcp template "mine.yaml"
+policy m = mine(value: "1") on a -> store
 """
 BUFFER = b'"@type": type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer\n'
 CASES = {
@@ -86,6 +91,27 @@ CASES = {
     "an object": ("ADM706", KIND, {"mine.yaml": b'"@type": !!python/object/apply:os.system ["true"]'}),
     "too deep": ("ADM706", KIND, {"mine.yaml": b'"@type": x\na: ' + b"[" * 2000 + b"]" * 2000}),
     "a list in text": ("ADM706", KIND, {"mine.yaml": b'"@type": "x${names}"'}),
+    "a value as a program": (
+        "ADM706",
+        KIND,
+        {
+            "mine.yaml": b"""\
+"@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua
+defaultSourceCode: {inlineString: 'x = "${value}"'}
+"""
+        },
+    ),
+    "a server that is not there": (
+        "ADM706",
+        TCP_KIND,
+        {
+            "mine.yaml": b"""\
+"@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+stat_prefix: x
+rds: {route_config_name: y, config_source: {ads: {}}}
+"""
+        },
+    ),
     "one bucket, two ports": ("ADM708", "policy q = rate_limit(requests: 1, per: 1s) on a -> two", {}),
     "one breaker, two ports": ("ADM708", "policy q = circuit_breaking(max_requests: 1) on * -> two", {}),
     "a hash of nothing": ("ADM709", "policy l = load_balancing(policy: maglev) on a -> b", {}),
@@ -220,3 +246,15 @@ policy x = set_response_header(name: "x-a", value: "1") on * -> a:web
     emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
     with pytest.raises(EmitError, match="ADM716"):
         emit(program, placement, Addresses({"a": Located(("10.0.0.1",), ("10.1.0.1",))}), Mode.REDIRECT)
+
+
+def test_references_of_a_template_are_its_own() -> None:
+    filled = b"""\
+"@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+stat_prefix: ${value}
+rds: {route_config_name: y, config_source: {path_config_source: {path: /routes.yaml}}}
+http_filters: [{name: z, config_discovery: {config_source: {path_config_source: {path: /z.yaml}}, type_urls: [t]}}]
+"""
+    found = bootstraps(*load(BASE + TCP_KIND, {"mine.yaml": filled}))["a"]
+    assert b"/routes.yaml" in found
+    assert b"/z.yaml" in found
