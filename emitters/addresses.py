@@ -72,7 +72,6 @@ class Addresses:
         located = self.services.get(name)
         return located.pods if located is not None else ()
 
-
     def replicas(self, name: str) -> tuple[str, ...]:
         """One address of each known replica: in a network of both families a replica has one of each."""
         pods = self.pod_addresses(name)
