@@ -6,7 +6,9 @@ half a second to import, so it is imported only when something is left to solve.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 DEFAULT_EFFORT = 4.0
 """Deterministic time for one placement; a unit is one to four seconds of one core."""
+
+NOTICED = 0.1
+"""Seconds within which an interruption is noticed: on some systems a waiting thread is not woken by a signal."""
 
 SMALLEST_SHARE = 0.05
 """No search gets less than this, so that a thousand small ones still end with an answer."""
@@ -94,7 +99,7 @@ def solve(problem: Booleans, effort: Effort) -> Answer:
     if values is None:
         # Whether anything is possible at all must be known, whatever it takes: only the search for better is limited.
         solver = _solver(None)
-        status = solver.solve(model)
+        status = _run(solver, model)
         effort.pay(solver.response_proto.deterministic_time)
         if status == cp_model.INFEASIBLE:
             return Answer(None)
@@ -112,7 +117,7 @@ def solve(problem: Booleans, effort: Effort) -> Answer:
                 model.add_hint(variable, value)
             model.minimize(_sum(variables, level.terms))
             solver = _solver(limit)
-            status = solver.solve(model)
+            status = _run(solver, model)
             used = solver.response_proto.deterministic_time
             effort.pay(used)
             limit -= used
@@ -135,11 +140,36 @@ def _solver(limit: float | None) -> cp_model.CpSolver:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
+    # CP-SAT would take Ctrl-C for the end of its time, and what it has found by then for an answer.
+    solver.parameters.catch_sigint_signal = False
     # Covers and their like are proven by cuts: measured, this closes kernels that the default leaves open.
     solver.parameters.linearization_level = 2
     if limit is not None:
         solver.parameters.max_deterministic_time = limit
     return solver
+
+
+def _run(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
+    """Solve in a thread of its own, so that an interruption of this one ends the search and is passed on."""
+    answer: Future[cp_model.CpSolverStatus] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(solver.solve(model))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name="cp-sat").start()
+    # An interrupted `Thread.join` takes the thread for finished (Python 3.11), so the answer is what is waited for.
+    try:
+        while not answer.done():
+            wait([answer], NOTICED)
+    finally:
+        # It may not have begun to search when it is first told to stop, and would then not hear of it.
+        while not answer.done():
+            solver.stop_search()
+            wait([answer], NOTICED)
+    return answer.result()
 
 
 def _sum(variables: Sequence[cp_model.IntVar], terms: Terms) -> cp_model.LinearExpr:
