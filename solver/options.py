@@ -140,6 +140,11 @@ class _Options:
             return Reason(Rule.OUTSIDE, message, (around.program.externals[destination].span, self.policy.span))
         if around.host(destination) is not None or not self.tells_apart:
             return around.host(destination)
+        if self.policy.kind.guard and not self.policy.open_sources and destination in self.policy.sources:
+            message = (
+                f"`{self.policy.name}` judges calls of `{destination}` to itself, and those may come from its node"
+            )
+            return Reason(Rule.CLOSED, message, (self.policy.span,))
         return self.unknown_name or around.unknown_caller(destination)
 
     def _egress(self, calls: tuple[int, ...], traits: int) -> Reason | None:

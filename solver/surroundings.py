@@ -226,6 +226,9 @@ class Surroundings:
         for index in self.callers(destination):
             call = self.program.calls[index]
             sender = self.program.services.get(call.source)
+            if call.source == destination:
+                message = f"`{destination}` calls itself, and such a call may come from its node's address"
+                return Reason(Rule.CLOSED, message, (call.span,))
             if sender is not None and sender.host_network:
                 message = f"`{sender.name}` is on the host's network, so `{destination}` cannot tell it by its address"
                 return Reason(Rule.CLOSED, message, (sender.note or sender.span, call.span))

@@ -37,8 +37,9 @@ class Neighbours:
 
     unclosable: Mapping[str, str]
     """Destination -> why no NetworkPolicy can close it to all but its declared senders."""
-    host_network_sender: Mapping[str, str]
-    """Destination -> a declared sender on the host's network."""
+    node_sender: Mapping[str, str]
+    """Destination -> a declared sender that may arrive from its node's address: one on the host's network, or the
+    destination itself."""
     inner_calls: Mapping[str, frozenset[str]]
     """Target of a mirror or a split, or a helper of a guard -> the services whose sidecar may call it."""
 
@@ -130,11 +131,13 @@ def neighbours(program: Program, wanted: Iterable[Job]) -> Neighbours:
     """Who can be closed, who cannot be told by address, and who is called from inside a sidecar."""
     services, externals = program.services, program.externals
     unclosable: dict[str, str] = {}
-    host_network_sender: dict[str, str] = {}
+    node_sender: dict[str, str] = {}
     for call in program.calls:
         sender = services.get(call.source)
+        if call.source == call.destination:
+            node_sender.setdefault(call.destination, call.source)
         if sender is not None and sender.host_network:
-            host_network_sender.setdefault(call.destination, call.source)
+            node_sender.setdefault(call.destination, call.source)
             unclosable.setdefault(call.destination, f"its sender `{call.source}` is on the host's network")
         elif sender is None and not (call.source in externals and _is_known(externals[call.source])):
             unclosable.setdefault(call.destination, f"its sender `{call.source}` has no known address")
@@ -155,7 +158,7 @@ def neighbours(program: Program, wanted: Iterable[Job]) -> Neighbours:
             inner[target].update(job.senders)
             if any((sender, target) not in declared for sender in job.senders):
                 unclosable.setdefault(target, f"a sender of `{job.policy.name}` has no declared call to it")
-    return Neighbours(unclosable, host_network_sender, {target: frozenset(who) for target, who in inner.items()})
+    return Neighbours(unclosable, node_sender, {target: frozenset(who) for target, who in inner.items()})
 
 
 def _is_known(external: External) -> bool:

@@ -76,12 +76,14 @@ class Sides:
             yield Rule.COVERAGE, f"`{there}` is no service"
         elif there in self.hostless:
             yield Rule.HOST, f"`{there}` cannot host an ADM"
-        stranger = self.near.host_network_sender.get(there)
+        stranger = self.near.node_sender.get(there)
         if stranger is not None and self._tells_apart(job.policy):
             yield (
                 Rule.CLOSED,
-                f"`{job.policy.name}` tells callers apart, and `{stranger}`, on the host's network, has no own address",
+                f"`{job.policy.name}` tells callers apart, and `{stranger}` may come from its node's address",
             )
+        if job.policy.kind.guard and not job.policy.open_sources and there in job.policy.sources:
+            yield Rule.CLOSED, f"`{job.policy.name}` judges calls of `{there}` to itself, which may come from its node"
         named = self._unrecognisable(job.policy)
         if named is not None:
             yield Rule.CLOSED, f"`{job.policy.name}` names `{named}`, which shares the address of its node"

@@ -80,6 +80,8 @@ def side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
             "caller" in (parameter.type.name, getattr(parameter.type.element, "name", ""))
             for parameter in policy.kind.parameters
         )
+        # A service that calls itself through its service address comes back as its node.
+        unknown = unknown or there in callers
         if unknown and (not policy.open_sources or set(policy.sources) != everyone or takes_callers):
             found.add(Rule.CLOSED)
         named = set()
@@ -88,6 +90,8 @@ def side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
         if policy.kind.guard:
             named |= everyone - policy.sources if policy.open_sources else policy.sources
         if any(name in program.services and program.services[name].host_network for name in named):
+            found.add(Rule.CLOSED)
+        if policy.kind.guard and not policy.open_sources and there in policy.sources:
             found.add(Rule.CLOSED)
     else:
         if senders & set(program.externals):
