@@ -98,6 +98,24 @@ def test_a_copy_has_the_whole_body(tmp_path: Path) -> None:
             assert [len(body) for _, body in live.servers[name][0].received] == [size]
 
 
+def test_a_timeout_runs_from_the_end_of_the_request(tmp_path: Path) -> None:
+    def late(head: bytes, body: bytes) -> bytes:
+        time.sleep(0.6)
+        return OK
+
+    with served(BASE + "policy t = timeout(after: 300ms) on a -> b", tmp_path, {"b": [late]}) as live:
+        target = live.targets["a", "b"]
+        with socket.create_connection((target.address, target.port), 5, (target.source, 0)) as client:
+            client.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\na")
+            time.sleep(0.5)
+            ended = time.monotonic()
+            client.sendall(b"b")
+            assert client.recv(1000).startswith(b"HTTP/1.1 504")
+            assert 0.25 < time.monotonic() - ended < 0.55
+        tunnel = live.ask("a", "b", f"GET / HTTP/1.1\r\nhost: x\r\n{UPGRADE}\r\n".encode(), 1)
+        assert tunnel.startswith(b"HTTP/1.1 200"), "what may become a tunnel has no end"
+
+
 UPGRADE = "connection: upgrade\r\nupgrade: websocket\r\n"
 
 
