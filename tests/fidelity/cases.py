@@ -53,6 +53,12 @@ class Case:
         each = (f"{policy.kind}{f'@{policy.side}' if policy.side else ''}" for policy in self.policies)
         return f"{self.protocol}: {' then '.join(each)}"
 
+    @property
+    def key(self) -> str:
+        """The label with arguments."""
+        each = (f"{one.kind}{f'@{one.side}' if one.side else ''}({one.arguments})" for one in self.policies)
+        return f"{self.protocol}: {' then '.join(each)}"
+
     def names(self) -> tuple[str, ...]:
         return tuple(f"{self.name}_{index}_{policy.kind}" for index, policy in enumerate(self.policies))
 

@@ -6,6 +6,7 @@ Cases have ports and state of their own, so several are asked at once; what one 
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from emitters.addresses import Addresses
 from emitters.dial import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_bootstrap
-from emitters.envoy.typed import to_json, to_yaml
+from emitters.envoy.typed import to_json
 from solver.placement import Placement, Status
 from tests.emitters.envoy.support import ENVOY, private
 from tests.fidelity.cases import FIRST_PORT, Case
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from tests.fidelity.asks import Ask
     from tests.testbed.echo import Seen
 
-AT_ONCE = 12
+AT_ONCE = 24
 """Cases that are asked at the same time."""
 SETTLING = 0.8
 """Seconds until the last copies and log lines have arrived."""
@@ -76,8 +77,8 @@ def observe(program: Program, placement: Placement, cases: Sequence[Case], folde
     folder.mkdir(parents=True, exist_ok=True)
     paths = {}
     for resources in emit(program, placement, addresses, Mode.EXPLICIT):
-        paths[resources.service] = folder / f"{resources.service}.yaml"
-        paths[resources.service].write_bytes(to_yaml(to_json(static_bootstrap(resources))))
+        paths[resources.service] = folder / f"{resources.service}.json"
+        paths[resources.service].write_text(json.dumps(to_json(static_bootstrap(resources))))
     with EchoServices(where) as echo, Envoys(folder, ENVOY or "") as envoys:
         envoys.start(paths)
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:

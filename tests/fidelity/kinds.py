@@ -28,6 +28,8 @@ TRANSLATED: Final = {400: INTERNAL, 401: UNAUTHENTICATED, 403: DENIED, 404: UNIM
     (429, 502, 503, 504), UNAVAILABLE
 )
 """An HTTP status in gRPC's words, as gRPC itself defines it."""
+NOTICED: Final = 0.3
+"""Seconds until whoever ejects an endpoint has surely done so."""
 KEPT: Final = 1 << 20
 """A longer body is sent once."""
 
@@ -200,8 +202,12 @@ def outlier_detection(run: Run, policy: Policy, place: Place, message: Message, 
     """For services of one replica. What is ejected comes back at the next look after its time."""
     key = (policy.name, place.destination)
     if key in run.world.ejected:
-        early, sure = run.world.ejected[key]
+        since, early, sure = run.world.ejected[key]
         back = 0.0 if run.now < early else 1.0 if run.now > sure else None
+        if run.now - since < NOTICED:
+            if run.choices.flip(f"{policy.name} goes on for a moment", None):
+                return inner(message)
+            return refusal(place, 503)
         if not run.choices.flip(f"{policy.name} has it back", back):
             return refusal(place, 503)
         del run.world.ejected[key]
@@ -213,7 +219,7 @@ def outlier_detection(run: Run, policy: Policy, place: Place, message: Message, 
         run.world.errors[key] = run.world.errors.get(key, 0) + 1 if bad else 0
         if run.world.errors[key] >= whole(policy, "consecutive_errors"):
             early = run.now + seconds(policy, "ejection")
-            run.world.ejected[key] = (early, early + seconds(policy, "interval"))
+            run.world.ejected[key] = (run.now, early, early + seconds(policy, "interval"))
             run.world.errors[key] = 0
     return answer
 

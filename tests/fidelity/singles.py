@@ -7,7 +7,7 @@ from tests.fidelity.cases import Case, Written, load, text
 from tests.fidelity.samples import SAMPLES
 
 
-def cases() -> list[Case]:
+def singles() -> list[Case]:
     """All of them, the sides that a kind cannot take as well: the compiler has to say so."""
     kinds = load(text([])).kinds
     found = []

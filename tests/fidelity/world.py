@@ -46,8 +46,8 @@ class World:
     buckets: dict[Place, Bucket] = field(default_factory=dict)
     errors: dict[Place, int] = field(default_factory=dict)
     """Errors in a row of a destination, for outlier detection."""
-    ejected: dict[Place, tuple[float, float]] = field(default_factory=dict)
-    """From when on an ejected endpoint may be back, and from when on it is."""
+    ejected: dict[Place, tuple[float, float, float]] = field(default_factory=dict)
+    """Since when an endpoint is ejected, from when on an ejected endpoint may be back, and from when on it is."""
     inside: dict[Place, int] = field(default_factory=dict)
     """Of a group of requests that are sent at once: how many were let in."""
     asked: dict[Place, int] = field(default_factory=dict)

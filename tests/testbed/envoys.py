@@ -144,7 +144,8 @@ class Envoys:
 
 
 def _admin(bootstrap: Path) -> tuple[str, int]:
-    content: Any = yaml.safe_load(bootstrap.read_bytes())
+    data = bootstrap.read_bytes()
+    content: Any = json.loads(data) if bootstrap.suffix == ".json" else yaml.safe_load(data)  # a large one takes long
     try:
         address = content["admin"]["address"]["socket_address"]
         return str(address["address"]), int(address["port_value"])

@@ -1,0 +1,64 @@
+"""Results that all tests of a run share: whoever comes first runs an application, the others read what came of it.
+
+Tests are spread over processes, one case a test; an application with hundreds of cases is started once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from typing import TYPE_CHECKING
+
+from tests.fidelity.pairs import pairs, shared
+from tests.fidelity.runs import How, Result, run
+from tests.fidelity.singles import singles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.fidelity.cases import Case
+
+SIZE = 220
+"""Cases of one application."""
+EVERY = 8
+"""Of the pairs on given sides, one in so many is part of `make test`; `python -m tests.fidelity.long` runs all."""
+
+
+class Group:
+    """Cases that run in one application."""
+
+    def __init__(self, name: str, cases: list[Case], hows: tuple[How, ...]) -> None:
+        self.name = name
+        self.cases = cases
+        self.hows = hows
+
+    def results(self, folder: Path) -> Mapping[tuple[str, str], Result]:
+        """By case and way of running; `folder` is shared by all processes of a test run."""
+        folder.mkdir(parents=True, exist_ok=True)
+        stored = folder / f"{self.name}.json"
+        with (folder / f"{self.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not stored.exists():
+                try:
+                    content = json.dumps(run(self.cases, self.hows, folder / self.name))
+                except Exception as error:
+                    stored.write_text(json.dumps(f"{type(error).__name__}: {error}"))  # nobody needs to try again
+                    raise
+                stored.write_text(content)
+        content = json.loads(stored.read_text())
+        if isinstance(content, str):
+            raise RuntimeError(f"the application of `{self.name}` did not run: {content}")
+        found = [Result(*each) for each in content]
+        return {(each.case, each.how): each for each in found}
+
+
+def groups(every: int = EVERY) -> list[Group]:
+    """All of them; of the pairs on given sides one in `every`."""
+    everyway = (How.NONE, How.FULL, How.COMPILED)
+    found = [*_parts("singles", singles(), everyway), *_parts("shared", shared(), (How.FULL, How.COMPILED))]
+    return [*found, *_parts("pairs", pairs()[::every], (How.COMPILED,))]
+
+
+def _parts(name: str, cases: list[Case], hows: tuple[How, ...]) -> list[Group]:
+    return [Group(f"{name}_{at // SIZE}", cases[at : at + SIZE], hows) for at in range(0, len(cases), SIZE)]
