@@ -1,5 +1,9 @@
 """Serves snapshots of named resources to proxies over the aggregated discovery service.
 
-It will know resources, versions and streams, and no policy. Nothing is served yet: `admc compile --emit` writes static
-configuration that Envoy runs without a server.
+    Snapshot --publish--> SnapshotStore --watch--> Stream (one for each client) --bytes--> gRPC
+
+It knows resources, versions and streams, and no policy. `docs/xds.md` has the interface and what the protocol's corners
+look like on the wire. The reading order: `types`, `references`, `snapshot` (what is served); `subscription`, `channel`,
+`stream` with its two variants `sotw` and `delta` (what is said to one client: pure and synchronous); `store`,
+`coalesce`, `server` (who gets what, and when).
 """

@@ -1,0 +1,181 @@
+"""One type of resource on one stream: what the client asked for, what it has, and what it has not answered yet.
+
+A client *has* what was sent to it, until it refuses it: then it has what it had before. Mappings are replaced and never
+changed, so that streams with the same resources share one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from xds_server.snapshot import Collection, Difference, Known, Resource, difference, version_of
+from xds_server.subscription import Subscription
+from xds_server.wire import Composer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+NOTHING: Final[Mapping[str, Known]] = MappingProxyType({})
+REMEMBERED: Final = 128
+
+
+class Gate(Enum):
+    """Whether a type may be sent now, as far as types before it go."""
+
+    OPEN = auto()
+    SHUT = auto()
+    """Something before it has not been acknowledged."""
+    HELD = auto()
+    """Something before it was refused: no changes until that is mended."""
+
+
+class Flight(NamedTuple):
+    """A response that the client has not answered yet."""
+
+    version: str
+    content: Mapping[str, Known | None]
+    """What it says, None being a removal. In a whole response, only what it changes."""
+    whole: Mapping[str, Known] | None
+    """All that is in a whole response."""
+    before: Mapping[str, Known]
+    """What the client had."""
+
+
+class Shared:
+    """What streams compute alike: differences, versions and payloads, each done once."""
+
+    def __init__(self) -> None:
+        self.composer = Composer()
+        self._memo: dict[tuple[object, ...], tuple[object, ...]] = {}
+
+    def difference(self, known: Mapping[str, Known], wanted: Mapping[str, Resource]) -> Difference:
+        found = self._remember("difference", known, wanted, lambda: difference(known, wanted))
+        assert isinstance(found, Difference)  # noqa: S101 - for the type checker
+        return found
+
+    def version(self, resources: Mapping[str, Known]) -> str:
+        return str(self._remember("version", resources, None, lambda: version_of(resources)))
+
+    def overlaid(self, under: Collection, over: Collection) -> Collection:
+        """All of both; `over` wins."""
+
+        def both() -> Collection:
+            return Collection(under.type_url, dict(sorted({**under.resources, **over.resources}.items())))
+
+        found = self._remember("overlaid", under, over, both)
+        assert isinstance(found, Collection)  # noqa: S101 - for the type checker
+        return found
+
+    def _remember(self, what: str, one: object, other: object, compute: Callable[[], object]) -> object:
+        """By identity: the operands are kept as well, so that their identities stay theirs."""
+        key = (what, id(one), id(other))
+        found = self._memo.pop(key, None)
+        if found is None:
+            found = (compute(), one, other)
+            if len(self._memo) >= REMEMBERED:
+                del self._memo[next(iter(self._memo))]
+        self._memo[key] = found
+        return found[0]
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """See the module."""
+
+    type_url: str
+    subscription: Subscription = field(default_factory=Subscription)
+    asked: bool = False
+    """Whether there was a request."""
+    known: Mapping[str, Known] = field(default_factory=lambda: NOTHING)
+    owed: set[str] = field(default_factory=set)
+    """Names to be sent even if the client has them: it asked."""
+    again: set[str] = field(default_factory=set)
+    """Names to be sent even if the client has them: it warms up something new that uses them."""
+    answer: bool = False
+    """Whether to send something even if it is empty."""
+    flights: dict[str, Flight] = field(default_factory=dict)
+    refused: Mapping[str, str | None] = field(default_factory=dict)
+    """Versions that the client refused, None being a removal: not to be sent again as they are."""
+    sequence: int = 0
+    sent: str = ""
+    acknowledged: str = ""
+    error: str = ""
+    """The client's words for its last refusal, until it acknowledges something."""
+    _wanted: tuple[Collection, Subscription, Mapping[str, Resource]] | None = None
+
+    @property
+    def last_nonce(self) -> str:
+        return str(self.sequence) if self.sequence else ""
+
+    def wanted(self, collection: Collection) -> Mapping[str, Resource]:
+        """What the client is to have in the end, of all that there is."""
+        cached = self._wanted
+        if cached is not None and cached[0] is collection and cached[1] is self.subscription:
+            return cached[2]
+        there, names = collection.resources, self.subscription.names
+        if self.subscription.wildcard or there.keys() <= names:
+            result = there
+        else:
+            result = {name: there[name] for name in sorted(names) if name in there}
+        self._wanted = (collection, self.subscription, result)
+        return result
+
+    def subscribed(self, subscription: Subscription) -> None:
+        """Ask for something else: what is not wanted any more is forgotten."""
+        self.subscription = subscription
+        if not subscription.wildcard:
+            if not self.known.keys() <= subscription.names:
+                self.known = {name: item for name, item in self.known.items() if name in subscription.names}
+            self.owed &= subscription.names
+            self.again &= subscription.names
+            self.refused = {name: version for name, version in self.refused.items() if name in subscription.names}
+
+    def send(self, flight: Flight, after: Mapping[str, Known]) -> str:
+        """Note a response; its nonce."""
+        self.sequence += 1
+        self.known = after
+        self.sent = flight.version
+        nonce = str(self.sequence)
+        self.flights[nonce] = flight
+        return nonce
+
+    def accept(self, nonce: str) -> Flight | None:
+        """The client took a response; None if it is none that it owes an answer for."""
+        flight = self.flights.pop(nonce, None)
+        if flight is not None:
+            self.acknowledged, self.error = flight.version, ""
+        return flight
+
+    def refuse(self, nonce: str, error: str) -> Flight | None:
+        """The client has, of what the response said, what it had before."""
+        flight = self.flights.pop(nonce, None)
+        if flight is None:
+            return None
+        known = dict(self.known)
+        for name, item in flight.content.items():
+            before = flight.before.get(name)
+            if known.get(name) is item or (item is None and name not in known):
+                known.pop(name, None)
+                if before is not None and self.subscription.covers(name):
+                    known[name] = before
+        self.known = dict(sorted(known.items()))
+        versions = flight.content if flight.whole is None else flight.whole
+        self.refused = {
+            **(self.refused if flight.whole is None else {}),
+            **{name: item.version if item else None for name, item in versions.items()},
+        }
+        self.error = error
+        return flight
+
+    def mended(self, after: Mapping[str, Known]) -> bool:
+        """Whether something that was refused would be something else now, so that all of it may be tried again.
+
+        Nobody can tell which part of a response a client refused, nor which it took in spite of that: what was refused
+        together is sent together again, changed or not, as soon as any of it has changed.
+        """
+        return any(
+            (item.version if (item := after.get(name)) else None) != version for name, version in self.refused.items()
+        )

@@ -1,0 +1,75 @@
+"""Delta: requests and responses have what is new and what is gone.
+
+Changes of names count whatever the nonce says. A response is acknowledged or refused by its own nonce, so several of a
+type may be on their way: answers to requests do not wait, and pushes wait for each other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xds_server.snapshot import Claimed, Known
+from xds_server.stream import Stream
+from xds_server.subscription import WILDCARD
+from xds_server.types import WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xds_server.channel import Channel
+    from xds_server.snapshot import Resource
+    from xds_server.wire import DeltaRequest, Payload, Response
+
+
+class DeltaStream(Stream):
+    """One stream of `DeltaAggregatedResources`."""
+
+    def receive(self, request: DeltaRequest) -> list[Response]:
+        """Raises `ProtocolError` and `TooMuchError`."""
+        channel = self._channel(request)
+        if request.nonce:
+            self._answered(channel, request)
+        first, channel.asked = not channel.asked, True
+        before = channel.subscription
+        after = before.changed(
+            request.subscribe,
+            request.unsubscribe,
+            first=first,
+            empty_is_all=self._empty_is_all and channel.type_url in WHOLE,
+        )
+        if after != before:
+            channel.subscribed(after)
+        if first and request.initial:
+            channel.known = self._claims(channel, request.initial)
+        named = set(request.subscribe) - {WILDCARD}
+        owed = {name for name in named if not first or name not in channel.known}
+        if after.wildcard:
+            # Whether a name is part of everything, only the server can tell.
+            owed |= (set(request.unsubscribe) & before.names) - named
+            if not before.wildcard:
+                channel.answer = True
+            elif WILDCARD in request.subscribe:
+                owed |= self._target.of_type(channel.type_url).resources.keys()
+                channel.answer = True
+        self._resubscribed(channel, owed)
+        return self._advance()
+
+    def _claims(self, channel: Channel, initial: Mapping[str, str]) -> dict[str, Known]:
+        """What the client has from an earlier stream."""
+        there = self._target.of_type(channel.type_url).resources
+        return {
+            name: there[name] if name in there and there[name].version == version else Claimed(version)
+            for name, version in sorted(initial.items())
+            if channel.subscription.covers(name)
+        }
+
+    def _compose(
+        self, channel: Channel, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]
+    ) -> Payload | None:
+        return self._shared.composer.delta(channel.type_url, version, resources, removed)
+
+    def _whole(self, type_url: str) -> bool:
+        return False
+
+    def _one_at_a_time(self) -> bool:
+        return False

@@ -1,0 +1,43 @@
+"""What a stream tells those who watch over it: what its client took or refused, and where it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from xds_server.snapshot import Snapshot
+
+
+class Accepted(NamedTuple):
+    """The client acknowledged a response."""
+
+    type_url: str
+    version: str
+
+
+class Refused(NamedTuple):
+    """The client refused a response, with these words."""
+
+    type_url: str
+    version: str
+    error: str
+    snapshot: Snapshot
+
+
+class Completed(NamedTuple):
+    """The client has acknowledged everything of a snapshot that it can use."""
+
+    snapshot: Snapshot
+
+
+Event = Accepted | Refused | Completed
+
+
+class TypeStatus(NamedTuple):
+    """One type on one stream, for people."""
+
+    type_url: str
+    wanted: str
+    sent: str
+    acknowledged: str
+    error: str

@@ -1,0 +1,138 @@
+"""Which resources a resource names, so that a snapshot can be checked and the order of what is sent be right.
+
+A resource refers to another where it says that a name is to be asked for over the same stream (`ads`, `self`), and
+wherever it names a cluster. Messages are walked through all fields, packed ones included. A packed message whose type
+is not among the installed Envoy messages cannot be looked into, and refers to nothing as far as anybody here knows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from google.protobuf import descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, PREFIX, ROUTES, SECRET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from google.protobuf.message import Message
+
+MAX_DEPTH: Final = 100
+"""Protobuf itself reads no deeper."""
+
+_HTTP: Final = "envoy.extensions.filters.network.http_connection_manager.v3."
+_TCP: Final = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"
+
+_CLUSTER_FIELDS: Final = {
+    "envoy.config.core.v3.GrpcService.EnvoyGrpc": "cluster_name",
+    "envoy.config.core.v3.HttpUri": "cluster",
+    "envoy.config.route.v3.RouteAction": "cluster",
+    "envoy.config.route.v3.RouteAction.RequestMirrorPolicy": "cluster",
+    "envoy.config.route.v3.WeightedCluster.ClusterWeight": "name",
+    "envoy.extensions.clusters.aggregate.v3.ClusterConfig": "clusters",
+    _TCP: "cluster",
+    f"{_TCP}.WeightedCluster.ClusterWeight": "name",
+}
+"""Message to the field in which it names a cluster."""
+
+_ASKED_FIELDS: Final = {
+    f"{_HTTP}Rds": ("config_source", "route_config_name", ROUTES),
+    "envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig": ("sds_config", "name", SECRET),
+}
+"""Message to where it says whom to ask, by which name, for which type."""
+
+
+class Reference(NamedTuple):
+    """A resource that another one needs."""
+
+    type_url: str
+    name: str
+
+
+@cache
+def message_class(type_name: str) -> type[Message] | None:
+    """The class of a message by its full name, or None where no installed package has it."""
+    package = type_name.rpartition(".")[0]
+    if package.startswith(("envoy.", "xds.", "udpa.", "google.protobuf")) and ".." not in package:
+        try:
+            parent = importlib.import_module(package)
+        except ImportError:
+            return None
+        for module in pkgutil.iter_modules(parent.__path__):
+            if module.name.endswith("_pb2"):
+                importlib.import_module(f"{package}.{module.name}")
+    try:
+        descriptor = descriptor_pool.Default().FindMessageTypeByName(type_name)
+    except KeyError:
+        return None
+    return message_factory.GetMessageClass(descriptor)
+
+
+def references(message: Message) -> frozenset[Reference]:
+    """All that a message, or what is packed in it, refers to."""
+    return frozenset(_walk(message, MAX_DEPTH))
+
+
+def _walk(message: Any, depth: int) -> Iterator[Reference]:
+    if depth == 0:
+        return
+    kind = message.DESCRIPTOR.full_name
+    if kind == "google.protobuf.Any":
+        content = _unpacked(message)
+        if content is not None:
+            yield from _walk(content, depth - 1)
+        return
+    yield from _own(message, kind)
+    for field, value in message.ListFields():
+        if field.type != field.TYPE_MESSAGE:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            if field.message_type.fields_by_name["value"].type == field.TYPE_MESSAGE:
+                for item in value.values():
+                    yield from _walk(item, depth - 1)
+        elif hasattr(value, "DESCRIPTOR"):
+            yield from _walk(value, depth - 1)
+        else:
+            for item in value:
+                yield from _walk(item, depth - 1)
+
+
+def _own(message: Any, kind: str) -> Iterator[Reference]:
+    if kind in _CLUSTER_FIELDS:
+        value = getattr(message, _CLUSTER_FIELDS[kind])
+        for name in (value,) if isinstance(value, str) else value:
+            if name:
+                yield Reference(CLUSTER, name)
+    elif kind in _ASKED_FIELDS:
+        source, name, type_url = _ASKED_FIELDS[kind]
+        if _asked_here(getattr(message, source)):
+            yield Reference(type_url, getattr(message, name))
+    elif kind == "envoy.config.cluster.v3.Cluster":
+        if _asked_here(message.eds_cluster_config.eds_config):
+            yield Reference(ENDPOINTS, message.eds_cluster_config.service_name or message.name)
+    elif (
+        "config_discovery" in message.DESCRIPTOR.fields_by_name
+        and message.HasField("config_discovery")
+        and _asked_here(message.config_discovery.config_source)
+    ):
+        # Filters of every sort: the resource has the filter's name.
+        yield Reference(EXTENSION, message.name)
+
+
+def _asked_here(source: Any) -> bool:
+    return source.WhichOneof("config_source_specifier") in {"ads", "self"}
+
+
+def _unpacked(packed: Any) -> Message | None:
+    found = message_class(packed.type_url.removeprefix(PREFIX))
+    if found is None:
+        return None
+    try:
+        return found.FromString(packed.value)
+    except DecodeError:
+        return None

@@ -1,0 +1,239 @@
+"""What a group of clients is to have: named resources with versions, which never change once made.
+
+A resource is serialised once and its bytes are shared by all streams. Its version is a digest of them, and so the same
+from every replica of the server and after a restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf.message import DecodeError
+
+from xds_server.references import Reference, message_class, references
+from xds_server.types import CLUSTER, ENDPOINTS, NAME_FIELD, PREFIX, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from google.protobuf.message import Message
+
+SHOWN: Final = 5
+"""How many problems of a snapshot an error spells out."""
+
+
+class SnapshotError(ValueError):
+    """A snapshot cannot be made or published.
+
+    SnapshotError
+    ├── BadResourceError            bytes that are no resource, or one without a name
+    ├── DuplicateResourceError      two resources of one type with one name
+    └── InconsistentSnapshotError   a resource refers to one that does not exist
+    """
+
+
+class BadResourceError(SnapshotError):
+    """Bytes are no message of their type, or the message has no name."""
+
+
+class DuplicateResourceError(SnapshotError):
+    """Two resources of one type have one name: clients refuse a response with both."""
+
+    def __init__(self, type_url: str, name: str) -> None:
+        super().__init__(f"two resources of type `{short(type_url)}` are named `{name}`")
+        self.type_url = type_url
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Dangling:
+    """A reference that leads nowhere."""
+
+    type_url: str
+    name: str
+    missing: Reference
+
+    def __str__(self) -> str:
+        missing = f"`{short(self.missing.type_url)}` `{self.missing.name}`"
+        return f"`{short(self.type_url)}` `{self.name}` refers to {missing}, which is not in the snapshot"
+
+
+class InconsistentSnapshotError(SnapshotError):
+    """Resources refer to others that do not exist. `problems` has all of them."""
+
+    def __init__(self, problems: tuple[Dangling, ...]) -> None:
+        more = f", and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        super().__init__("; ".join(map(str, problems[:SHOWN])) + more)
+        self.problems = problems
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """One named resource. Two are the same content if their versions are equal."""
+
+    type_url: str
+    name: str
+    version: str
+    """Digest of `body`."""
+    body: bytes = field(repr=False)
+    """The serialised message, without an envelope."""
+    references: frozenset[Reference] = field(repr=False)
+
+    @classmethod
+    def of(cls, message: Message) -> Resource:
+        """The resource that a message of Envoy is. Raises `BadResourceError`."""
+        type_url = PREFIX + message.DESCRIPTOR.full_name
+        body = message.SerializeToString(deterministic=True)
+        return cls(type_url, _name(type_url, message), digest(body), body, references(message))
+
+    @classmethod
+    def parse(cls, type_url: str, body: bytes) -> Resource:
+        """The resource that serialised bytes are; they are served as they are. Raises `BadResourceError`."""
+        found = message_class(type_url.removeprefix(PREFIX))
+        if found is None:
+            raise BadResourceError(f"`{type_url}` is not a type that this server knows")
+        try:
+            message = found.FromString(body)
+        except DecodeError:
+            raise BadResourceError(f"the bytes are no `{short(type_url)}`") from None
+        return cls(type_url, _name(type_url, message), digest(body), body, references(message))
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A resource that a client says it has from an earlier stream: its bytes are not at hand."""
+
+    version: str
+
+
+Known = Resource | Claimed
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """All resources of one type, by name, in the order of names."""
+
+    type_url: str
+    resources: Mapping[str, Resource]
+
+    @cached_property
+    def version(self) -> str:
+        return version_of(self.resources)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """All resources of a group of clients: what they have when they have all of it."""
+
+    collections: Mapping[str, Collection]
+    elsewhere: frozenset[str] = frozenset()
+    """Clusters that clients have from their bootstrap."""
+
+    @classmethod
+    def of(cls, resources: Iterable[Resource], *, elsewhere: Iterable[str] = ()) -> Snapshot:
+        """The snapshot of these resources; `elsewhere` names clusters of the clients' own bootstraps.
+
+        Endpoints that a cluster asks for and that are not given are an empty list: one list that is not known yet
+        does not hold back the rest. Raises `DuplicateResourceError`.
+        """
+        by_type: dict[str, dict[str, Resource]] = {}
+        for resource in resources:
+            names = by_type.setdefault(resource.type_url, {})
+            if resource.name in names:
+                raise DuplicateResourceError(resource.type_url, resource.name)
+            names[resource.name] = resource
+        for cluster in by_type.get(CLUSTER, {}).values():
+            for reference in cluster.references:
+                if reference.type_url == ENDPOINTS:
+                    by_type.setdefault(ENDPOINTS, {}).setdefault(reference.name, no_endpoints(reference.name))
+        return cls(
+            {kind: Collection(kind, dict(sorted(by_type[kind].items()))) for kind in sorted(by_type)},
+            frozenset(elsewhere),
+        )
+
+    def of_type(self, type_url: str) -> Collection:
+        """The resources of one type: none is a collection, too."""
+        return self.collections.get(type_url) or nothing(type_url)
+
+    @cached_property
+    def version(self) -> str:
+        """A digest of everything in it."""
+        parts = (f"{kind}\0{collection.version}\0" for kind, collection in self.collections.items())
+        return digest("".join(parts).encode())
+
+    def dangling(self) -> tuple[Dangling, ...]:
+        """All references that lead nowhere, in canonical order."""
+        return tuple(
+            Dangling(collection.type_url, resource.name, reference)
+            for collection in self.collections.values()
+            for resource in collection.resources.values()
+            for reference in sorted(resource.references)
+            if reference.name not in self.of_type(reference.type_url).resources
+            and not (reference.type_url == CLUSTER and reference.name in self.elsewhere)
+        )
+
+    def check(self) -> None:
+        """Raise `InconsistentSnapshotError` if a resource refers to one that does not exist."""
+        problems = self.dangling()
+        if problems:
+            raise InconsistentSnapshotError(problems)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """What leads from what a client has to what it is to have."""
+
+    changed: Mapping[str, Resource]
+    """New, or with other content."""
+    removed: frozenset[str]
+    kept: Mapping[str, Known]
+    """What the client has after `changed` and before `removed`."""
+
+
+def difference(known: Mapping[str, Known], wanted: Mapping[str, Resource]) -> Difference:
+    """What to send to a client that has `known` so that it has `wanted`."""
+    changed = {
+        name: resource
+        for name, resource in wanted.items()
+        if (held := known.get(name)) is not resource and (held is None or held.version != resource.version)
+    }
+    removed = frozenset(known.keys() - wanted.keys())
+    kept: Mapping[str, Known] = wanted
+    if removed:
+        kept = dict(sorted([*wanted.items(), *((name, known[name]) for name in removed)]))
+    return Difference(changed, removed, kept)
+
+
+def digest(content: bytes) -> str:
+    """64 bits of a hash: enough that two versions of one resource do not meet by accident."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def version_of(resources: Mapping[str, Known]) -> str:
+    """One version for many resources, from their names and versions alone."""
+    return digest("".join(f"{name}\0{resource.version}\0" for name, resource in resources.items()).encode())
+
+
+@lru_cache(maxsize=64)
+def nothing(type_url: str) -> Collection:
+    """No resources of a type."""
+    return Collection(type_url, {})
+
+
+@lru_cache(maxsize=4096)
+def no_endpoints(name: str) -> Resource:
+    """Nobody: what a client is told of endpoints that nobody knows, so that its cluster need not wait."""
+    found = message_class(ENDPOINTS.removeprefix(PREFIX))
+    if found is None:  # pragma: no cover - the messages are a dependency
+        raise BadResourceError(f"`{ENDPOINTS}` is not installed")
+    return Resource.of(found(cluster_name=name))
+
+
+def _name(type_url: str, message: Any) -> str:
+    name = getattr(message, NAME_FIELD.get(type_url, "name"), "")
+    if not isinstance(name, str) or not name:
+        raise BadResourceError(f"a `{short(type_url)}` has no name")
+    return name

@@ -1,0 +1,52 @@
+"""State of the world: every request has all names, and every response of listeners or clusters has all of them.
+
+A request with a nonce that is not the last one of its type was written before the client saw the last response. It is
+ignored: the client answers that response, too, and then with all names that it wants.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xds_server.stream import Stream
+from xds_server.types import WHOLE
+
+if TYPE_CHECKING:
+    from xds_server.channel import Channel
+    from xds_server.snapshot import Resource
+    from xds_server.wire import Payload, Response, SotwRequest
+
+
+class SotwStream(Stream):
+    """One stream of `StreamAggregatedResources`."""
+
+    def receive(self, request: SotwRequest) -> list[Response]:
+        """Raises `ProtocolError` and `TooMuchError`."""
+        channel = self._channel(request)
+        if channel.flights:
+            if request.nonce != channel.last_nonce:
+                return []
+            self._answered(channel, request)
+        elif channel.sequence and request.nonce not in {"", channel.last_nonce}:
+            return []
+        before = channel.subscription
+        after = before.replaced(request.names, empty_is_all=self._empty_is_all and channel.type_url in WHOLE)
+        channel.asked = True
+        if after != before:
+            channel.subscribed(after)
+        channel.answer |= after.wildcard and not before.wildcard
+        self._resubscribed(channel, after.names - before.names)
+        return self._advance()
+
+    def _compose(
+        self, channel: Channel, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]
+    ) -> Payload | None:
+        if not resources and not self._whole(channel.type_url) and not channel.answer:
+            return None  # names that do not exist: there is no way to say so
+        return self._shared.composer.sotw(channel.type_url, version, resources)
+
+    def _whole(self, type_url: str) -> bool:
+        return type_url in WHOLE
+
+    def _one_at_a_time(self) -> bool:
+        return True

@@ -1,0 +1,407 @@
+"""The conversation with one client: a request or a snapshot comes in, responses come out. No input, output or clock.
+
+A transition from what a client has to a new snapshot runs in two phases. In the first, everything new is sent in the
+order clusters, endpoints, extensions, listeners, routes; each step waits until what it builds on is acknowledged, and
+for new clusters until their endpoints are. In the second, what nothing uses any more is removed. One snapshot, the
+latest, waits meanwhile; endpoints alone do not wait. A step that the client refuses ends the transition where it is:
+old and new are both there, and the next snapshot goes on from that.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from xds_server.channel import Channel, Flight, Gate, Shared
+from xds_server.events import Accepted, Completed, Event, Refused, TypeStatus
+from xds_server.snapshot import Known, Resource, no_endpoints
+from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ORDER, ROUTES, SECRET
+from xds_server.wire import Payload, ProtocolError, Request, Response, TooMuchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from xds_server.snapshot import Collection, Difference, Snapshot
+
+MAX_TYPES: Final = 32
+MAX_NAMES: Final = 100_000
+MAX_ERROR: Final = 4096
+"""Characters of a client's error that are kept."""
+
+_WAITS_FOR: Final = {
+    EXTENSION: (CLUSTER,),
+    LISTENER: (CLUSTER, EXTENSION),
+    ROUTES: (CLUSTER, EXTENSION, LISTENER),
+}
+_STAGED: Final = (CLUSTER, EXTENSION, LISTENER, ROUTES)
+_KEPT_WHILE_USED: Final = frozenset({CLUSTER, ENDPOINTS, EXTENSION, ROUTES, SECRET})
+
+
+class Phase(IntEnum):
+    MAKE = 0
+    BREAK = 1
+    DONE = 2
+
+
+class Stream(ABC):
+    """What both variants of the protocol share; `sotw` and `delta` say what differs."""
+
+    def __init__(self, snapshot: Snapshot, shared: Shared, *, empty_is_all: bool = True) -> None:
+        """`empty_is_all`: whether an empty first request means everything (clients of gRPC never mean that)."""
+        self._shared = shared
+        self._empty_is_all = empty_is_all
+        self._channels: dict[str, Channel] = {}
+        self._target = snapshot
+        self._next: Snapshot | None = None
+        self._phase = Phase.MAKE
+        self._warming: dict[str, str] = {}
+        """Endpoints that sent clusters need, and the nonce with which they were sent, if they were."""
+        self._events: list[Event] = []
+        self._completed: Snapshot | None = None
+
+    # What comes in.
+
+    def publish(self, snapshot: Snapshot) -> list[Response]:
+        """A new snapshot: the latest one wins. Raises nothing."""
+        self._next = snapshot
+        return self._advance()
+
+    def wait_no_longer(self) -> list[Response]:
+        """Go on without endpoints that the client has not asked for, although it has clusters that need them."""
+        for name in self._unsent_endpoints():
+            del self._warming[name]
+        return self._advance()
+
+    # What can be seen.
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What the client is being led to."""
+        return self._target
+
+    @property
+    def waits_for_request(self) -> bool:
+        """Whether it is for the client to ask for endpoints."""
+        return bool(self._unsent_endpoints())
+
+    @property
+    def idle(self) -> bool:
+        """Whether the client owes no answer."""
+        return not any(channel.flights for channel in self._channels.values())
+
+    def take_events(self) -> list[Event]:
+        """What has happened since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def status(self) -> tuple[TypeStatus, ...]:
+        latest = self._next or self._target
+        return tuple(
+            TypeStatus(
+                channel.type_url,
+                latest.of_type(channel.type_url).version,
+                channel.sent,
+                channel.acknowledged,
+                channel.error,
+            )
+            for channel in self._in_order()
+        )
+
+    # What differs between the variants.
+
+    @abstractmethod
+    def _compose(
+        self, channel: Channel, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]
+    ) -> Payload | None:
+        """The response, or None where there is nothing that could be said."""
+
+    @abstractmethod
+    def _whole(self, type_url: str) -> bool:
+        """Whether each response has all resources of the type."""
+
+    @abstractmethod
+    def _one_at_a_time(self) -> bool:
+        """Whether a response of a type waits until the client has answered the last one."""
+
+    # Requests.
+
+    def _channel(self, request: Request) -> Channel:
+        if not request.type_url:
+            raise ProtocolError("the request has no type URL")
+        channel = self._channels.get(request.type_url)
+        if channel is None:
+            if len(self._channels) >= MAX_TYPES:
+                raise TooMuchError(f"more than {MAX_TYPES} types on one stream")
+            channel = self._channels[request.type_url] = Channel(request.type_url)
+        return channel
+
+    def _answered(self, channel: Channel, request: Request) -> None:
+        """Take the request as the answer to the response that it names."""
+        if request.error is None:
+            taken = channel.accept(request.nonce)
+            if taken is not None:
+                self._events.append(Accepted(channel.type_url, taken.version))
+        else:
+            taken = channel.refuse(request.nonce, request.error[:MAX_ERROR])
+            if taken is not None:
+                self._events.append(Refused(channel.type_url, taken.version, channel.error, self._target))
+        if taken is None:
+            return
+        if channel.type_url == ENDPOINTS:
+            self._warming = {name: nonce for name, nonce in self._warming.items() if nonce != request.nonce}
+        elif channel.type_url == CLUSTER and request.error is None:
+            self._forget_endpoints(taken)
+        elif channel.type_url == CLUSTER:
+            self._warming = {}
+        elif channel.type_url == LISTENER and request.error is not None and ROUTES in self._channels:
+            self._channels[ROUTES].again.clear()
+
+    def _forget_endpoints(self, taken: Flight) -> None:
+        """The client has dropped clusters, and with them their endpoints: there is nothing left to say of those."""
+        endpoints = self._channels.get(ENDPOINTS)
+        if endpoints is None:
+            return
+        gone = set()
+        for name, item in taken.content.items():
+            if item is None:
+                before = taken.before.get(name)
+                gone.add(name)
+                if isinstance(before, Resource):
+                    gone.update(used.name for used in before.references if used.type_url == ENDPOINTS)
+        gone -= self._target.of_type(ENDPOINTS).resources.keys()
+        if not gone.isdisjoint(endpoints.known):
+            endpoints.known = {name: item for name, item in endpoints.known.items() if name not in gone}
+
+    def _resubscribed(self, channel: Channel, owed: Iterable[str]) -> None:
+        """After a change of names: what has to be sent, whether the client has it or not."""
+        channel.owed.update(owed)
+        if channel.type_url == ENDPOINTS:
+            channel.again.update(filter(channel.subscription.covers, self._unsent_endpoints()))
+        if sum(len(each.subscription.names) for each in self._channels.values()) > MAX_NAMES:
+            raise TooMuchError(f"more than {MAX_NAMES} names on one stream")
+
+    # Responses.
+
+    def _advance(self) -> list[Response]:
+        out: list[Response] = []
+        while True:
+            for channel in self._in_order():
+                self._serve(channel, out)
+            if not self._turn():
+                return out
+
+    def _in_order(self) -> list[Channel]:
+        known = [self._channels[kind] for kind in ORDER if kind in self._channels]
+        return known + [channel for kind, channel in self._channels.items() if kind not in ORDER]
+
+    def _turn(self) -> bool:
+        """Go to the next phase or snapshot, if this one is through; whether there is more to serve."""
+        staged = [self._channels[kind] for kind in _STAGED if kind in self._channels]
+        if self._warming or any(channel.flights for channel in staged):
+            return False
+        stuck = any(channel.refused for channel in self._channels.values())
+        if not stuck and self._phase is Phase.MAKE:
+            self._phase = Phase.BREAK
+            return True
+        if not stuck:
+            self._phase = Phase.DONE
+            if self._completed is not self._target and self._complete():
+                self._completed = self._target
+                self._events.append(Completed(self._target))
+        if self._next is None:
+            return False
+        self._target, self._next, self._phase = self._next, None, Phase.MAKE
+        return True
+
+    def _complete(self) -> bool:
+        """Whether the client has listeners and clusters, if there are any, and all that those refer to."""
+        for root in (CLUSTER, LISTENER):
+            there = self._target.of_type(root).resources
+            channel = self._channels.get(root)
+            if there and (channel is None or channel.flights or not channel.known):
+                return False
+            for name in channel.known if channel else ():
+                for reference in there[name].references if name in there else ():
+                    used = self._channels.get(reference.type_url)
+                    if reference.name not in self._target.of_type(reference.type_url).resources:
+                        continue
+                    if used is None or used.flights or reference.name not in used.known:
+                        return False
+        return True
+
+    def _collection(self, type_url: str) -> Collection:
+        collection = self._target.of_type(type_url)
+        if self._next is not None and type_url in {ENDPOINTS, SECRET}:
+            # Endpoints and certificates do not wait for the rest, unless they belong to clusters that change.
+            newer = self._next.of_type(type_url)
+            if newer is not collection and self._next.of_type(CLUSTER).version == self._target.of_type(CLUSTER).version:
+                return self._shared.overlaid(collection, newer)
+        return collection
+
+    def _unsent_endpoints(self) -> list[str]:
+        return [name for name, nonce in self._warming.items() if not nonce]
+
+    def _gate(self, type_url: str) -> Gate:
+        gate = Gate.OPEN
+        for kind in _WAITS_FOR.get(type_url, ()):
+            channel = self._channels.get(kind)
+            if (kind == CLUSTER and self._warming) or (channel is not None and channel.flights):
+                return Gate.SHUT
+            if channel is not None and channel.refused:
+                gate = Gate.HELD
+        endpoints = self._channels.get(ENDPOINTS)
+        if type_url in _WAITS_FOR and endpoints is not None and endpoints.refused:
+            gate = Gate.HELD
+        return gate
+
+    def _removing(self, type_url: str) -> bool:
+        if type_url not in _KEPT_WHILE_USED:
+            return True
+        if self._phase is Phase.MAKE:
+            return False
+        clusters = self._channels.get(CLUSTER)
+        if type_url not in {ENDPOINTS, SECRET} or clusters is None:
+            return True
+        gone = clusters.known.keys() <= self._target.of_type(CLUSTER).resources.keys()
+        return gone and not clusters.flights
+
+    def _serve(self, channel: Channel, out: list[Response]) -> None:
+        if self._one_at_a_time() and channel.flights:
+            return
+        removing = self._removing(channel.type_url)
+        collection = self._collection(channel.type_url)
+        wanted = channel.wanted(collection)
+        if channel.known is wanted and not (channel.owed or channel.again or channel.answer or channel.refused):
+            return
+        gate = self._gate(channel.type_url)
+        step = self._shared.difference(channel.known, wanted)
+        if channel.refused and channel.mended(wanted if removing else step.kept):
+            channel.owed |= {name for name in channel.refused if channel.subscription.covers(name)}
+            channel.answer |= self._whole(channel.type_url)
+            channel.refused = {}
+        if self._whole(channel.type_url):
+            self._serve_whole(channel, step, wanted, gate, out, removing=removing)
+        else:
+            self._serve_each(channel, step, wanted, gate, out, removing=removing)
+
+    def _serve_whole(
+        self,
+        channel: Channel,
+        step: Difference,
+        wanted: Mapping[str, Resource],
+        gate: Gate,
+        out: list[Response],
+        *,
+        removing: bool,
+    ) -> None:
+        """All or nothing: the response has everything that the client is to have, changed or not."""
+        after = wanted if removing else step.kept
+        asked = channel.answer or any(name in after for name in channel.owed)
+        changes = bool(step.changed) or (removing and bool(step.removed))
+        if gate is Gate.SHUT or (gate is Gate.HELD and not asked):
+            return
+        if channel.refused and not asked:
+            return
+        if asked or changes:
+            content: dict[str, Known | None] = dict(step.changed)
+            content.update((name, None) for name in step.removed if removing)
+            self._send(channel, content, after, after, out)
+        channel.owed.clear()
+        channel.answer = False
+
+    def _serve_each(
+        self,
+        channel: Channel,
+        step: Difference,
+        wanted: Mapping[str, Resource],
+        gate: Gate,
+        out: list[Response],
+        *,
+        removing: bool,
+    ) -> None:
+        """Each resource for itself: what is owed, and what has changed."""
+        content = self._owed(channel, wanted, gate, removing=removing)
+        after: Mapping[str, Known] | None = None
+        if gate is Gate.OPEN and not channel.flights:
+            changed = {name: item for name, item in step.changed.items() if name not in channel.refused}
+            removed = [name for name in step.removed if name not in channel.refused] if removing else []
+            content.update(changed)
+            content.update(dict.fromkeys(removed))
+            if len(changed) == len(step.changed) and (removing or not step.removed) and not channel.refused:
+                after = wanted
+            elif len(changed) == len(step.changed) and not removed:
+                after = step.kept
+        answered = channel.answer and gate is not Gate.SHUT
+        if not content and not answered:
+            return
+        channel.answer = channel.answer and not answered
+        if after is None:
+            merged = {**channel.known, **content}
+            after = dict(sorted((name, item) for name, item in merged.items() if item is not None))
+        if channel.type_url == ENDPOINTS:
+            # Nobody is what a client is told, and nothing that it has.
+            content = {name: no_endpoints(name) if item is None else item for name, item in content.items()}
+        self._send(channel, content, None, after, out)
+
+    def _owed(
+        self, channel: Channel, wanted: Mapping[str, Resource], gate: Gate, *, removing: bool
+    ) -> dict[str, Known | None]:
+        """What was asked for, or is needed again. While changes are held back, a client gets what it has."""
+        content: dict[str, Known | None] = {}
+        if gate is Gate.SHUT:
+            return content
+        for name in sorted(channel.owed | channel.again if gate is Gate.OPEN else channel.owed):
+            held, new = channel.known.get(name), wanted.get(name)
+            stays = held is not None and (gate is Gate.HELD or (new is None and not removing))
+            if not stays:
+                content[name] = new
+            elif isinstance(held, Resource):
+                content[name] = held
+        channel.owed.clear()
+        if gate is Gate.OPEN:
+            channel.again.clear()
+        return content
+
+    def _send(
+        self,
+        channel: Channel,
+        content: Mapping[str, Known | None],
+        whole: Mapping[str, Known] | None,
+        after: Mapping[str, Known],
+        out: list[Response],
+    ) -> None:
+        version = self._collection(channel.type_url).version if whole is None else self._shared.version(whole)
+        said = content if whole is None else whole
+        resources = tuple(item for _, item in sorted(said.items()) if isinstance(item, Resource))
+        removed = tuple(sorted(name for name, item in content.items() if item is None))
+        payload = self._compose(channel, version, resources, removed)
+        if payload is None:
+            channel.known = after
+            return
+        before = channel.known
+        nonce = channel.send(Flight(version, content, whole, before), after)
+        out.append(Response(channel.type_url, nonce, payload))
+        self._warm(channel, content, before, nonce)
+
+    def _warm(
+        self, channel: Channel, content: Mapping[str, Known | None], before: Mapping[str, Known], nonce: str
+    ) -> None:
+        """New clusters wait for endpoints and new listeners for routes, even if the client has those already."""
+        if channel.type_url == ENDPOINTS:
+            self._warming.update((name, nonce) for name in self._warming if name in content)
+            return
+        used_type = {CLUSTER: ENDPOINTS, LISTENER: ROUTES}.get(channel.type_url)
+        if used_type is None:
+            return
+        used = self._channels.get(used_type)
+        for name, item in content.items():
+            if not isinstance(item, Resource) or ((held := before.get(name)) and held.version == item.version):
+                continue
+            for reference in item.references:
+                if reference.type_url != used_type:
+                    continue
+                if used_type == ENDPOINTS:
+                    self._warming[reference.name] = ""
+                if used is not None and used.subscription.covers(reference.name):
+                    used.again.add(reference.name)

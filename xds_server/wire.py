@@ -1,0 +1,204 @@
+"""What goes over the wire: requests as plain data, and responses whose bytes are made once and shared.
+
+A protobuf message may be written as its fields one after another, so a response is put together from bytes that were
+serialised before. Only the nonce differs between streams, and streams that have heard the same have the same nonce.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from envoy.service.discovery.v3 import discovery_pb2
+from google.protobuf.message import DecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xds_server.snapshot import Resource
+
+CACHED_BYTES: Final = 64 << 20
+"""How many bytes of responses are kept for the next stream that needs them."""
+
+# Field numbers of the messages in envoy/service/discovery/v3/discovery.proto; both responses agree on most.
+_VERSION, _RESOURCES, _TYPE_URL, _NONCE, _REMOVED = 1, 2, 4, 5, 6
+_ANY_TYPE, _ANY_VALUE = 1, 2
+_ITEM_VERSION, _ITEM_RESOURCE, _ITEM_NAME = 1, 2, 3
+
+
+class ProtocolError(Exception):
+    """A client breaks the protocol: its stream ends. The message says how."""
+
+
+class TooMuchError(Exception):
+    """A client asks for more than a server can be made to keep: its stream ends."""
+
+
+class Node(NamedTuple):
+    """Who a client says it is."""
+
+    id: str
+    cluster: str
+    user_agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What both variants' requests have."""
+
+    type_url: str
+    nonce: str = ""
+    error: str | None = None
+    """What the client says of the response with this nonce, if it refuses it."""
+    node: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SotwRequest(Request):
+    names: tuple[str, ...] = ()
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRequest(Request):
+    subscribe: tuple[str, ...] = ()
+    unsubscribe: tuple[str, ...] = ()
+    initial: Mapping[str, str] | None = None
+
+
+def parse_sotw(data: bytes) -> SotwRequest:
+    """Raises `ProtocolError`."""
+    message = _parsed(discovery_pb2.DiscoveryRequest, data)
+    return SotwRequest(*_common(message), names=tuple(message.resource_names), version=message.version_info)
+
+
+def parse_delta(data: bytes) -> DeltaRequest:
+    """Raises `ProtocolError`."""
+    message = _parsed(discovery_pb2.DeltaDiscoveryRequest, data)
+    return DeltaRequest(
+        *_common(message),
+        subscribe=tuple(message.resource_names_subscribe),
+        unsubscribe=tuple(message.resource_names_unsubscribe),
+        initial=dict(message.initial_resource_versions),
+    )
+
+
+def _parsed(kind: Any, data: bytes) -> Any:
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise ProtocolError("the request is no valid message") from None
+
+
+def _common(message: Any) -> tuple[str, str, str | None, Node | None]:
+    error = None
+    if message.HasField("error_detail"):
+        error = message.error_detail.message or f"code {message.error_detail.code}"
+    node = None
+    if message.HasField("node"):
+        node = Node(message.node.id, message.node.cluster, message.node.user_agent_name)
+    return message.type_url, message.response_nonce, error, node
+
+
+class Payload:
+    """The bytes of a response but for its nonce."""
+
+    __slots__ = ("_last", "body")
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self._last = ("", b"")
+
+    def with_nonce(self, nonce: str) -> bytes:
+        """The whole response. Streams in step share the same bytes."""
+        if self._last[0] != nonce:
+            self._last = (nonce, self.body + _text(_NONCE, nonce))
+        return self._last[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One response to one client."""
+
+    type_url: str
+    nonce: str
+    payload: Payload
+
+    @property
+    def data(self) -> bytes:
+        return self.payload.with_nonce(self.nonce)
+
+
+class Composer:
+    """Makes payloads, each once for all streams that need it at about the same time."""
+
+    def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:
+        self._limit = cached_bytes
+        self._size = 0
+        self._payloads: OrderedDict[tuple[object, ...], Payload] = OrderedDict()
+
+    def sotw(self, type_url: str, version: str, resources: tuple[Resource, ...]) -> Payload:
+        key = (type_url, version, resources)
+        return self._payloads_get(key) or self._keep(
+            key,
+            b"".join(
+                [_text(_VERSION, version), _text(_TYPE_URL, type_url)]
+                + [_bytes(_RESOURCES, _any(resource)) for resource in resources]
+            ),
+        )
+
+    def delta(self, type_url: str, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]) -> Payload:
+        key = (type_url, version, resources, removed)
+        return self._payloads_get(key) or self._keep(
+            key,
+            b"".join(
+                [_text(_VERSION, version), _text(_TYPE_URL, type_url)]
+                + [_bytes(_RESOURCES, _item(resource)) for resource in resources]
+                + [_text(_REMOVED, name) for name in removed]
+            ),
+        )
+
+    def _payloads_get(self, key: tuple[object, ...]) -> Payload | None:
+        found = self._payloads.get(key)
+        if found is not None:
+            self._payloads.move_to_end(key)
+        return found
+
+    def _keep(self, key: tuple[object, ...], body: bytes) -> Payload:
+        payload = self._payloads[key] = Payload(body)
+        self._size += len(body)
+        while self._size > self._limit and len(self._payloads) > 1:
+            _, dropped = self._payloads.popitem(last=False)
+            self._size -= len(dropped.body)
+        return payload
+
+
+def _any(resource: Resource) -> bytes:
+    return _text(_ANY_TYPE, resource.type_url) + _bytes(_ANY_VALUE, resource.body)
+
+
+def _item(resource: Resource) -> bytes:
+    return (
+        _text(_ITEM_NAME, resource.name)
+        + _text(_ITEM_VERSION, resource.version)
+        + _bytes(_ITEM_RESOURCE, _any(resource))
+    )
+
+
+def _text(number: int, value: str) -> bytes:
+    return _bytes(number, value.encode())
+
+
+def _bytes(number: int, value: bytes) -> bytes:
+    """A field of type string, bytes or message. All numbers here are below 16: one byte of key."""
+    return bytes((number << 3 | 2,)) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
