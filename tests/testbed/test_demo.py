@@ -47,9 +47,9 @@ policy h5 = add_response_header(name: "x-add", value: "two") on web -> api
 policy h6 = remove_response_header(name: "x-remove") on web -> api
 policy p1 = rewrite_path(prefix: "/old/", to: "/new/") on web -> api when header("x-old") == "yes"
 policy m1 = mirror(to: copy) on web -> api when header("x-copy") == "yes"
-policy s1 = split(to: canary, percent: 50%) on web -> api when header("x-canary") == "yes"
 policy r1 = retry(attempts: 3) on web -> api when header("x-retry") == "yes"
 policy t1 = timeout(after: 200ms) on web -> api when header("x-budget") == "yes"
+policy s1 = split(to: canary, percent: 50%) on web -> api when header("x-canary") == "yes"
 policy d1 = fault_delay(delay: 300ms) on web -> grpc-api when header("x-late") == "yes"
 policy f1 = fault_abort(status: 503) on web -> grpc-api when header("x-fail") == "yes"
 policy n1 = deny() on web -> locked
