@@ -100,6 +100,8 @@ def test_a_copy_has_the_whole_body(tmp_path: Path) -> None:
 
 def test_a_timeout_runs_from_the_end_of_the_request(tmp_path: Path) -> None:
     def late(head: bytes, body: bytes) -> bytes:
+        if b"/now" in head:
+            return b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
         time.sleep(0.6)
         return OK
 
@@ -112,8 +114,15 @@ def test_a_timeout_runs_from_the_end_of_the_request(tmp_path: Path) -> None:
             client.sendall(b"b")
             assert client.recv(1000).startswith(b"HTTP/1.1 504")
             assert 0.25 < time.monotonic() - ended < 0.55
-        tunnel = live.ask("a", "b", f"GET / HTTP/1.1\r\nhost: x\r\n{UPGRADE}\r\n".encode(), 1)
-        assert tunnel.startswith(b"HTTP/1.1 200"), "what may become a tunnel has no end"
+        upgrade = f"HTTP/1.1\r\nhost: x\r\n{UPGRADE}\r\n"
+        late_tunnel = live.ask("a", "b", f"GET / {upgrade}".encode(), 1)
+        assert late_tunnel.startswith(b"HTTP/1.1 504"), "a request for a tunnel ends with its headers"
+        with socket.create_connection((target.address, target.port), 5, (target.source, 0)) as client:
+            client.sendall(f"GET /now {upgrade}".encode())
+            assert client.recv(1000).startswith(b"HTTP/1.1 101")
+            client.settimeout(0.8)
+            with pytest.raises(TimeoutError):  # nothing comes, and nobody closes it
+                client.recv(1000)
 
 
 UPGRADE = "connection: upgrade\r\nupgrade: websocket\r\n"
