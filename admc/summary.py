@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from admc.plan import FREE, AdmPlan, Line, Plan
+from admc.plan import FREE, AdmPlan, Because, Line, Plan
 from dsl.program import Program, Side
 from solver.placement import Status
 
@@ -82,9 +82,16 @@ def _row(adm: AdmPlan) -> Row:
         adm.service,
         tuple(item.policy for item in adm.policies if item.side is Side.INGRESS),
         tuple(item.policy for item in adm.policies if item.side is Side.EGRESS),
-        "" if because is None else f"`{because.policy}`: {because.text}",
+        _why(because),
         because.lines[0] if because is not None and because.lines else None,
     )
+
+
+def _why(because: Because | None) -> str:
+    if because is None:
+        return ""
+    name = f"`{because.policy}`"
+    return because.text if because.text.startswith(name) else f"{name}: {because.text}"
 
 
 def _proof(plan: Plan) -> str:

@@ -6,13 +6,14 @@ the place that failed, takes lines away while it still fails, and then checks ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dsl.program import Program
-from solver.freeing import Line, Near
+from solver.freeing import Line, Near, irreducible
 from solver.options import SIDES, Case, cases
 from solver.order import Clash, clashes
-from solver.placement import ConflictPart, Costs, PlacementError, Reason, Rule
+from solver.placement import Costs, PlacementError, Reason, Rule
+from solver.remedies import Remedies
 
 _TELLING = (Rule.ORDER, Rule.PIN, Rule.CAPACITY, Rule.HOST, Rule.CLOSED, Rule.STATE, Rule.OUTSIDE, Rule.CAPABILITY)
 
@@ -21,43 +22,20 @@ def explain(program: Program, costs: Costs, destinations: Sequence[str], overloa
     """The conflict at some destinations, or around some hosts whose capacity cannot be kept."""
     near = Near(program, costs, destinations, overloaded)
     lines = near.lines()
-    kept = _irreducible(lines, near.impossible_without)
+    kept = irreducible(lines, near.impossible_without)
     freed = [line for line in lines if line not in kept]
-    calls = near.calls([line.policy for line in kept if line.policy is not None])
-    kept = _irreducible([*calls, *kept], lambda more: near.impossible_without([*freed, *more]))
+    policies = [line.policy for line in kept if line.policy is not None]
+    calls = near.calls(policies, guarded=False)
+    kept = irreducible([*calls, *kept], lambda more: near.impossible_without([*freed, *more]))
     if not kept:
         raise ArithmeticError("a conflict without any line")
+    freed = [line for line in (*lines, *calls) if line not in kept]
     policies = [line.policy for line in kept if line.policy is not None]
-    swaps = _swaps(near, [line for line in (*lines, *calls) if line not in kept], policies)
-    parts = tuple(_part(line, swaps) for line in kept)
-    return PlacementError(parts, _reasons(near, policies))
-
-
-def _part(line: Line, swaps: dict[str, str]) -> ConflictPart:
-    if line.policy in swaps:
-        return line.part._replace(remedy=f"declare `{line.policy}` before `{swaps[line.policy]}`, or remove it")
-    return line.part
-
-
-def _irreducible(lines: Sequence[Line], impossible: Callable[[Sequence[Line]], bool]) -> list[Line]:
-    """Lines of which none can be left out: with the others freed it fails, and freeing any one more mends it."""
-    kept = list(lines)
-    dropped: list[Line] = []
-    size = max(1, len(kept) // 2)
-    while True:
-        at = 0
-        progress = False
-        while at < len(kept):
-            chunk = kept[at : at + size]
-            if impossible([*dropped, *chunk]):
-                dropped.extend(chunk)
-                del kept[at : at + size]
-                progress = True
-            else:
-                at += size
-        if size == 1 and not progress:
-            return kept
-        size = max(1, size // 2)
+    guarded = near.calls(policies, guarded=True)
+    also = [call for call in guarded if not near.impossible_without([*freed, call])]
+    remedies = Remedies(near, policies, freed, guarded, _swaps(near, freed, policies))
+    parts = tuple(line.part._replace(remedy=remedies.of(line)) for line in (*kept, *also))
+    return PlacementError(parts, _reasons(near, near.without(freed), policies))
 
 
 def _swaps(near: Near, freed: Sequence[Line], policies: Sequence[str]) -> dict[str, str]:
@@ -70,9 +48,11 @@ def _swaps(near: Near, freed: Sequence[Line], policies: Sequence[str]) -> dict[s
     }
 
 
-def _reasons(near: Near, policies: Sequence[str]) -> tuple[Reason, ...]:
-    """The rules that leave the policies of a conflict no side, the most telling first."""
-    program = near.program
+def _reasons(near: Near, program: Program, policies: Sequence[str]) -> tuple[Reason, ...]:
+    """The rules that leave the policies of a conflict no side, the most telling first.
+
+    `program` has nothing but the lines of the conflict, so that no reason names another.
+    """
     found = cases(program)
     clashing = clashes(program, found)
     involved = [

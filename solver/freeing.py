@@ -6,7 +6,7 @@ small program is solved again and again, each time without other lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -25,6 +25,8 @@ class Draft:
 
     policies: dict[str, Policy]
     services: dict[str, Service]
+    sources: Sequence[str]
+    """Source of each call."""
     cidrs: set[str] = field(default_factory=set)
     """Externals whose addresses are taken as known."""
     calls: set[int] = field(default_factory=set)
@@ -32,13 +34,22 @@ class Draft:
     """Calls and pins that are freed."""
 
 
+Change = Callable[[Draft], None]
+
+
 @dataclass(frozen=True, eq=False)
 class Line:
     """A line that could be freed, and the policy that it states, if it states one."""
 
     part: ConflictPart
-    free: Callable[[Draft], None]
+    free: Change
     policy: str | None = None
+    sort: str = ""
+    """What kind of thing is freed; lines of one sort differ only in `about`."""
+    about: str = ""
+    """The party whose line it is; of a call, its source."""
+    call: int | None = None
+    """Index of the call that it states, in the program of a `Near`."""
 
 
 class Near:
@@ -52,6 +63,7 @@ class Near:
             self.destinations.update(call.destination for call in program.calls if call.source in hosts)
         self.overload = _overload(program, overloaded)
         self.program = self._restrict(program)
+        self.sources = [call.source for call in self.program.calls]
 
     def _restrict(self, program: Program) -> Program:
         policies = []
@@ -73,9 +85,11 @@ class Near:
             [pin for pin in program.pins if pin.destination in self.destinations],
         )
 
-    def impossible_without(self, freed: Sequence[Line], first: str | None = None) -> bool:
-        """Whether no correct placement exists with these lines freed, and `first` declared before all others."""
-        program = self._without(freed, first)
+    def impossible_without(
+        self, freed: Sequence[Line], changes: Sequence[Change] = (), first: str | None = None
+    ) -> bool:
+        """Whether no correct placement exists with these lines freed, `changes` made, and `first` declared first."""
+        program = self.without(freed, changes, first)
         found = cases(program)
         clashing = clashes(program, found)
         domains, dead = propagate(program, found, clashing)
@@ -91,10 +105,15 @@ class Near:
             return True
         return False
 
-    def _without(self, freed: Sequence[Line], first: str | None) -> Program:
-        draft = Draft({policy.name: policy for policy in self.program.policies}, dict(self.program.services))
+    def without(self, freed: Sequence[Line], changes: Sequence[Change] = (), first: str | None = None) -> Program:
+        """The program with these lines freed."""
+        draft = Draft(
+            {policy.name: policy for policy in self.program.policies}, dict(self.program.services), self.sources
+        )
         for line in freed:
             line.free(draft)
+        for change in changes:
+            change(draft)
         externals = {
             name: replace(external, cidrs=("192.0.2.0/24",)) if name in draft.cidrs else external
             for name, external in self.program.externals.items()
@@ -115,12 +134,12 @@ class Near:
             *(line for name in self._services() for line in self._service(name)),
         ]
 
-    def calls(self, policies: Sequence[str]) -> list[Line]:
-        """Calls that could be freed while these policies stand.
+    def calls(self, policies: Sequence[str], *, guarded: bool) -> list[Line]:
+        """Calls that could be freed while these policies stand: those of a guard among them, or the others.
 
-        Not those of a guard: without its calls a guard is held to more, not to less.
+        Without its calls a guard is held to more in one place, and to less in another; so they are a case of their own.
         """
-        guarded = {
+        guards = {
             index
             for policy in self.program.policies
             if policy.name in policies and policy.kind.guard
@@ -128,10 +147,9 @@ class Near:
         }
         found = []
         for index, call in enumerate(self.program.calls):
-            if call.destination in self.destinations and index not in guarded:
-                message = f"`{call.source}` calls `{call.destination}`"
-                remedy = f"remove the call, or leave `{call.source}` out of the policy's scope"
-                found.append(Line(ConflictPart(call.span, message, remedy), partial(_drop_call, index)))
+            if call.destination in self.destinations and (index in guards) is guarded:
+                part = ConflictPart(call.span, f"`{call.source}` calls `{call.destination}`", "remove the call")
+                found.append(Line(part, partial(_drop_call, index), None, "call", call.source, index))
         return found
 
     def _externals(self) -> Iterator[Line]:
@@ -142,7 +160,7 @@ class Near:
                 part = ConflictPart(
                     external.span, f"the addresses of `{name}` are not known", f"give `{name}` a `cidr`"
                 )
-                yield Line(part, partial(_know, name))
+                yield Line(part, partial(_know, name), None, "cidr", name)
 
     def _policy(self, policy: Policy) -> Iterator[Line]:
         name = policy.name
@@ -181,14 +199,47 @@ class Near:
         for marked, word, change in marks:
             if marked:
                 part = ConflictPart(where, f"`{name}` is marked `{word}`", f"remove `{word}` from `{name}`")
-                yield Line(part, partial(_change, name, change))
+                yield Line(part, partial(_change, name, change), None, word, name)
         if service.capacity is not None and self.costs.known:
             part = ConflictPart(
                 service.span,
                 f"the ADM of `{name}` may take {service.capacity:g} cores",
                 f"raise the `capacity` of `{name}`, or drop it",
             )
-            yield Line(part, partial(_change, name, _uncap))
+            yield Line(part, partial(_change, name, _uncap), None, "capacity", name)
+
+
+def leave_out(policy: str, sources: Iterable[str]) -> Change:
+    """That these sources are left out of a policy's scope."""
+    return partial(_leave_out, policy, frozenset(sources))
+
+
+def _leave_out(name: str, sources: frozenset[str], draft: Draft) -> None:
+    policy = draft.policies.get(name)
+    if policy is not None:
+        calls = tuple(index for index in policy.calls if draft.sources[index] not in sources)
+        draft.policies[name] = replace(policy, sources=policy.sources - sources, calls=calls)
+
+
+def irreducible(lines: Sequence[Line], spared: Callable[[Sequence[Line]], bool]) -> list[Line]:
+    """Lines of which none can be spared. `spared` says whether it still holds without those that it is given."""
+    kept = list(lines)
+    dropped: list[Line] = []
+    size = max(1, len(kept) // 2)
+    while True:
+        at = 0
+        progress = False
+        while at < len(kept):
+            chunk = kept[at : at + size]
+            if spared([*dropped, *chunk]):
+                dropped.extend(chunk)
+                del kept[at : at + size]
+                progress = True
+            else:
+                at += size
+        if size == 1 and not progress:
+            return kept
+        size = max(1, size // 2)
 
 
 def _drop(name: str, draft: Draft) -> None:

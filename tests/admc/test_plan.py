@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from admc import plan as plan_module
 from admc.exits import CommandError, Exit
 from admc.pipeline import compile_program
-from admc.plan import Plan
+from admc.plan import Because, Plan
 from admc.plan_json import to_json
 from admc.plan_read import PlanFormatError, from_json, previous_sides, read_plan
+from dsl.program import Side
 from tests.admc.programs import SHOP, write
 
 ROOT = Path(__file__).parents[2]
@@ -220,3 +221,12 @@ def test_reading_a_plan_file(tmp_path: Path, shop: Plan) -> None:
         read_plan(path)
     assert error.value.exit_code is Exit.INPUT
     assert error.value.diagnostics[0].code == "ADM804"
+
+
+def test_a_reason_in_the_summary_names_its_policy_once() -> None:
+    from admc.summary import _why
+
+    narrowed = Because("log", Side.INGRESS, ("a",), "R4", "`log` is narrowed to ingress", ())
+    assert _why(narrowed) == "`log` is narrowed to ingress"
+    assert _why(narrowed._replace(text="`db` is marked `no adm`")) == "`log`: `db` is marked `no adm`"
+    assert _why(None) == ""

@@ -145,6 +145,94 @@ def test_the_remedy_for_order_is_confirmed() -> None:
     assert "declare `again` before `quota`, or remove it" in remedies
 
 
+def remedies(error: PlacementError) -> dict[str, str]:
+    """Remedy by what each part says."""
+    return {part.message: part.remedy for part in error.parts}
+
+
+def test_a_remedy_that_would_not_free_is_not_offered() -> None:
+    text = """service agent { http 80  host_network }
+service notebook { http 80  untrusted }
+service warehouse { tcp 5432  http metrics 9090 }
+call a, notebook -> warehouse:5432
+call agent -> warehouse:metrics
+policy readers = allow(callers: [a]) on * -> warehouse:5432
+"""
+    error = conflict(text)
+    assert remedies(error) == {
+        "`readers` has to be enforced for `warehouse`": "remove `readers`, or narrow its scope",
+        "`agent` calls `warehouse`": "remove the call",
+        "`agent` is marked `host_network`": "remove `host_network` from `agent`",
+    }
+    conflict(text.replace("on * ->", "on * except agent ->"))
+    assert not [reason for reason in error.reasons if "notebook" in reason.message]
+
+
+def test_a_call_may_be_left_out_of_a_scope() -> None:
+    text = "call a -> db\ncall internet -> db\npolicy q = access_log() on {a, internet} -> db\n"
+    said = "remove the call, or leave `internet` out of the scope of `q`"
+    assert remedies(conflict(text))["`internet` calls `db`"] == said
+    place(dsl.load_text(HEAD + text.replace("{a, internet}", "a")))
+
+
+def test_all_callers_of_a_quota_are_named() -> None:
+    text = "call a, b, c -> db\npolicy q = connection_rate_limit(connections: 5, per: 1s) on {SCOPE} -> db\n"
+    error = conflict(text.replace("SCOPE", "a, b, c"))
+    calls = {message: remedy for message, remedy in remedies(error).items() if " calls " in message}
+    assert len(calls) == 2
+    assert set(calls.values()) == {"let one caller alone be in the scope of `q`: `a`, `b` or `c`"}
+    (shared,) = [reason.message for reason in error.reasons if reason.rule is Rule.STATE]
+    assert all(message.split()[0] in shared for message in calls)
+    for one in "abc":
+        place(dsl.load_text(HEAD + text.replace("SCOPE", one)))
+
+
+def test_a_call_of_a_guard_takes_part_where_its_removal_frees() -> None:
+    text = """service shady, dark { http 80  untrusted }
+service vault { http 80  no adm }
+call a -> vault
+call shady -> vault
+policy who = allow(callers: [a]) on * -> vault
+"""
+    assert remedies(conflict(text)) == {
+        "`who` has to be enforced for `vault`": "remove `who`, or narrow its scope",
+        "`vault` is marked `no adm`": "remove `no adm` from `vault`",
+        "`shady` is marked `untrusted`": "remove `untrusted` from `shady`",
+        "`shady` calls `vault`": "remove the call, or leave `shady` out of the scope of `who`",
+    }
+    place(dsl.load_text(HEAD + text.replace("call shady -> vault\n", "")))
+    place(dsl.load_text(HEAD + text.replace("on * ->", "on * except shady ->")))
+
+
+def test_a_call_from_the_hosts_network_takes_part_too() -> None:
+    text = """service agent { http 80  host_network }
+call agent, b -> c
+policy who = allow(callers: [b]) on * -> c
+"""
+    assert remedies(conflict(text))["`agent` calls `c`"] == "remove the call"
+    place(dsl.load_text(HEAD + text.replace("agent, b", "b")))
+
+
+def test_what_is_not_enough_alone_is_said_with_the_rest() -> None:
+    text = """service shady, dark { http 80  untrusted }
+service vault { http 80  no adm }
+call a, shady, dark -> vault
+policy who = allow(callers: [a]) on * -> vault
+"""
+    found = remedies(conflict(text))
+    (marked,) = [remedy for message, remedy in found.items() if "`untrusted`" in message]
+    assert marked in (
+        "remove `untrusted` from `shady`, and likewise for `dark`",
+        "remove `untrusted` from `dark`, and likewise for `shady`",
+    )
+    (called,) = [remedy for message, remedy in found.items() if " calls " in message]
+    assert called in (
+        "remove the call; and remove `untrusted` from `shady`",
+        "remove the call; and remove `untrusted` from `dark`",
+    )
+    place(dsl.load_text(HEAD + text.replace("  untrusted", "")))
+
+
 def test_a_capacity_takes_part() -> None:
     text = HEAD.replace("service c { http 80 }", "service c { http 80  capacity 0.002 }")
     text += "call internet -> c\npolicy log = access_log() on * -> c\npolicy more = request_count() on * -> c\n"
