@@ -122,8 +122,9 @@ def compile_program(
     verified = time.perf_counter()
     tell("explaining")
     from admc.plan_build import build
+    from solver.placement import Costs
 
-    plan = build(program, placement)
+    plan = build(program, placement, costs or Costs())
     return Compiled(
         program, placement, plan, {"read": read - started, **seconds, "plan": time.perf_counter() - verified}
     )

@@ -34,8 +34,9 @@ class InputFile(NamedTuple):
 
 class Objective(NamedTuple):
     metric: str
-    value: int
-    bound: int
+    value: int | None
+    """None for what only profiles of measured proxies can tell, where there are none."""
+    bound: int | None
 
 
 class Solver(NamedTuple):

@@ -25,9 +25,9 @@ from admc.plan import (
     Solver,
     Warned,
 )
-from dsl.program import Policy, Program, Side, Verb
+from dsl.program import Metric, Policy, Program, Side, Verb
 from dsl.text import Span
-from solver.placement import Decision, Placement, Reason
+from solver.placement import Costs, Decision, Placement, Reason
 
 SIDES = (Side.INGRESS, Side.EGRESS)
 
@@ -41,7 +41,11 @@ class Share(NamedTuple):
     decision: Decision
 
 
-def build(program: Program, placement: Placement) -> Plan:
+_MEASURED = {Metric.CPU, Metric.LATENCY, Metric.OVERHEAD}
+"""Levels of the objective that only profiles can tell."""
+
+
+def build(program: Program, placement: Placement, costs: Costs) -> Plan:
     shares = shares_by_service(program, placement)
     return Plan(
         app=program.app,
@@ -50,7 +54,12 @@ def build(program: Program, placement: Placement) -> Plan:
             "or-tools cp-sat",
             version("ortools"),
             placement.status,
-            tuple(Objective(*level) for level in placement.objectives),
+            tuple(
+                Objective(*level)
+                if costs.known or level.metric not in _MEASURED
+                else Objective(level.metric, None, None)
+                for level in placement.objectives
+            ),
         ),
         policies=tuple(
             PolicyLine(policy.name, policy.kind.name, line_of(policy.span), line_of(policy.kind.span))
