@@ -123,6 +123,19 @@ class Collection:
     def version(self) -> str:
         return version_of(self.resources)
 
+    def sharing(self, other: Collection) -> Collection:
+        """The same, made of the other's resources where they have not changed."""
+        if self.version == other.version:
+            return other
+        held = other.resources
+        return Collection(
+            self.type_url,
+            {
+                name: held[name] if name in held and held[name].version == resource.version else resource
+                for name, resource in self.resources.items()
+            },
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
@@ -163,6 +176,13 @@ class Snapshot:
         """A digest of everything in it."""
         parts = (f"{kind}\0{collection.version}\0" for kind, collection in self.collections.items())
         return digest("".join(parts).encode())
+
+    def sharing(self, other: Snapshot) -> Snapshot:
+        """The same, made of the other's resources where they have not changed: streams then see so at a glance."""
+        return Snapshot(
+            {kind: collection.sharing(other.of_type(kind)) for kind, collection in self.collections.items()},
+            self.elsewhere,
+        )
 
     def dangling(self) -> tuple[Dangling, ...]:
         """All references that lead nowhere, in canonical order."""

@@ -1,0 +1,65 @@
+"""A client that speaks plain gRPC: nothing in it knows the server's code."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Self
+
+import grpc
+from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
+
+
+class Client:
+    """One stream of one variant."""
+
+    def __init__(self, port: int, variant: str, node: str = "web", *, id: str = "web-1", agent: str = "test") -> None:  # noqa: A002
+        self._channel = grpc.aio.insecure_channel(
+            f"127.0.0.1:{port}",
+            options=[("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)],
+        )
+        stub = ads_pb2_grpc.AggregatedDiscoveryServiceStub(self._channel)
+        self.variant = variant
+        self.call: Any = stub.StreamAggregatedResources() if variant == "sotw" else stub.DeltaAggregatedResources()
+        self._node = {"cluster": node, "id": id, "user_agent_name": agent}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.call.cancel()
+        await self._channel.close()
+
+    async def send(self, type_url: str, *names: str, nonce: str = "", error: str | None = None) -> None:
+        """A request; the first one says who this is."""
+        node, self._node = self._node, {}
+        fields: dict[str, Any] = {"type_url": type_url, "response_nonce": nonce}
+        if node:
+            fields["node"] = node
+        if error is not None:
+            fields["error_detail"] = {"code": 3, "message": error}
+        if self.variant == "sotw":
+            await self.call.write(discovery_pb2.DiscoveryRequest(resource_names=names, **fields))
+        else:
+            await self.call.write(discovery_pb2.DeltaDiscoveryRequest(resource_names_subscribe=names, **fields))
+
+    async def read(self, seconds: float = 5.0) -> Any:
+        return await asyncio.wait_for(self.call.read(), seconds)
+
+    async def status(self, seconds: float = 5.0) -> tuple[grpc.StatusCode, str]:
+        """How the stream ended."""
+        return await asyncio.wait_for(self.call.code(), seconds), await self.call.details()
+
+    async def nothing_comes(self, seconds: float = 0.15) -> bool:
+        task = asyncio.ensure_future(self.call.read())
+        done, _ = await asyncio.wait([task], timeout=seconds)
+        self._late = task
+        return not done
+
+    async def late(self) -> Any:
+        """What came after all."""
+        return await asyncio.wait_for(self._late, 5.0)
+
+
+def names(response: Any) -> list[str]:
+    """The names of a delta response's resources."""
+    return [resource.name for resource in response.resources]

@@ -1,0 +1,287 @@
+"""The service over real gRPC: admission, limits, ends of streams, and who is pushed what, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from tests.xds_server.build import resource
+from tests.xds_server.client import Client, names
+from tests.xds_server.transcript import world
+from xds_server.server import SERVICE, Limits, ServerError, XdsServer
+from xds_server.snapshot import InconsistentSnapshotError, Snapshot
+from xds_server.store import SnapshotStore
+from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
+
+
+@asynccontextmanager
+async def serving(
+    snapshot: Snapshot | None = None, limits: Limits | None = None
+) -> AsyncIterator[tuple[XdsServer, int]]:
+    store = SnapshotStore()
+    if snapshot is not None:
+        store.publish("web", snapshot)
+    server = XdsServer(store, lambda caller: caller.node.cluster or None, limits)
+    port = await server.start("127.0.0.1:0")
+    try:
+        yield server, port
+    finally:
+        await server.stop(0.2)
+
+
+@BOTH
+async def test_a_change_reaches_a_client(variant: str) -> None:
+    async with serving(world("clusters a=1- b=1-")) as (server, port), Client(port, variant) as client:
+        await client.send(CLUSTER)
+        first = await client.read()
+        assert len(first.resources) == 2
+        await client.send(CLUSTER, nonce=first.nonce)
+        server.store.publish("web", world("clusters a=1- b=2-"))
+        second = await client.read()
+        assert len(second.resources) == (2 if variant == "sotw" else 1)
+        assert server.metrics.pushes[CLUSTER] == 2
+        assert server.metrics.connected == 1
+        (status,) = server.clients()
+        assert (status.group, status.node.id, status.variant) == ("web", "web-1", variant)
+        assert status.types[0].acknowledged != status.types[0].sent == status.types[0].wanted
+
+
+@BOTH
+async def test_before_the_first_snapshot_a_client_is_told_to_come_back(variant: str) -> None:
+    async with serving() as (server, port):
+        async with Client(port, variant) as client:
+            await client.send(CLUSTER)
+            assert await client.status() == (grpc.StatusCode.UNAVAILABLE, "there is no configuration yet")
+        server.store.publish("web", world("clusters a=1-"))
+        async with Client(port, variant) as client:
+            await client.send(CLUSTER)
+            assert (await client.read()).resources
+        assert server.metrics.streams["unavailable"] == 1
+
+
+async def test_a_client_that_nobody_knows_gets_nothing() -> None:
+    async with serving(world("clusters a=1-")) as (_, port), Client(port, "delta", node="") as client:
+        await client.send(CLUSTER)
+        assert (await client.status())[0] is grpc.StatusCode.PERMISSION_DENIED
+
+
+@BOTH
+async def test_groups_do_not_see_each_other(variant: str) -> None:
+    async with serving(world("clusters a=1-")) as (server, port):
+        server.store.publish("other", world("clusters z=1-"))
+        async with Client(port, variant) as web, Client(port, variant, node="other") as other:
+            await web.send(CLUSTER)
+            await other.send(CLUSTER)
+            one, two = await web.read(), await other.read()
+            assert one.resources[0] != two.resources[0]
+            await other.send(CLUSTER, nonce=two.nonce)
+            await web.send(CLUSTER, nonce=one.nonce)
+            server.store.publish("other", world("clusters z=2-"))
+            assert await web.nothing_comes()
+            assert (await other.read()).resources
+
+
+@BOTH
+async def test_a_request_without_a_type_is_refused(variant: str) -> None:
+    async with serving(world("clusters a=1-")) as (_, port), Client(port, variant) as client:
+        await client.send("")
+        assert await client.status() == (grpc.StatusCode.INVALID_ARGUMENT, "the request has no type URL")
+
+
+@BOTH
+async def test_a_type_that_nobody_knows_is_no_reason_to_end(variant: str) -> None:
+    async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
+        await client.send("type.googleapis.com/no.such.Type", "x")
+        if variant == "delta":
+            assert list((await client.read()).removed_resources) == ["x"]
+        await client.send(CLUSTER)
+        assert (await client.read()).type_url == CLUSTER
+        assert server.metrics.requests["other"] == 1
+
+
+async def test_bytes_that_are_no_request_end_their_stream_alone() -> None:
+    async with serving(world("clusters a=1-")) as (_, port), Client(port, "delta") as good:
+        await good.send(CLUSTER)
+        first = await good.read()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            raw = channel.stream_stream(
+                "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
+            )()
+            await raw.write(b"\xff\xff\xff")
+            assert await raw.code() is grpc.StatusCode.INVALID_ARGUMENT
+        await good.send(CLUSTER, nonce=first.nonce)
+        await good.send(CLUSTER, "a")
+        assert names(await good.read()) == ["a"]
+
+
+async def test_a_refusal_is_counted_and_shown_in_the_clients_words() -> None:
+    async with serving(world("clusters a=1-")) as (server, port), Client(port, "delta") as client:
+        await client.send(CLUSTER)
+        first = await client.read()
+        await client.send(CLUSTER, nonce=first.nonce, error="a is bad\nreally")
+        await client.send(LISTENER)
+        await client.read()
+        assert server.metrics.rejects[CLUSTER] == 1
+        assert server.clients()[0].types[0].error == "a is bad\nreally"
+
+
+@BOTH
+async def test_a_new_client_gets_the_last_snapshot_that_was_taken_until_there_is_a_better_one(variant: str) -> None:
+    async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
+        await client.send(CLUSTER)
+        await client.send(CLUSTER, nonce=(await client.read()).nonce)
+        await asyncio.sleep(0.05)
+        server.store.publish("web", world("clusters a=1- bad=1-"))
+        await client.send(CLUSTER, nonce=(await client.read()).nonce, error="bad is bad")
+        await asyncio.sleep(0.05)
+        async with Client(port, variant, id="web-2") as late:
+            await late.send(CLUSTER)
+            first = await late.read()
+            assert len(first.resources) == 1
+            await late.send(CLUSTER, nonce=first.nonce)
+            await asyncio.sleep(0.05)
+            server.store.publish("web", world("clusters a=1- good=1-"))
+            assert (await late.read()).resources
+            assert (await client.read()).resources
+
+
+async def test_an_inconsistent_snapshot_is_refused_and_the_last_one_stays() -> None:
+    async with serving(world("clusters a=1-")) as (server, port), Client(port, "sotw") as client:
+        await client.send(CLUSTER)
+        await client.send(CLUSTER, nonce=(await client.read()).nonce)
+        bad = Snapshot.of([resource(ROUTES, "r", 1, ("nowhere",))])
+        with pytest.raises(InconsistentSnapshotError):
+            server.store.publish_all({"other": world("clusters z=1-"), "web": bad})
+        assert server.store.current("other") is None
+        assert await client.nothing_comes()
+        assert server.metrics.refused_snapshots == 1
+
+
+async def test_changes_in_quick_succession_are_one_push_and_endpoints_do_not_wait() -> None:
+    slow = Limits(quiet_seconds=0.2, quiet_limit_seconds=5.0)
+    async with serving(world("clusters a=1-; endpoints a=1"), slow) as (server, port), Client(port, "delta") as client:
+        await client.send(CLUSTER)
+        await client.send(CLUSTER, nonce=(await client.read()).nonce)
+        await client.send(ENDPOINTS, "a")
+        await client.send(ENDPOINTS, nonce=(await client.read()).nonce)
+        server.store.publish("web", world("clusters a=1-; endpoints a=2"))
+        pushed = await client.read(0.15)
+        assert pushed.type_url == ENDPOINTS
+        await client.send(ENDPOINTS, nonce=pushed.nonce)
+        for content in range(2, 6):
+            server.store.publish("web", world(f"clusters a={content}-; endpoints a=2"))
+        pushed = await client.read()
+        assert pushed.resources[0].version == world("clusters a=5-").of_type(CLUSTER).resources["a"].version
+        await client.send(CLUSTER, nonce=pushed.nonce)
+        assert await client.nothing_comes(0.3)
+
+
+async def test_a_client_that_does_not_read_holds_up_nobody() -> None:
+    big = [resource(CLUSTER, f"cluster-{number}-{'x' * 500}", 1, ("-",)) for number in range(4000)]
+    async with (
+        serving(Snapshot.of(big)) as (server, port),
+        Client(port, "delta") as slow,
+        Client(port, "delta") as quick,
+    ):
+        await slow.send(CLUSTER)
+        await quick.send(CLUSTER)
+        await quick.send(CLUSTER, nonce=(await quick.read()).nonce)
+        for content in (2, 3, 4):
+            server.store.publish("web", Snapshot.of([resource(CLUSTER, "one", content, ("-",)), *big]))
+            pushed = await quick.read()
+            assert names(pushed) == ["one"]
+            await quick.send(CLUSTER, nonce=pushed.nonce)
+        assert len((await slow.read()).resources) == 4000
+
+
+async def test_streams_of_one_peer_are_limited() -> None:
+    few = Limits(streams_per_peer=2)
+    async with serving(world("clusters a=1-"), few) as (server, port):
+        async with Client(port, "sotw") as one, Client(port, "delta") as two, Client(port, "sotw") as three:
+            for client in (one, two):
+                await client.send(CLUSTER)
+                await client.read()
+            assert await three.status() == (grpc.StatusCode.RESOURCE_EXHAUSTED, "too many streams")
+        await asyncio.sleep(0.1)
+        assert server.metrics.connected == 0
+        async with Client(port, "sotw") as four:
+            await four.send(CLUSTER)
+            assert (await four.read()).resources
+
+
+async def test_requests_are_limited_in_size_and_number_of_names() -> None:
+    small = Limits(request_bytes=10_000)
+    async with serving(world("clusters a=1-"), small) as (_, port), Client(port, "delta") as client:
+        await client.send(ENDPOINTS, *(f"name-{number}" for number in range(2000)))
+        assert (await client.status())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+    async with serving(world("clusters a=1-")) as (_, port), Client(port, "delta") as client:
+        await client.send(ENDPOINTS, *(f"{number}" for number in range(100_001)))
+        code, details = await client.status()
+        assert (code, details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "more than 100000 names on one stream")
+
+
+async def test_a_client_that_says_nothing_is_let_go() -> None:
+    short = Limits(first_request_seconds=0.1)
+    async with serving(world("clusters a=1-"), short) as (_, port), Client(port, "delta") as client:
+        await client.call.wait_for_connection()
+        assert (await client.status())[0] is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+@BOTH
+async def test_streams_end_after_an_age_once_the_client_has_answered(variant: str) -> None:
+    short = Limits(age_seconds=0.4, age_grace_seconds=5.0)
+    async with serving(world("clusters a=1-"), short) as (server, port), Client(port, variant) as client:
+        await client.send(CLUSTER)
+        first = await client.read()
+        await asyncio.sleep(0.6)
+        assert not client.call.done()
+        await client.send(CLUSTER, nonce=first.nonce)
+        assert (await client.status())[0] is grpc.StatusCode.OK
+        assert server.metrics.streams["age"] == 1
+
+
+async def test_a_client_that_never_answers_is_cut_after_the_grace() -> None:
+    short = Limits(age_seconds=0.1, age_grace_seconds=0.2)
+    async with serving(world("clusters a=1-"), short) as (_, port), Client(port, "delta") as client:
+        await client.send(CLUSTER)
+        await client.read()
+        assert (await client.status(2.0))[0] is not grpc.StatusCode.OK
+
+
+@BOTH
+async def test_streams_drain_when_the_server_stops(variant: str) -> None:
+    async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
+        await client.send(CLUSTER)
+        first = await client.read()
+        stopping = asyncio.create_task(server.stop(5.0))
+        await asyncio.sleep(0.1)
+        assert not client.call.done()
+        await client.send(CLUSTER, nonce=first.nonce)
+        assert (await client.status())[0] is grpc.StatusCode.OK
+        await asyncio.wait_for(stopping, 2.0)
+
+
+async def test_listeners_do_not_wait_for_ever_for_endpoints_that_nobody_asks_for() -> None:
+    short = Limits(patience_seconds=0.2)
+    async with serving(world("clusters a=1; listeners l=1"), short) as (_, port), Client(port, "sotw") as client:
+        await client.send(CLUSTER)
+        await client.send(CLUSTER, nonce=(await client.read()).nonce)
+        await client.send(LISTENER)
+        assert await client.nothing_comes(0.1)
+        assert (await client.late()).type_url == LISTENER
+
+
+async def test_two_servers_do_not_share_a_port() -> None:
+    async with serving() as (_, port):
+        other = XdsServer(SnapshotStore(), lambda _: None)
+        with pytest.raises(ServerError, match=f"cannot listen at `127.0.0.1:{port}`"):
+            await other.start(f"127.0.0.1:{port}")

@@ -1,0 +1,237 @@
+"""One open stream: bytes to the state machine and back, one writer and one reader, neither of which waits for others.
+
+A request is heard as soon as it is there, and its answers go out before any push. A snapshot that arrives while the
+client is slow to read replaces the one that was waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import grpc  # type: ignore[import-untyped]
+
+from xds_server.delta import DeltaStream
+from xds_server.events import Accepted, Refused
+from xds_server.sotw import SotwStream
+from xds_server.types import ORDER, short
+from xds_server.wire import Node, ProtocolError, TooMuchError, parse_delta, parse_sotw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xds_server.events import TypeStatus
+    from xds_server.server import XdsServer
+    from xds_server.snapshot import Snapshot
+    from xds_server.wire import DeltaRequest, Response, SotwRequest
+
+LOG: Final = logging.getLogger("xds_server")
+OUTBOX: Final = 64
+"""Responses that wait to be written before no more requests are read."""
+
+
+class Variant(NamedTuple):
+    """State of the world or delta."""
+
+    name: str
+    parse: Any
+    stream: Any
+
+
+SOTW: Final = Variant("sotw", parse_sotw, SotwStream)
+DELTA: Final = Variant("delta", parse_delta, DeltaStream)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who opened a stream: what it says of itself, and what the transport says."""
+
+    node: Node
+    peer: str
+    """Its address, as gRPC writes it."""
+    auth: Mapping[str, tuple[bytes, ...]]
+    """What its certificate says (gRPC's authentication context); empty without TLS."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStatus:
+    """One client, for people."""
+
+    group: str
+    node: Node
+    peer: str
+    variant: str
+    types: tuple[TypeStatus, ...]
+
+
+class RefusedStreamError(Exception):
+    """The stream ends with this gRPC status."""
+
+    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Connection:
+    """See the module. Everything runs on the loop's thread."""
+
+    def __init__(self, server: XdsServer, context: Any, variant: Variant) -> None:
+        self._server = server
+        self._context = context
+        self._variant = variant
+        self._outbox: deque[Response] = deque()
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._offered: Snapshot | None = None
+        self._machine: Any = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._patience: asyncio.TimerHandle | None = None
+        self._end = ""
+        self._failure: Exception | None = None
+        self._task = asyncio.current_task()
+        self.group = ""
+        self.node = Node("", "", "")
+        self.peer: str = context.peer()
+
+    @property
+    def status(self) -> ClientStatus:
+        types = self._machine.status() if self._machine is not None else ()
+        return ClientStatus(self.group, self.node, self.peer, self._variant.name, types)
+
+    def offer(self, snapshot: Snapshot) -> None:
+        """A newer snapshot, to be sent when the client is ready for it."""
+        self._offered = snapshot
+        self._wake.set()
+
+    def end(self, why: str, grace: float) -> None:
+        """End the stream once the client owes no answer, or after the grace in any case."""
+        if not self._end:
+            self._end = why
+            self._after(grace, self._cut)
+            self._wake.set()
+
+    async def run(self) -> str:
+        """Talk until the stream ends; why it did. Raises `RefusedStreamError`."""
+        limits = self._server.limits
+        self._after(limits.first_request_seconds, self._give_up_if_silent)
+        self._after(limits.random_age(), lambda: self.end("age", limits.age_grace_seconds))
+        reader = asyncio.create_task(self._read())
+        try:
+            return await self._write()
+        finally:
+            for timer in [*self._timers, *([self._patience] if self._patience else [])]:
+                timer.cancel()
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+            self._server.left(self)
+
+    async def _write(self) -> str:
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            if self._outbox:
+                response = self._outbox.popleft()
+                if len(self._outbox) < OUTBOX:
+                    self._room.set()
+                data = response.data
+                self._server.metrics.pushes[response.type_url] += 1
+                self._server.metrics.pushed_bytes[response.type_url] += len(data)
+                await self._context.write(data)
+            elif self._offered is not None and self._machine is not None and not self._end:
+                offered, self._offered = self._offered, None
+                self._say(self._machine.publish(offered))
+            elif self._end == "closed" or (self._end and (self._machine is None or self._machine.idle)):
+                return self._end
+            else:
+                self._wake.clear()
+                await self._wake.wait()
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                await self._room.wait()
+                data = await self._context.read()
+                if data is grpc.aio.EOF:
+                    self._end = self._end or "closed"
+                    return
+                self._hear(self._variant.parse(data))
+        except ProtocolError as error:
+            self._failure = RefusedStreamError(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except TooMuchError as error:
+            self._failure = RefusedStreamError(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+        except RefusedStreamError as error:
+            self._failure = error
+        except Exception as error:
+            # Whatever it is, it must end the stream: a reader that dies in silence would leave it open for ever.
+            self._failure = error
+        finally:
+            self._wake.set()
+
+    def _hear(self, request: SotwRequest | DeltaRequest) -> None:
+        if self._machine is None:
+            self._begin(request)
+        self._server.metrics.requests[_known(request.type_url)] += 1
+        self._say(self._machine.receive(request))
+
+    def _begin(self, request: SotwRequest | DeltaRequest) -> None:
+        if not request.type_url:
+            raise ProtocolError("the request has no type URL")
+        self.node = request.node or self.node
+        self.group, snapshot = self._server.admit(self, Caller(self.node, self.peer, self._auth()))
+        self._machine = self._variant.stream(
+            snapshot, self._server.shared, empty_is_all=not self.node.user_agent.startswith("gRPC")
+        )
+
+    def _auth(self) -> Mapping[str, tuple[bytes, ...]]:
+        return {key: tuple(values) for key, values in self._context.auth_context().items()}
+
+    def _say(self, responses: list[Response]) -> None:
+        self._outbox.extend(responses)
+        if len(self._outbox) >= OUTBOX:
+            self._room.clear()
+        for event in self._machine.take_events():
+            if isinstance(event, Refused):
+                LOG.warning(
+                    "node %r of %r refused %s version %s: %r",
+                    self.node.id,
+                    self.group,
+                    short(event.type_url),
+                    event.version,
+                    event.error,
+                )
+                self._server.refused(self, event)
+            elif isinstance(event, Accepted):
+                self._server.metrics.acknowledgements[event.type_url] += 1
+            else:
+                self._server.completed(self, event)
+        if self._patience is None and self._machine.waits_for_request:
+            self._patience = asyncio.get_running_loop().call_later(
+                self._server.limits.patience_seconds, self._lose_patience
+            )
+        self._wake.set()
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        self._say(self._machine.wait_no_longer())
+
+    def _give_up_if_silent(self) -> None:
+        if self._machine is None:
+            self._failure = RefusedStreamError(grpc.StatusCode.DEADLINE_EXCEEDED, "no request came")
+            self._wake.set()
+
+    def _cut(self) -> None:
+        """The client neither reads nor answers."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _after(self, seconds: float, what: Any) -> None:
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, what))
+
+
+def _known(type_url: str) -> str:
+    """Clients may ask for whatever they like, but not fill the metrics with it."""
+    return type_url if type_url in ORDER else "other"

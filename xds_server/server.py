@@ -1,0 +1,249 @@
+"""The aggregated discovery service on gRPC: who may open a stream, who hears of which snapshot, and how it all ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc  # type: ignore[import-untyped]
+
+from xds_server.channel import Shared
+from xds_server.coalesce import Coalescer
+from xds_server.connection import DELTA, SOTW, Caller, ClientStatus, Connection, RefusedStreamError, Variant
+from xds_server.store import SnapshotStore, only_differs_in
+from xds_server.types import ENDPOINTS, SECRET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xds_server.events import Completed, Refused
+    from xds_server.snapshot import Snapshot
+
+LOG: Final = logging.getLogger("xds_server")
+SERVICE: Final = "envoy.service.discovery.v3.AggregatedDiscoveryService"
+URGENT: Final = frozenset({ENDPOINTS, SECRET})
+
+
+class ServerError(Exception):
+    """The server cannot listen; the message says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What clients may take, and how long things last. Times are in seconds."""
+
+    request_bytes: int = 4 << 20
+    streams: int = 20_000
+    streams_per_peer: int = 1_000
+    """Streams from one address."""
+    streams_per_connection: int = 100
+    first_request_seconds: float = 15.0
+    age_seconds: float = 1800.0
+    """How long a stream lasts, give or take a quarter: its client opens the next one, maybe to another replica."""
+    age_grace_seconds: float = 30.0
+    patience_seconds: float = 5.0
+    """How long listeners and routes wait for a client that does not ask for the endpoints of its new clusters."""
+    quiet_seconds: float = 0.01
+    """Changes are passed on when none has come for so long ..."""
+    quiet_limit_seconds: float = 0.1
+    """... but no later than this after the first."""
+
+    def random_age(self) -> float:
+        return self.age_seconds * random.uniform(0.75, 1.25)  # noqa: S311 - nobody gains by guessing it
+
+
+class XdsServer:
+    """Serves the snapshots of a store. All calls belong on the event loop that started it.
+
+        store = SnapshotStore()
+        store.publish("search", Snapshot.of([Resource.of(listener), ...]))
+        server = XdsServer(store, identify=lambda caller: caller.node.cluster)
+        port = await server.start("127.0.0.1:18000")
+        ...
+        await server.stop()
+
+    `identify` says which group a client belongs to, or None for nobody's: it is the only door.
+    """
+
+    def __init__(
+        self, store: SnapshotStore, identify: Callable[[Caller], str | None], limits: Limits | None = None
+    ) -> None:
+        self.limits = limits or Limits()
+        self.shared = Shared()
+        self.store = store
+        self.metrics = store.metrics
+        self._identify = identify
+        self._open = 0
+        self._peers: Counter[str] = Counter()
+        self._groups: dict[str, set[Connection]] = {}
+        self._pending: set[Connection] = set()
+        self._coalescer = Coalescer(self.limits.quiet_seconds, self.limits.quiet_limit_seconds)
+        self._timer: asyncio.TimerHandle | None = None
+        self._published: dict[str, tuple[Snapshot, float]] = {}
+        self._server: Any = None
+        self._stopping = False
+
+    async def start(self, address: str, credentials: Any = None) -> int:
+        """Listen at `host:port` and return the port. Without credentials in plain text. Raises `ServerError`."""
+        limits = self.limits
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.so_reuseport", 0),  # two servers at one port would each get half of the clients
+                # By default a connect storm is turned away at random.
+                ("grpc.server.max_pending_requests", limits.streams),
+                ("grpc.server.max_pending_requests_hard_limit", limits.streams * 2),
+                ("grpc.max_receive_message_length", limits.request_bytes),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_concurrent_streams", limits.streams_per_connection),
+                # A stream that ends by age would come back on the same connection, to the same replica.
+                ("grpc.max_connection_age_ms", int(limits.age_seconds * 750)),
+                ("grpc.max_connection_age_grace_ms", int(limits.age_seconds * 750 + limits.age_grace_seconds * 1000)),
+                # Dead clients are noticed, and clients that look for dead servers are welcome.
+                ("grpc.keepalive_time_ms", 30_000),
+                ("grpc.keepalive_timeout_ms", 10_000),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.max_ping_strikes", 0),
+            ]
+        )
+        self._server.add_generic_rpc_handlers(
+            (
+                grpc.method_handlers_generic_handler(
+                    SERVICE,
+                    {
+                        "StreamAggregatedResources": self._handler(SOTW),
+                        "DeltaAggregatedResources": self._handler(DELTA),
+                    },
+                ),
+            )
+        )
+        try:
+            if credentials is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, credentials)
+        except RuntimeError as error:
+            raise ServerError(f"cannot listen at `{address}`: {error}") from error
+        if not port:
+            raise ServerError(f"cannot listen at `{address}`")
+        self.store.watchers.append(self._changed)
+        await self._server.start()
+        return int(port)
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """Let every stream end once its client owes no answer, for `grace` seconds at most, and stop listening."""
+        self._stopping = True
+        if self._changed in self.store.watchers:
+            self.store.watchers.remove(self._changed)
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in self._connections():
+            connection.end("drained", grace)
+        if self._server is not None:
+            await self._server.stop(grace)
+
+    def clients(self) -> tuple[ClientStatus, ...]:
+        """All clients, by group and node."""
+        found = (connection.status for group in self._groups.values() for connection in group)
+        return tuple(sorted(found, key=lambda status: (status.group, status.node.id, status.peer)))
+
+    # For connections.
+
+    def admit(self, connection: Connection, caller: Caller) -> tuple[str, Snapshot]:
+        """The group of a client and what it starts from. Raises `RefusedStreamError`."""
+        group = self._identify(caller)
+        if group is None:
+            LOG.warning("nobody knows node %r of %r at %s", caller.node.id, caller.node.cluster, caller.peer)
+            raise RefusedStreamError(grpc.StatusCode.PERMISSION_DENIED, "this client has no configuration here")
+        snapshot = self.store.start(group)
+        if snapshot is None:
+            raise RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "there is no configuration yet")
+        self._pending.discard(connection)
+        self._groups.setdefault(group, set()).add(connection)
+        self.metrics.connected += 1
+        return group, snapshot
+
+    def left(self, connection: Connection) -> None:
+        """A stream has ended."""
+        self._pending.discard(connection)
+        group = self._groups.get(connection.group)
+        if group is not None and connection in group:
+            group.remove(connection)
+            self.metrics.connected -= 1
+            if not group:
+                del self._groups[connection.group]
+
+    def refused(self, connection: Connection, event: Refused) -> None:
+        self.metrics.rejects[event.type_url] += 1
+        self.store.refused(connection.group, event.snapshot)
+
+    def completed(self, connection: Connection, event: Completed) -> None:
+        self.store.accepted(connection.group, event.snapshot)
+        published = self._published.get(connection.group)
+        if published is not None and published[0] is event.snapshot:
+            self.metrics.completed += 1
+            self.metrics.completion_seconds += asyncio.get_running_loop().time() - published[1]
+
+    # Streams.
+
+    def _handler(self, variant: Variant) -> Any:
+        async def handle(_: Any, context: Any) -> None:
+            await self._handle(context, variant)
+
+        # Without serializers the bytes go through as they are.
+        return grpc.stream_stream_rpc_method_handler(handle)
+
+    async def _handle(self, context: Any, variant: Variant) -> None:
+        host = context.peer().rpartition(":")[0]
+        try:
+            if self._stopping:
+                raise RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "the server is going away")
+            if self._open >= self.limits.streams or self._peers[host] >= self.limits.streams_per_peer:
+                raise RefusedStreamError(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many streams")
+            self._open += 1
+            self._peers[host] += 1
+            try:
+                connection = Connection(self, context, variant)
+                self._pending.add(connection)
+                why = await connection.run()
+            finally:
+                self._open -= 1
+                self._peers[host] -= 1
+                if not self._peers[host]:
+                    del self._peers[host]
+            self.metrics.streams[why] += 1
+        except asyncio.CancelledError:
+            self.metrics.streams["cut"] += 1
+            raise
+        except RefusedStreamError as error:
+            self.metrics.streams[error.code.name.lower()] += 1
+            await context.abort(error.code, str(error))
+
+    def _connections(self) -> list[Connection]:
+        return [*self._pending, *(connection for group in self._groups.values() for connection in group)]
+
+    # Snapshots.
+
+    def _changed(self, group: str, old: Snapshot | None, new: Snapshot) -> None:
+        loop = asyncio.get_running_loop()
+        self._published[group] = (new, loop.time())
+        self._coalescer.changed(group, loop.time(), urgent=old is not None and only_differs_in(old, new, URGENT))
+        self._schedule(loop)
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        when = self._coalescer.next
+        self._timer = None if when is None else loop.call_at(when, self._flush)
+
+    def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
+        for group in self._coalescer.due(loop.time()):
+            snapshot = self.store.current(group)
+            if snapshot is not None:
+                for connection in self._groups.get(group, ()):
+                    connection.offer(snapshot)
+        self._schedule(loop)
