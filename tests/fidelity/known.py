@@ -9,19 +9,25 @@ import re
 from typing import Final
 
 _CHECK = (
-    "an authorization service that is asked by http and does not answer in time lets gRPC callers in: Envoy's own answer "
-    "for it is written for gRPC, a 200 with a status of gRPC, and passes for a yes"
+    "an authorization service that is asked by http and does not answer in time lets gRPC callers in: Envoy's own "
+    "answer for it is written for gRPC, a 200 with a status of gRPC, and passes for a yes"
 )
 _BUFFER = (
     "a body that has arrived while an outer filter held the request up is not measured: Envoy's buffer limit only sees "
     "what comes after it"
 )
 _COPY = "Envoy makes no copy of a request that finds no healthy endpoint, though the mirror is declared outside of it"
+_LATE_STATUS = (
+    "an attempt whose gRPC status comes after headers of its own is not repeated: Envoy looks at the status only where "
+    "it comes with the headers"
+)
 KNOWN: Final[tuple[tuple[str, str, str], ...]] = (
     (r"grpc: external_authorization@\w+\(service: judge\)", "full compiled", _CHECK),
-    (r"http: external_authorization(@\w+)?\(service: judge\) then buffer_limit\1\(.*\)", "full compiled", _BUFFER),
+    (r"grpc: retry@egress\(attempts: 4, .*\)", "full compiled", _LATE_STATUS),
+    (r"http: external_authorization((?:@\w+)?)\(service: judge\) then buffer_limit\1\(.*\)", "full compiled", _BUFFER),
     (r"http: fault_delay(@\w+)\(.*\) then buffer_limit\1\(.*\)", "compiled", _BUFFER),
-    (r"\w+: mirror(@egress)?\(.*\) then outlier_detection\1\(.*\)", "full compiled", _COPY),
+    (r"http: fault_delay\(.*\) then buffer_limit\(.*\)", "compiled", _BUFFER),
+    (r"\w+: mirror((?:@egress)?)\(.*\) then outlier_detection\1\(.*\)", "full compiled", _COPY),
 )
 """Pattern of the case's key, how it runs, and why it differs."""
 

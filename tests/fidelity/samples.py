@@ -102,6 +102,7 @@ SAMPLES: Final = (
     Sample("external_authorization", "service: judge, timeout: 100ms, fail_open: true", (Ask(), delay(0.4))),
     Sample("retry", "attempts: 3, backoff: 1ms", FAILING, protocols=HTTP),
     Sample("retry", "attempts: 3, backoff: 1ms", FAILING_GRPC, protocols=GRPC),
+    Sample("retry", "attempts: 4, backoff: 1ms", (answer_header("x-out", "1").besides(status(14, 0)),), protocols=GRPC),
     Sample("retry", "attempts: 2, backoff: 1ms, on: [server_error]", (*FAILING, status(502, 200)), protocols=HTTP),
     Sample("retry", "attempts: 2, backoff: 1ms, on: [server_error]", FAILING_GRPC, protocols=GRPC),
     Sample("retry", "attempts: 2, backoff: 1ms, on: [gateway_error]", (*FAILING, status(502, 200)), protocols=HTTP),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tests.fidelity.pairs import pairs, shared
 from tests.fidelity.runs import How, Result, run
 from tests.fidelity.singles import singles
+from tests.fidelity.wild import wild
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,9 @@ SIZE = 220
 """Cases of one application."""
 EVERY = 8
 """Of the pairs on given sides, one in so many is part of `make test`; `python -m tests.fidelity.long` runs all."""
+
+WILD = 200
+"""Random programs of an ordinary test run, always the same."""
 
 
 class Group:
@@ -57,6 +61,7 @@ def groups(every: int = EVERY) -> list[Group]:
     """All of them; of the pairs on given sides one in `every`."""
     everyway = (How.NONE, How.FULL, How.COMPILED)
     found = [*_parts("singles", singles(), everyway), *_parts("shared", shared(), (How.FULL, How.COMPILED))]
+    found += _parts("wild", wild(0, WILD), (How.COMPILED,))
     return [*found, *_parts("pairs", pairs()[::every], (How.COMPILED,))]
 
 

@@ -1,0 +1,120 @@
+"""`python -m tests.fidelity.table > docs/fidelity.md`: kind x side x protocol, from a real run."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dsl.program import Protocol, Side
+from tests.emitters.envoy.support import ENVOY
+from tests.fidelity.cases import load, text
+from tests.fidelity.known import KNOWN, reason
+from tests.fidelity.runs import How, Result, What
+from tests.fidelity.singles import singles
+from tests.fidelity.store import groups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+HEAD = """\
+# Fidelity: wherever a policy is placed, clients observe the same
+
+Made by `python -m tests.fidelity.table > docs/fidelity.md` from a run of real Envoys; do not edit.
+
+A judge that knows no sides reads each program as an onion: policies in declared order around a call. It is written from
+[the kinds](kinds.md), [the rules](rules.md) and [the language](language.md) and shares no code with the compiler. What
+clients got and what servers saw (status, headers, body, time, attempts, copies) is compared with what it says, without
+a mesh, in a full mesh and compiled.
+
+## Kind, side, protocol
+`equal (n)`: n samples, each as judged, in the full mesh as well; `refused`: with the code that the compiler gives;
+`not applicable`: the kind does not carry the protocol. Where several callers share a quota, the sender's side is
+refused.
+"""
+
+
+def cell(results: Iterable[Result]) -> str:
+    """What came of all samples of one kind on one side in one protocol."""
+    found = list(results)
+    if not found:
+        return "not applicable"
+    counts = Counter(each.what for each in found)
+    parts = []
+    if counts[What.EQUAL]:
+        parts.append(f"equal ({counts[What.EQUAL]})")
+    if counts[What.DIFFERENT]:
+        parts.append(f"**different ({counts[What.DIFFERENT]})**")
+    codes = sorted({each.detail for each in found if each.what == What.REFUSED})
+    if codes:
+        parts.append(f"refused: {'; '.join(codes)}")
+    return ", ".join(parts)
+
+
+def kinds_table(results: Sequence[Result]) -> list[str]:
+    """One line a kind."""
+    cases = {case.name: case for case in singles()}
+    kinds = load(text([])).kinds
+    heads = [f"{protocol} {side}" for protocol in (Protocol.HTTP, Protocol.GRPC, Protocol.TCP) for side in Side]
+    lines = [f"| kind | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for kind in kinds:
+        cells = []
+        for head in heads:
+            protocol, side = head.split()
+            own = [
+                each
+                for each in results
+                if each.how == How.COMPILED
+                and each.case in cases
+                and (policy := cases[each.case].policies[0]).kind == kind
+                and (policy.side, cases[each.case].protocol) == (side, protocol)
+            ]
+            cells.append(cell(own))
+        title = f"`{kind}`" if kinds[kind].prelude else "a kind of one's own, with a template"
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return lines
+
+
+def totals_table(results: Sequence[Result]) -> list[str]:
+    """How many cases were run in which way, and what came of them."""
+    counts = Counter((each.case[0], each.how, each.what) for each in results)
+    lines = ["| policies | run | equal | different | refused | no textbook placement |", "|---|---|---|---|---|---|"]
+    for first, title in (("s", "one"), ("q", "two, in declared order"), ("w", "two to five, at random")):
+        lines += [
+            f"| {title} | {how} | {' | '.join(str(counts[first, how, what]) for what in What)} |"
+            for how in How
+            if any((first, how, what) in counts for what in What)
+        ]
+    return lines
+
+
+def main() -> None:
+    if ENVOY is None:
+        sys.exit("there is no Envoy for this platform, so nothing can be compared")
+    results: list[Result] = []
+    different: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for group in groups():
+            found = group.results(Path(folder))
+            results += found.values()
+            keys = {case.name: case.key for case in group.cases}
+            for each in found.values():
+                if each.what == What.DIFFERENT:
+                    why = reason(keys[each.case], each.how) or f"**not known before**: {each.detail.splitlines()[0]}"
+                    different.append(f"- `{each.label}` ({each.how}): {why}.")
+            sys.stderr.write(f"{group.name}: {len(found)} results\n")
+    print(HEAD)
+    print("\n".join(kinds_table(results)))
+    print("\n## How many\n")
+    print("\n".join(totals_table(results)))
+    print("\nOf pairs that do not commute, both orders are tried on all sides; a pair whose sides would turn the order")
+    print("round is refused.")
+    print("\n## What differs\n")
+    print("\n".join(sorted(set(different))) or "Nothing.")
+    assert KNOWN or not different
+
+
+if __name__ == "__main__":
+    main()
