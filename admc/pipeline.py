@@ -131,10 +131,10 @@ def compile_program(
 
 
 def _expressible(program: Program, placement: Placement, folder: str) -> None:
-    """Raises `CommandError` (exit 3) where no Envoy can do what is asked: with `--emit` or without."""
-    from emitters.envoy import check
+    """Raises `CommandError` (exit 3) where no Envoy or NetworkPolicy can do what is asked, `--emit` or not."""
+    from emitters import envoy, kubernetes
 
-    found = check(program, placement)
+    found = (*envoy.check(program, placement), *kubernetes.check(program, placement))
     if found:
         raise CommandError(Exit.NO_PLACEMENT, [*found, *program.warnings], folder)
 

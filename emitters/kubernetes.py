@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import TYPE_CHECKING, Final
-
-import yaml
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics import Diagnostics, Related
 from emitters.errors import EmitError
@@ -21,13 +19,25 @@ from emitters.errors import EmitError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from dsl.diagnostics import Diagnostic
     from dsl.program import Call, External, Program, Service
     from solver.placement import Placement
 
 NAME_PREFIX: Final = "admc-close-"
+_NAMED: Final = 3
+"""Services that a finding names before it counts."""
 _LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _LABEL_PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
+    """What no NetworkPolicy can say about the destinations that a placement closes; every compile asks."""
+    try:
+        network_policies(program, placement)
+    except EmitError as error:
+        return error.diagnostics
+    return ()
 
 
 def network_policies(program: Program, placement: Placement) -> tuple[dict[str, object], ...]:
@@ -62,6 +72,7 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
             )
         named[key] = service
         objects.append(_close(program, service, key[1], senders[name], closing.get(name, ()), selectors, findings))
+    selectors.report()
     if findings.has_errors:
         raise EmitError(findings.items)
     return tuple(objects)
@@ -69,6 +80,8 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
 
 def to_yaml(objects: Iterable[Mapping[str, object]]) -> str:
     """The objects as one YAML stream for `kubectl apply -f`; the empty string where there are none."""
+    import yaml  # loaded only where something is written
+
     return "".join("---\n" + yaml.safe_dump(dict(item), sort_keys=False, allow_unicode=True) for item in objects)
 
 
@@ -105,7 +118,7 @@ def _close(
     findings: Diagnostics,
 ) -> dict[str, object]:
     calls = tuple(calls)
-    own = selectors.labels(service, allowed=frozenset({service.name}), purpose="would be closed as well")
+    own = selectors.labels(service, allowed=frozenset({service.name}))
     ports: dict[str, set[int]] = {}
     for call in calls:
         ports.setdefault(call.source, set()).add(call.port.target)
@@ -153,7 +166,7 @@ def _service_peer(
             cause="its pods share their node's address with everything else on the node",
             hint=f"take it off the host's network, or pin the policies on `{destination.name}` at ingress",
         )
-    labels = selectors.labels(sender, allowed, purpose=f"would be admitted to `{destination.name}` as well")
+    labels = selectors.labels(sender, allowed, admitted_to=destination.name)
     return {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": sender.namespace}},
         "podSelector": {"matchLabels": labels},
@@ -174,6 +187,14 @@ def _external_peers(sender: External, destination: Service, findings: Diagnostic
         yield {"ipBlock": {"cidr": str(network)}}
 
 
+class _Shared(NamedTuple):
+    """A service whose labels others have too, and what it was selected for: to be closed, or admitted somewhere."""
+
+    service: Service
+    admitted_to: str | None
+    others: set[str]
+
+
 class _Selectors:
     """Labels of services, checked once: legal in Kubernetes, and selecting no pods but those meant."""
 
@@ -182,25 +203,43 @@ class _Selectors:
         self._findings = findings
         self._checked: set[str] = set()
         self._by_label: dict[tuple[str, str, str], set[str]] = {}
+        self._shared: dict[tuple[str, tuple[tuple[str, str], ...]], _Shared] = {}
         for service in program.services.values():
             for key, value in pod_labels(service).items():
                 self._by_label.setdefault((service.namespace, key, value), set()).add(service.name)
 
-    def labels(self, service: Service, allowed: frozenset[str], purpose: str) -> dict[str, str]:
+    def labels(self, service: Service, allowed: frozenset[str], admitted_to: str | None = None) -> dict[str, str]:
+        """Labels of a service that is to be closed, or admitted to another one; `allowed` may be selected too."""
         labels = pod_labels(service)
         if service.name not in self._checked:
             self._checked.add(service.name)
             self._check_legal(service, labels)
-        selected = set.intersection(*(self._by_label[service.namespace, *item] for item in labels.items()))
-        for other in sorted(selected - allowed):
+        with_label = [self._by_label[service.namespace, *item] for item in labels.items()]
+        others = set.intersection(*sorted(with_label, key=len)) - allowed
+        if others:
+            key = service.namespace, tuple(labels.items())
+            self._shared.setdefault(key, _Shared(service, admitted_to, set())).others.update(others)
+        return labels
+
+    def report(self) -> None:
+        """Labels that select more pods than are meant: one finding for each such set of labels."""
+        for (_namespace, labels), (service, admitted_to, found) in self._shared.items():
+            others = sorted(found - {service.name})
+            shown = ", ".join(f'`{key} = "{value}"`' for key, value in labels)
+            quoted = [f"`{name}`" for name in others[:_NAMED]]
+            more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+            done = "closed" if admitted_to is None else f"admitted to `{admitted_to}`"
             self._findings.error(
                 "ADM784",
-                f"the labels of `{service.name}` also select the pods of `{other}`, which {purpose}",
+                f"the labels of `{service.name}`, {shown}, also select the pods of {', '.join(quoted)}{more}",
                 service.span,
-                hint=f"give `{service.name}` a label that `{other}` does not have",
-                related=(Related(self._services[other].span, f"`{other}` has all of these labels"),),
+                cause=f"labels are those of the pods, and all that a NetworkPolicy knows them by: "
+                f"whoever has these would be {done} as well",
+                hint=f'give each of them a label that tells it apart, such as `app = "{service.name}"`',
+                related=tuple(
+                    Related(self._services[other].span, f"`{other}` has these labels too") for other in others[:_NAMED]
+                ),
             )
-        return labels
 
     def _check_legal(self, service: Service, labels: Mapping[str, str]) -> None:
         wrong = [f'{key} = "{value}"' for key, value in labels.items() if not _legal_label(key, value)]

@@ -95,3 +95,20 @@ def test_a_folder_that_cannot_be_one(tmp_path: Path, capfd: pytest.CaptureFixtur
         assert main(["compile", str(program), "--emit", str(out)]) == 1
         assert "ADM803" in capfd.readouterr().err
     assert taken.read_text() == "a file"
+
+
+def test_labels_that_no_network_policy_can_tell_apart_are_found_without_emit(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = """app shop
+service a { http 80 }
+service pg_catalog, pg_orders { tcp 5432  no adm  labels { tier = "data" } }
+call a -> pg_catalog, pg_orders
+policy log = access_log() on * -> pg_*
+"""
+    path = write(tmp_path, text)
+    assert main(["compile", str(path)]) == 3
+    assert capfd.readouterr().err.count("ADM784") == 1
+    assert not path.with_suffix(".plan.json").exists()
+    write(tmp_path, text.replace('labels { tier = "data" }', ""))
+    assert main(["compile", str(path)]) == 0

@@ -166,6 +166,15 @@ def test_labels_that_select_somebody_else_are_an_error() -> None:
     assert _closed([DB, sender, elsewhere], [("a", "mongo_rate")], "mongo_rate")
 
 
+def test_services_that_share_labels_are_one_finding() -> None:
+    twins = [service(name, labels={"tier": "data"}) for name in ("pg_a", "pg_b", "pg_c")]
+    with pytest.raises(EmitError) as caught:
+        _closed(twins, [], "pg_a", "pg_b", "pg_c")
+    (finding,) = caught.value.diagnostics
+    assert finding.message == 'the labels of `pg_a`, `tier = "data"`, also select the pods of `pg_b`, `pg_c`'
+    assert '`app = "pg_a"`' in (finding.hint or "")
+
+
 def test_a_sender_with_fewer_ports_does_not_get_more_by_anothers_labels() -> None:
     wide, narrow = service("a", labels={"t": "x"}), service("b", labels={"t": "x", "u": "y"})
     calls = [("a", "mongo_rate", 27017), ("a", "mongo_rate", 8080), ("b", "mongo_rate", 27017)]
