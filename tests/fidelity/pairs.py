@@ -126,7 +126,8 @@ def set_aside(ask: Ask, kinds: Collection[str], protocol: Protocol) -> bool:
     given = {name for name, _ in ask.headers}
     if protocol is not Protocol.GRPC:
         return False
-    late_check = "external_authorization" in kinds and "x-echo-delay" in given
+    # Its helper speaks http here, and would understand a gRPC status as one of http.
+    late_check = "external_authorization" in kinds and bool(given & {"x-echo-delay", "x-echo-status"})
     late_status = "retry" in kinds and {"x-echo-header", "x-echo-status"} <= given
     return late_check or late_status
 

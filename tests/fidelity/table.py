@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dsl.program import Protocol, Side
 from tests.emitters.envoy.support import ENVOY
 from tests.fidelity.cases import load, text
-from tests.fidelity.known import KNOWN, reason
+from tests.fidelity.known import reason
 from tests.fidelity.runs import How, Result, What
 from tests.fidelity.singles import singles
 from tests.fidelity.store import groups
@@ -101,6 +101,8 @@ def main() -> None:
             results += found.values()
             keys = {case.name: case.key for case in group.cases}
             for each in found.values():
+                if each.what == What.EQUAL and reason(keys[each.case], each.how):
+                    sys.stderr.write(f"`{each.label}` ({each.how}) does not differ any more: mend `known.py`\n")
                 if each.what == What.DIFFERENT:
                     why = reason(keys[each.case], each.how) or f"**not known before**: {each.detail.splitlines()[0]}"
                     different.append(f"- `{each.label}` ({each.how}): {why}.")
@@ -113,7 +115,6 @@ def main() -> None:
     print("round is refused.")
     print("\n## What differs\n")
     print("\n".join(sorted(set(different))) or "Nothing.")
-    assert KNOWN or not different
 
 
 if __name__ == "__main__":
