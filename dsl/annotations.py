@@ -36,7 +36,7 @@ class Annotations:
             name = annotation.name.text
             if name not in ANNOTATIONS:
                 self.unknown = True
-                hint = did_you_mean(name, ANNOTATIONS) or "known are " + ", ".join(
+                hint = did_you_mean(name, ANNOTATIONS, "@") or "known are " + ", ".join(
                     f"`@{known}`" for known in ANNOTATIONS
                 )
                 diagnostics.error("ADM301", f"there is no annotation `@{name}`", annotation.span, hint=hint)

@@ -95,7 +95,7 @@ def _check_target(application: Application, policy: Policy, value: Value, diagno
             continue
         if call.port.protocol not in to_target.get(call.source, ()):
             missing.setdefault(call.source, index)
-    if not missing:
+    if not missing or not application.all_calls:
         return
     source, index = min(missing.items())
     protocol = calls[index].port.protocol

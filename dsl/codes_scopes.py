@@ -6,7 +6,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     "ADM401": (
         "a kind does not carry the protocol of a call in scope",
         "Requests can be seen on `http` and `grpc` only, and each kind says which protocols it is "
-        "for. `*` means every call, also those of databases. Narrow the scope with `except`.",
+        "for. `*` means every call, also those of databases. Narrow the scope with `except`. What is inside TLS "
+        "that the application speaks itself cannot be seen either: such a port is `tcp`, whatever it carries.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"

@@ -110,12 +110,12 @@ class Diagnostics:
         return self.counts[Severity.ERROR] >= MAX_DIAGNOSTICS
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint naming the closest known name, or None where nothing is close."""
+def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str | None:
+    """A hint naming the closest known name, with what is written `before` it, or None where nothing is close."""
     candidates = list(known)
     if len(candidates) > _MANY:
         # Comparing takes about 10 us a name, and a large application has 50,000.
         start = name[:2]
         candidates = [other for other in candidates if other[:2] == start and abs(len(other) - len(name)) <= 2]
     close = difflib.get_close_matches(name[:200], candidates[:_MANY], n=1, cutoff=0.6)
-    return f"did you mean `{close[0]}`?" if close else None
+    return f"did you mean `{before}{close[0]}`?" if close else None

@@ -28,6 +28,8 @@ class Application:
     broken: frozenset[str] = frozenset()
     complete: bool = True
     """False where a file could not be read: unknown names may be declared there."""
+    all_calls: bool = True
+    """False where a call has an error of its own, or may be missing: that no call is declared is then no finding."""
     _ranges: dict[str, range] = field(default_factory=dict)
 
     @cached_property
@@ -141,6 +143,7 @@ def declare(statements: Iterable[object], diagnostics: Diagnostics, *, complete:
     first: dict[str, Span] = {}
     broken: set[str] = set()
     calls: list[syntax.Call] = []
+    readable = True
     for statement in statements:
         if isinstance(statement, syntax.Call):
             calls.append(statement)
@@ -148,6 +151,7 @@ def declare(statements: Iterable[object], diagnostics: Diagnostics, *, complete:
         if isinstance(statement, syntax.Broken):
             if statement.keyword in ("service", "external"):
                 broken.update(statement.names)
+            readable = readable and statement.keyword != "call"
             continue
         if not isinstance(statement, syntax.Service | syntax.External):
             continue
@@ -167,7 +171,8 @@ def declare(statements: Iterable[object], diagnostics: Diagnostics, *, complete:
         broken=frozenset(broken),
         complete=complete,
     )
-    application.calls = _calls(application, calls, diagnostics)
+    application.calls, known = _calls(application, calls, diagnostics)
+    application.all_calls = complete and readable and known
     return application
 
 
@@ -190,20 +195,28 @@ def _fresh(word: syntax.Word, first: dict[str, Span], diagnostics: Diagnostics) 
     return True
 
 
-def _calls(application: Application, statements: Iterable[syntax.Call], diagnostics: Diagnostics) -> tuple[Call, ...]:
+def _calls(
+    application: Application, statements: Iterable[syntax.Call], diagnostics: Diagnostics
+) -> tuple[tuple[Call, ...], bool]:
+    """The declared calls, and whether they are all that was meant."""
     calls: list[Call] = []
     externals = application.externals
+    known = True
     for statement in statements:
         rate, size = _load(statement, diagnostics) if statement.items else (None, None)
         sources = [word for word in statement.sources if application.known(word, diagnostics)]
+        known = known and len(sources) == len(statement.sources)
         several = len(statement.destinations) > 1
         single = not several and len(statement.sources) == 1
         for reference in statement.destinations:
-            if not application.known(reference.name, diagnostics):
-                continue
             name = reference.name.text
-            port = the_port(application, reference, diagnostics)
+            port = (
+                the_port(application, reference, diagnostics)
+                if application.known(reference.name, diagnostics)
+                else None
+            )
             if port is None:
+                known = False
                 continue
             for word in sources:
                 if name in externals and word.text in externals:
@@ -222,7 +235,7 @@ def _calls(application: Application, statements: Iterable[syntax.Call], diagnost
                     span = reference.span if several else word.span
                 calls.append(Call(word.text, name, port, span, rate, size))
     calls.sort(key=_order)
-    return _distinct(calls, diagnostics)
+    return _distinct(calls, diagnostics), known
 
 
 def _order(call: Call) -> tuple[str, str, int]:

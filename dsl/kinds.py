@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsl import syntax, units
+from dsl import hints, syntax, units
 from dsl.annotations import Annotations
 from dsl.diagnostics import Diagnostics, Related, did_you_mean
 from dsl.files import Reader, resolve_path
@@ -106,7 +106,9 @@ def _protocols(words: Iterable[syntax.Word], diagnostics: Diagnostics) -> frozen
     known = [protocol.value for protocol in Protocol]
     for word in words:
         if word.text not in known:
-            hint = did_you_mean(word.text, known) or "protocols are `tcp`, `http` and `grpc`"
+            hint = (
+                hints.protocol(word.text) or did_you_mean(word.text, known) or "protocols are `tcp`, `http` and `grpc`"
+            )
             diagnostics.error("ADM305", f"there is no protocol `{word.text}`", word.span, hint=hint)
         elif word.text in found:
             diagnostics.error("ADM305", f"protocol `{word.text}` is given twice", word.span, hint="remove one of them")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsl import fastpath, syntax
+from dsl import fastpath, hints, syntax
 from dsl.diagnostics import Diagnostics, did_you_mean
 from dsl.scan import KEYWORDS, Fault, Line, Token, next_line, unescape
 from dsl.text import SourceText, Span
@@ -29,6 +29,8 @@ def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) ->
     statements: list[syntax.Statement | syntax.Broken] = []
     pending: list[syntax.Annotation] = []
     position = 0
+    if "\n" not in text and "\r" in text.rstrip():
+        return _one_line(source, diagnostics)
     while position < len(text) and not diagnostics.full:
         if fast and not pending:
             position = fastpath.read(source, position, statements)
@@ -49,6 +51,15 @@ def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) ->
     if pending:
         _stray(pending, diagnostics)
     return syntax.Module(source, tuple(statements))
+
+
+def _one_line(source: SourceText, diagnostics: Diagnostics) -> syntax.Module:
+    """Lines that end as none has for decades would be one statement, or one comment: nothing in it can be told."""
+    at = source.text.index("\r")
+    span = Span(source, at, at + 1)
+    message = "the lines of this file end with a carriage return (CR) alone"
+    diagnostics.error("ADM002", message, span, hint=hints.LINE_ENDS)
+    return syntax.Module(source, tuple(syntax.Broken(keyword, (), span) for keyword in ("app", "use", "call")))
 
 
 def _stray(annotations: list[syntax.Annotation], diagnostics: Diagnostics) -> None:
@@ -194,13 +205,12 @@ _SHOWN = {
 
 def _unexpected(source: SourceText, line: Line, error: Any, diagnostics: Diagnostics) -> None:
     literals = {terminal.name: terminal.pattern.value for terminal in _lark().terminals if terminal.pattern is not None}
-    expected = sorted(
-        _SHOWN.get(name) or (f"`{literals[name]}`" if name in literals else name)
-        for name in error.state.parse_conf.states[error.state.position]
-        if name in _SHOWN or name in literals
-    )
-    words = sorted(literals[name] for name in error.expected if literals.get(name, "").replace("_", "").isalpha())
     at_end = error.token.type == "$END"
+    at = len(line.tokens) if at_end else next(i for i, t in enumerate(line.tokens) if t.start == error.token.span.start)
+    states = error.state.parse_conf.states[error.state.position]
+    signs = hints.possible([literals[name] for name in states if name in literals], line.tokens[at - 1].text)
+    expected = sorted([f"`{sign}`" for sign in signs] + [_SHOWN[name] for name in states if name in _SHOWN])
+    words = sorted(literals[name] for name in error.expected if literals.get(name, "").replace("_", "").isalpha())
     if at_end:
         last = line.tokens[-1]
         span = Span(source, last.end, last.end)
@@ -208,9 +218,12 @@ def _unexpected(source: SourceText, line: Line, error: Any, diagnostics: Diagnos
     else:
         span = error.token.span
         message = f"`{_short(span.text)}` is unexpected here"
+    hint = None if at_end else hints.of(source.text, line.tokens, at, signs)
     close = difflib.get_close_matches(span.text, words, n=1, cutoff=0.6)
+    if hint is None and close:
+        hint = f"did you mean `{close[0]}`?"
     cause = "expected " + (" or ".join(expected) if len(expected) <= 6 else "one of " + ", ".join(expected))
-    diagnostics.error("ADM001", message, span, cause=cause, hint=f"did you mean `{close[0]}`?" if close else None)
+    diagnostics.error("ADM001", message, span, cause=cause, hint=hint)
 
 
 def _short(text: str) -> str:

@@ -74,6 +74,8 @@ def _pinned(
         found = _of_calls(policy, sources.names, destinations, application)
         absent = _absent(scope, policy, found, destinations, application)
     related = (Related(policy.span, "the policy is here"),)
+    if scope is not None and not application.all_calls:
+        return found
     if not found:
         diagnostics.error(
             "ADM410",

@@ -108,7 +108,7 @@ class PolicyResolver:
                     f"`{annotation.span.text[:60]}` cannot stand before a policy",
                     annotation.span,
                     cause="the annotations of a policy narrow where it may be enforced",
-                    hint=did_you_mean(name, ("ingress", "egress")) or "write `@ingress` or `@egress`",
+                    hint=did_you_mean(name, ("ingress", "egress"), "@") or "write `@ingress` or `@egress`",
                 )
             elif Side(name) in narrowed:
                 error("ADM309", f"`@{name}` is given twice", annotation.span, hint="keep one of them")

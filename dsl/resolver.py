@@ -130,6 +130,8 @@ def _kinds(
                 hint="give yours another name",
                 related=() if built_in else (Related(own[name], "first declared here"),),
             )
+            if not built_in:
+                resolve_kind(statement, reader, diagnostics)  # for its other errors
             continue
         own[name] = statement.name.span
         declared = resolve_kind(statement, reader, diagnostics)
@@ -160,6 +162,7 @@ def _policies(
                 hint="rename one of them",
                 related=(Related(first[name], "first declared here"),),
             )
+            resolver.resolve(statement)  # for its other errors
             continue
         first[name] = statement.name.span
         policy = resolver.resolve(statement)

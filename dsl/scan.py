@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from dsl import hints
 from dsl.text import SourceText, Span
 
 MAX_DEPTH = 64
@@ -109,7 +110,7 @@ def next_line(text: str, position: int, *, comments: bool = False) -> Line:
             elif word in _CLOSERS and brackets:
                 brackets.pop()
         elif type_ in ("OPEN", "BAD"):
-            fault = fault or _bad(word, start, end)
+            fault = fault or _bad(word, start, end, hints.apart(text, tokens[-1]) if tokens else None)
         if end - start > MAX_WORD and type_ in ("NAME", "GLOB", "NUMBER"):
             fault = fault or Fault("ADM009", f"`{word[:40]}...` is longer than {MAX_WORD} characters", start, end)
         if len(tokens) < MAX_TOKENS:
@@ -135,7 +136,7 @@ def _too_deep(start: int) -> Fault:
     return Fault("ADM006", f"brackets are nested deeper than {MAX_DEPTH} levels", start, start + 1)
 
 
-def _bad(word: str, start: int, end: int) -> Fault:
+def _bad(word: str, start: int, end: int, meant: str | None) -> Fault:
     if len(word) > 1 or word == '"':
         return Fault(
             "ADM003",
@@ -144,7 +145,7 @@ def _bad(word: str, start: int, end: int) -> Fault:
             end,
             'close it with `"` on the same line; `\\n` is a line break',
         )
-    hint = {
+    hint = meant or {
         "'": 'strings stand in double quotes: `"..."`',
         "#": "comments start with `//`",
         "/": "comments start with `//`",

@@ -103,7 +103,7 @@ class ScopeChecks:
         """Warns of scopes that mean less than they seem to."""
         name = statement.name.text
         nothing = not sources.names or not destinations.names
-        if not calls and not nothing and self.application.complete:
+        if not calls and not nothing and self.application.all_calls:
             cause = "no declared call goes from its sources to its destinations"
             if kind.guard and destinations.names:
                 cause += "; undeclared callers are still refused, at ingress"
@@ -114,7 +114,7 @@ class ScopeChecks:
                 cause=cause,
                 hint="declare the call, or change the scope",
             )
-        if calls and not sources.everything and not kind.guard:
+        if calls and not sources.everything and not kind.guard and self.application.all_calls:
             self._warn_of_undeclared(statement, calls)
         if sources.everything:
             outside = [name for name in destinations.names if name in self.application.externals]

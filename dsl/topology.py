@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from dsl import syntax
+from dsl import hints, syntax
 from dsl.diagnostics import Diagnostics, did_you_mean
 from dsl.program import Protocol
 from dsl.scan import NAME
@@ -223,7 +223,7 @@ class _Topology:
         protocol = self._text(data, "protocol", span)
         known = [value.value for value in Protocol]
         if protocol not in known:
-            hint = did_you_mean(protocol, known) or "protocols are `tcp`, `http` and `grpc`"
+            hint = hints.protocol(protocol) or did_you_mean(protocol, known) or "protocols are `tcp`, `http` and `grpc`"
             raise _WrongError(f"there is no protocol `{protocol[:60]}`", span, hint)
         name = None
         if data.get("name") is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics import MAX_DIAGNOSTICS, Diagnostic, Severity
 from dsl.text import Span
 
 
@@ -63,4 +63,6 @@ def counts(diagnostics: tuple[Diagnostic, ...]) -> str:
         number = sum(1 for item in diagnostics if item.severity is severity)
         if number:
             parts.append(f"{number} {severity.value}{'s' if number > 1 else ''}")
+            if number >= MAX_DIAGNOSTICS:
+                parts[-1] += f" (at most {MAX_DIAGNOSTICS} are shown: there may be more)"
     return ", ".join(parts)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admc.output import render
-from admc.render.report import Format, Report
+from admc.render.report import Format, Report, counts
 from dsl.diagnostics import Diagnostic, Related, Severity
 from dsl.text import SourceText, Span
 from tests.admc.cases import CASES
@@ -70,6 +70,12 @@ def test_markdown_shows_no_markup_of_the_user(message: str) -> None:
 
     outside_code = re.sub(r"`[^`]*`", "", prose(message))
     assert not re.search(r"(?<!\\)(?:\\\\)*[<>\[\]*_|@#&]", outside_code)
+
+
+def test_that_there_may_be_more_than_is_shown_is_said() -> None:
+    finding = Diagnostic("ADM001", Severity.ERROR, "wrong", None)
+    assert counts((finding,) * 99) == "99 errors"
+    assert counts((finding,) * 100) == "100 errors (at most 100 are shown: there may be more)"
 
 
 def test_colour_only_where_asked() -> None:

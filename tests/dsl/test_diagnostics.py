@@ -81,6 +81,18 @@ def test_statements_without_end() -> None:
         assert [finding.code for finding in findings("app x\nservice a, b { http 80 }\n" + text)] == [code]
 
 
+def test_lines_that_end_with_a_carriage_return_alone() -> None:
+    """What was one comment, or one statement, would be told in words about something else."""
+    hint = "end each line with a line feed (LF), or with CR and LF"
+    for text in ("app x\rservice a { http 80 }\r", "// shop\rapp x\r"):
+        (found,) = findings(text)
+        assert (found.code, found.hint) == ("ADM002", hint)
+    (found,) = findings("app x\nservice a { http 80 }\rservice b { http 80 }\n")
+    assert found.hint == hint
+    assert not findings("app x\r\nservice a { http 80 }\r\n")
+    assert not findings("app x\r")
+
+
 def _rewrite() -> None:
     parts = [f"{_CASE}{name}\n{program}{_FINDINGS}{_shown(program)}\n" for name, (program, _) in _cases().items()]
     GOLDEN.write_text("\n".join(parts), encoding="utf-8")
