@@ -120,7 +120,7 @@ def _ask(case: Case, port: int, targets: Mapping[tuple[str, int], Target]) -> li
         indices = range(len(found), len(found) + ask.times)
         if ask.together:
             with ThreadPoolExecutor(max_workers=ask.times) as pool:
-                found += pool.map(lambda index, ask=ask: one(ask, index, ask.times - 1), indices)  # type: ignore[misc]
+                found += pool.map(lambda index, ask=ask: one(ask, index, ask.times - 1), indices)
         else:
             found += [one(ask, index, 0) for index in indices]
     return found

@@ -87,8 +87,8 @@ def _together(cases: Sequence[Case], how: How, folder: Path) -> list[Result]:
     judge = Judge(program, echo, ALL)
     labels = {case.name: case.label for case in cases}
     for case in taken:
-        names = case.names() if how is not How.NONE else ()
-        verdict = judged(judge, case.protocol, seen[case.name], names)
+        counting = case.names() if how is not How.NONE else ()
+        verdict = judged(judge, case.protocol, seen[case.name], counting)
         detail = "\n".join(map(str, verdict.differences))
         results.append(
             Result(case.name, labels[case.name], how, What.EQUAL if verdict.equal else What.DIFFERENT, detail)

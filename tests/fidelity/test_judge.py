@@ -53,17 +53,21 @@ DELAY = "policy d = fault_delay(delay: 500ms) on a -> b\n"
 
 def test_a_timeout_covers_only_what_is_inside_of_it() -> None:
     (covered,) = follow(TIMEOUT + DELAY, Ask())
-    assert (covered.answer.status, covered.seconds, covered.sightings) == (504, pytest.approx(0.2), ())
+    assert (covered.answer.status, covered.sightings) == (504, ())
+    assert covered.seconds == pytest.approx(0.2)
     (outside,) = follow(DELAY + TIMEOUT, delay(0.1))
-    assert (outside.answer.status, outside.seconds) == (200, pytest.approx(0.6))
+    assert outside.answer.status == 200
+    assert outside.seconds == pytest.approx(0.6)
 
 
 def test_a_timeout_around_a_retry_bounds_all_attempts_and_one_inside_each() -> None:
     again = "policy r = retry(attempts: 3, on: [gateway_error], backoff: 1ms) on a -> b\n"
     (all_of_them,) = follow(TIMEOUT + again, delay(0.5))
     (each_of_them,) = follow(again + TIMEOUT, delay(0.5))
-    assert (len(all_of_them.sightings), all_of_them.seconds) == (1, pytest.approx(0.2))
-    assert (len(each_of_them.sightings), each_of_them.seconds) == (3, pytest.approx(0.6))
+    assert len(all_of_them.sightings) == 1
+    assert all_of_them.seconds == pytest.approx(0.2)
+    assert len(each_of_them.sightings) == 3
+    assert each_of_them.seconds == pytest.approx(0.6)
 
 
 def test_a_match_sees_what_outer_policies_wrote() -> None:
