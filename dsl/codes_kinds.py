@@ -107,8 +107,8 @@ KINDS: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM311": (
         "a kind of one's own is no filter",
-        "A template describes a filter, so its kind works at the stage `filter`. Routing and clusters are for built-in "
-        "kinds.",
+        "A template describes a filter, so its kind works at the stage `filter`, or at the egress of `http` and `grpc` "
+        "at the stage `upstream`, where it meets each attempt of a retry. Routing and clusters are for built-in kinds.",
         'app shop\n\n@egress(routing)\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@egress\nkind own() for http template "own.yaml"\n',
     ),

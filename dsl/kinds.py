@@ -56,7 +56,7 @@ def resolve_kind(
     annotations = Annotations(statement, diagnostics)
     template = _template(statement, parameters, reader, diagnostics)
     if not prelude:
-        _check_own(statement, annotations, diagnostics)
+        _check_own(statement, annotations, protocols, diagnostics)
     if diagnostics.errors > before:
         return None
     kind = Kind(
@@ -78,7 +78,9 @@ def resolve_kind(
     return Declared(kind, defaults)
 
 
-def _check_own(statement: syntax.Kind, annotations: Annotations, diagnostics: Diagnostics) -> None:
+def _check_own(
+    statement: syntax.Kind, annotations: Annotations, protocols: frozenset[Protocol], diagnostics: Diagnostics
+) -> None:
     """Only for kinds of the prelude is it known without a template what they are in a proxy, and at which stage."""
     name = statement.name.text
     if statement.template is None:
@@ -90,14 +92,25 @@ def _check_own(statement: syntax.Kind, annotations: Annotations, diagnostics: Di
             hint='name one behind its protocols: `template "filter.yaml"`',
         )
     for side, stage in annotations.sides.items():
-        if stage is not Stage.FILTER:
-            word = stage.name.lower()
+        if stage is Stage.FILTER:
+            continue
+        word = stage.name.lower()
+        place = annotations.places.get(side, statement.name.span)
+        if (side, stage) != (Side.EGRESS, Stage.UPSTREAM):
             diagnostics.error(
                 "ADM311",
                 f"`{name}` cannot work at the `{word}` stage",
-                annotations.places.get(side, statement.name.span),
-                cause="a template describes a filter; the other stages are for built-in kinds",
+                place,
+                cause="a template describes a filter: of requests, or of each attempt at one (`@egress(upstream)`)",
                 hint=f"write `@{side}`",
+            )
+        elif Protocol.TCP in protocols:
+            diagnostics.error(
+                "ADM311",
+                f"`{name}` cannot work at the `{word}` stage of `tcp`",
+                place,
+                cause="what passes that stage are attempts at a request, and `tcp` has none",
+                hint=f"leave `tcp` out, or write `@{side}`",
             )
 
 

@@ -144,6 +144,31 @@ kind mine(name: string, value: string, keep: bool = true) for http template "min
 """
 
 
+UPSTREAM = """
+external internet
+service a { http 8000 }
+service b { http 8001 }
+call a -> b
+@egress(upstream)
+kind each() for http template "each.yaml"
+policy tagged = set_request_header(name: "x-tagged", value: "1") on a -> b when path == "/tagged"
+policy again = retry(attempts: 3, backoff: 1ms) on a -> b
+policy attempts = each() on a -> b when header("x-tagged") == "1"
+"""
+EACH = b"""\
+"@type": type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation
+mutations: {request_mutations: [{append: {header: {key: x-attempt, value: "1"}}}]}
+"""
+
+
+def test_a_template_at_stage_upstream_sees_every_attempt(tmp_path: Path) -> None:
+    with running(UPSTREAM, tmp_path, {"each.yaml": EACH}) as live:
+        failing = (("x-echo-status", "503"), ("x-echo-id", "e"))
+        live.call("a", "b", Request("GET", "/tagged", failing))
+        assert [len(seen.header("x-attempt")) for seen in live.echo.record.of("e")] == [1, 2, 3]
+        assert "x-attempt" not in seen_headers(live.call("a", "b"))
+
+
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("app")
