@@ -14,7 +14,7 @@ from tests.fidelity.cases import load, text
 from tests.fidelity.known import reason
 from tests.fidelity.runs import How, Result, What
 from tests.fidelity.singles import singles
-from tests.fidelity.store import groups
+from tests.fidelity.store import EVERY, groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ def cell(results: Iterable[Result]) -> str:
     if counts[What.EQUAL]:
         parts.append(f"equal ({counts[What.EQUAL]})")
     if counts[What.DIFFERENT]:
-        parts.append(f"**different ({counts[What.DIFFERENT]})**")
+        parts.append(f"**different ({len({each.case for each in found if each.what == What.DIFFERENT})})**")
     codes = sorted({each.detail for each in found if each.what == What.REFUSED})
     if codes:
         parts.append(f"refused: {'; '.join(codes)}")
@@ -66,7 +66,7 @@ def kinds_table(results: Sequence[Result]) -> list[str]:
             own = [
                 each
                 for each in results
-                if each.how == How.COMPILED
+                if (each.how == How.COMPILED or each.what == What.DIFFERENT)
                 and each.case in cases
                 and (policy := cases[each.case].policies[0]).kind == kind
                 and (policy.side, cases[each.case].protocol) == (side, protocol)
@@ -111,8 +111,13 @@ def main() -> None:
     print("\n".join(kinds_table(results)))
     print("\n## How many\n")
     print("\n".join(totals_table(results)))
-    print("\nOf pairs that do not commute, both orders are tried on all sides; a pair whose sides would turn the order")
-    print("round is refused.")
+    print(
+        "\nPairs that do not commute are tried in both orders, on the sides of the textbook and of the compiler's choice;"
+    )
+    print(
+        f"on each pair of given sides one case in {EVERY}, and all of them by `python -m tests.fidelity.long`. A pair"
+    )
+    print("whose sides would turn the order round is refused.")
     print("\n## What differs\n")
     print("\n".join(sorted(set(different))) or "Nothing.")
 
