@@ -8,10 +8,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_CHECK = (
-    "an authorization service that is asked by http and does not answer in time lets gRPC callers in: Envoy's own "
-    "answer for it is written for gRPC, a 200 with a status of gRPC, and passes for a yes"
-)
 _BUFFER = (
     "a body that has arrived while an outer filter held the request up is not measured: Envoy's buffer limit only sees "
     "what comes after it"
@@ -22,7 +18,6 @@ _LATE_STATUS = (
     "it comes with the headers"
 )
 KNOWN: Final[tuple[tuple[str, str, str], ...]] = (
-    (r"grpc: external_authorization@\w+\(service: judge\)", "full compiled", _CHECK),
     (r"grpc: retry@egress\(attempts: 4, .*\)", "full compiled", _LATE_STATUS),
     (r"http: external_authorization((?:@\w+)?)\(service: judge\) then buffer_limit\1\(.*\)", "full compiled", _BUFFER),
     (r"http: fault_delay(@\w+)\(.*\) then buffer_limit\1\(.*\)", "compiled", _BUFFER),

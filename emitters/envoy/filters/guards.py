@@ -136,7 +136,12 @@ def external_authorization(context: Context, hop: Hop, policy: Policy) -> Built:
         uri = {"uri": f"http://{name}", "cluster": cluster, "timeout": duration(timeout)}
         # What the service answers goes to the client, but not what the proxy adds to that answer.
         shown = {"allowed_client_headers": {"patterns": [{"safe_regex": {"regex": _without("x-envoy-")}}]}}
-        asked = {"http_service": {"server_uri": uri, "authorization_response": shown}}
+        asked = {
+            "http_service": {"server_uri": uri, "authorization_response": shown},
+            # To a question that looks like gRPC Envoy answers its own failures in gRPC, with 200: it would take that
+            # for a yes.
+            "disallowed_headers": {"patterns": [{"exact": "content-type"}]},
+        }
     return Built(
         typed(
             "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz",

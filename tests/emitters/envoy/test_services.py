@@ -223,6 +223,22 @@ def test_a_judge_that_is_not_there(fail_open: str, status: int, tmp_path: Path) 
         assert live.status("a", "b") == status
 
 
+def silent(head: bytes, body: bytes) -> bytes:
+    time.sleep(1)
+    return OK
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["away", "slow"])
+def test_a_judge_that_fails_lets_nobody_in_who_looks_like_grpc(there: bool, tmp_path: Path) -> None:
+    text = f"{BASE}service judge {{ http 7000 }}\npolicy e = external_authorization(service: judge) on a -> b"
+    apart = {} if there else {"judge": lambda *_: contextlib.nullcontext()}
+    with served(text, tmp_path, {"judge": [silent]}, apart) as live:
+        raw = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-type: application/grpc\r\ncontent-length: 0\r\n\r\n"
+        refused = live.ask("a", "b", raw, 0.8).lower()
+        assert b"grpc-status: 7" in refused, "permission denied, as gRPC says it"
+        assert asked(live.servers["b"]) == [0]
+
+
 # ---- arguments that name a port ----
 
 
