@@ -111,11 +111,9 @@ def main() -> None:
     print("\n".join(kinds_table(results)))
     print("\n## How many\n")
     print("\n".join(totals_table(results)))
+    print("\nPairs that do not commute are tried in both orders, on the sides of the textbook and of the compiler's")
     print(
-        "\nPairs that do not commute are tried in both orders, on the sides of the textbook and of the compiler's choice;"
-    )
-    print(
-        f"on each pair of given sides one case in {EVERY}, and all of them by `python -m tests.fidelity.long`. A pair"
+        f"choice; on each pair of given sides one case in {EVERY}, and all by `python -m tests.fidelity.long`. A pair"
     )
     print("whose sides would turn the order round is refused.")
     print("\n## What differs\n")
