@@ -5,7 +5,8 @@ from __future__ import annotations
 VALUES: dict[str, tuple[str, str, str, str]] = {
     "ADM201": (
         "a value is of another type",
-        "The parameter of the kind says what fits: `docs/kinds.md` lists the parameters of built-in kinds.",
+        "The parameter of the kind says what fits: `admc explain KIND` shows the parameters of one kind, "
+        "and `docs/kinds.md` those of every built-in one.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
