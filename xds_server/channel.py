@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 NOTHING: Final[Mapping[str, Known]] = MappingProxyType({})
 REMEMBERED: Final = 128
+FEW: Final = 16
+"""So many resources are put in order faster than it is looked up whether somebody did."""
 
 
 class Gate(Enum):
@@ -58,6 +60,36 @@ class Shared:
 
     def version(self, resources: Mapping[str, Known]) -> str:
         return str(self._remember("version", resources, None, lambda: version_of(resources)))
+
+    def in_order(self, said: Mapping[str, Known | None]) -> tuple[Resource, ...]:
+        """The resources of a response, by name."""
+
+        def ordered() -> tuple[Resource, ...]:
+            return tuple(item for _, item in sorted(said.items()) if isinstance(item, Resource))
+
+        if len(said) < FEW:
+            return ordered()
+        found = self._remember("in order", said, None, ordered)
+        assert isinstance(found, tuple)  # noqa: S101 - for the type checker
+        return found
+
+    def used(self, content: Mapping[str, Known | None], before: Mapping[str, Known], type_url: str) -> frozenset[str]:
+        """The names of a type that resources refer to which a response says and the client did not have."""
+
+        def names() -> frozenset[str]:
+            return frozenset(
+                reference.name
+                for name, item in content.items()
+                if isinstance(item, Resource) and not ((held := before.get(name)) and held.version == item.version)
+                for reference in item.references
+                if reference.type_url == type_url
+            )
+
+        if len(content) < FEW:
+            return names()
+        found = self._remember(f"used {type_url}", content, before, names)
+        assert isinstance(found, frozenset)  # noqa: S101 - for the type checker
+        return found
 
     def overlaid(self, under: Collection, over: Collection) -> Collection:
         """All of both; `over` wins."""

@@ -321,16 +321,20 @@ class Stream(ABC):
         removing: bool,
     ) -> None:
         """Each resource for itself: what is owed, and what has changed."""
-        content = self._owed(channel, wanted, gate, removing=removing)
+        content: Mapping[str, Known | None] = self._owed(channel, wanted, gate, removing=removing)
         after: Mapping[str, Known] | None = None
         if gate is Gate.OPEN and not channel.flights:
-            changed = {name: item for name, item in step.changed.items() if name not in channel.refused}
-            removed = [name for name in step.removed if name not in channel.refused] if removing else []
-            content.update(changed)
-            content.update(dict.fromkeys(removed))
-            if len(changed) == len(step.changed) and (removing or not step.removed) and not channel.refused:
-                after = wanted
-            elif len(changed) == len(step.changed) and not removed:
+            if channel.refused or (removing and step.removed):
+                gone = step.removed if removing else ()
+                content = {
+                    **content,
+                    **{name: item for name, item in step.changed.items() if name not in channel.refused},
+                    **{name: None for name in gone if name not in channel.refused},
+                }
+                after = None if channel.refused else wanted
+            else:
+                # What most streams do most of the time, and then all with the same mappings.
+                content = {**content, **step.changed} if content else step.changed
                 after = step.kept
         answered = channel.answer and gate is not Gate.SHUT
         if not content and not answered:
@@ -339,7 +343,7 @@ class Stream(ABC):
         if after is None:
             merged = {**channel.known, **content}
             after = dict(sorted((name, item) for name, item in merged.items() if item is not None))
-        if channel.type_url == ENDPOINTS:
+        if channel.type_url == ENDPOINTS and None in content.values():
             # Nobody is what a client is told, and nothing that it has.
             content = {name: no_endpoints(name) if item is None else item for name, item in content.items()}
         self._send(channel, content, None, after, out)
@@ -373,7 +377,7 @@ class Stream(ABC):
     ) -> None:
         version = self._collection(channel.type_url).version if whole is None else self._shared.version(whole)
         said = content if whole is None else whole
-        resources = tuple(item for _, item in sorted(said.items()) if isinstance(item, Resource))
+        resources = self._shared.in_order(said)
         removed = tuple(sorted(name for name, item in content.items() if item is None))
         payload = self._compose(channel, version, resources, removed)
         if payload is None:
@@ -395,13 +399,8 @@ class Stream(ABC):
         if used_type is None:
             return
         used = self._channels.get(used_type)
-        for name, item in content.items():
-            if not isinstance(item, Resource) or ((held := before.get(name)) and held.version == item.version):
-                continue
-            for reference in item.references:
-                if reference.type_url != used_type:
-                    continue
-                if used_type == ENDPOINTS:
-                    self._warming[reference.name] = ""
-                if used is not None and used.subscription.covers(reference.name):
-                    used.again.add(reference.name)
+        for name in self._shared.used(content, before, used_type):
+            if used_type == ENDPOINTS:
+                self._warming[name] = ""
+            if used is not None and used.subscription.covers(name):
+                used.again.add(name)
