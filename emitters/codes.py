@@ -137,4 +137,12 @@ CODES: Final[Mapping[str, Code]] = {
         bad='policy p = deny() on a -> b when header("x") matches "(^a|b$)"',
         good='policy p = deny() on a -> b when header("x") matches "a.*|.*b"',
     ),
+    "ADM723": Code(
+        "a limit on bodies behind what holds requests up",
+        "A delay, an authorization service or a program of one's own may hold a request up while its body arrives. "
+        "Envoy's limit on bodies measures only what comes after the request has reached it, so a large body could "
+        "pass. Declare the limit first: a body that is too large is then refused before anything else is done.",
+        bad="policy d = fault_delay(delay: 1s) on a -> b\npolicy l = buffer_limit(max: 1KB) on a -> b",
+        good="policy l = buffer_limit(max: 1KB) on a -> b\npolicy d = fault_delay(delay: 1s) on a -> b",
+    ),
 }

@@ -25,6 +25,7 @@ def check(context: Context, hop: Hop) -> None:
     """Report what cannot be said about the policies of one hop."""
     if hop.carries_requests:
         _gave_up(context, hop)
+        _arrived(context, hop)
     _one_count(context, hop)
     for policy in hop.policies:
         _patterns(context, policy)
@@ -49,6 +50,26 @@ def _gave_up(context: Context, hop: Hop) -> None:
                     hint="write `on: [gateway_error]`, or `[deadline_exceeded, reset]`, which repeat both",
                 )
                 break
+
+
+def _arrived(context: Context, hop: Hop) -> None:
+    """`buffer_limit` inside of what may hold a request up: what has arrived by then is never measured."""
+    holding: list[Policy] = []
+    for policy in hop.policies:
+        if policy.kind.name == "buffer_limit":
+            for outer in holding:
+                if not disjoint(outer.match, policy.match):
+                    context.refuse(
+                        "ADM723",
+                        f"`{policy.name}` would not see the part of a body that arrives while `{outer.name}` holds "
+                        "the request up",
+                        policy,
+                        cause="Envoy's limit measures what comes after the request has reached it",
+                        hint=f"declare `{policy.name}` before `{outer.name}`",
+                    )
+                    break
+        if policy.effects is None or any(effect.verb is Verb.DELAYS for effect in policy.effects):
+            holding.append(policy)
 
 
 def _one_count(context: Context, hop: Hop) -> None:

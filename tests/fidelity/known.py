@@ -8,10 +8,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_BUFFER = (
-    "a body that has arrived while an outer filter held the request up is not measured: Envoy's buffer limit only sees "
-    "what comes after it"
-)
 _COPY = "Envoy makes no copy of a request that finds no healthy endpoint, though the mirror is declared outside of it"
 _LATE_STATUS = (
     "an attempt whose gRPC status comes after headers of its own is not repeated: Envoy looks at the status only where "
@@ -19,9 +15,6 @@ _LATE_STATUS = (
 )
 KNOWN: Final[tuple[tuple[str, str, str], ...]] = (
     (r"grpc: retry@egress\(attempts: 4, .*\)", "full compiled", _LATE_STATUS),
-    (r"http: external_authorization((?:@\w+)?)\(service: judge\) then buffer_limit\1\(.*\)", "full compiled", _BUFFER),
-    (r"http: fault_delay(@\w+)\(.*\) then buffer_limit\1\(.*\)", "compiled", _BUFFER),
-    (r"http: fault_delay\(.*\) then buffer_limit\(.*\)", "compiled", _BUFFER),
     (r"\w+: mirror((?:@egress)?)\(.*\) then outlier_detection\1\(.*\)", "full compiled", _COPY),
 )
 """Pattern of the case's key, how it runs, and why it differs."""

@@ -128,6 +128,11 @@ rds: {route_config_name: y, config_source: {ads: {}}}
         'policy l = load_balancing(policy: random) on a -> b when path == "/"',
         {},
     ),
+    "a body that was held up": (
+        "ADM723",
+        "policy d = fault_delay(delay: 1s) on a -> b\npolicy l = buffer_limit(max: 1KB) on a -> b",
+        {},
+    ),
     "a judge's other port": (
         "ADM704",
         """service judge {
