@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 CACHED_BYTES: Final = 64 << 20
 """How many bytes of responses are kept for the next stream that needs them."""
 
+MAX_NAME: Final = 1024
+"""Characters of a name that a client may ask for."""
+
 # Field numbers of the messages in envoy/service/discovery/v3/discovery.proto; both responses agree on most.
 _VERSION, _RESOURCES, _TYPE_URL, _NONCE, _REMOVED = 1, 2, 4, 5, 6
 _ANY_TYPE, _ANY_VALUE = 1, 2
@@ -68,18 +71,18 @@ class DeltaRequest(Request):
 
 
 def parse_sotw(data: bytes) -> SotwRequest:
-    """Raises `ProtocolError`."""
+    """Raises `ProtocolError` and `TooMuchError`."""
     message = _parsed(discovery_pb2.DiscoveryRequest, data)
-    return SotwRequest(*_common(message), names=tuple(message.resource_names), version=message.version_info)
+    return SotwRequest(*_common(message), names=_names(message.resource_names), version=message.version_info)
 
 
 def parse_delta(data: bytes) -> DeltaRequest:
-    """Raises `ProtocolError`."""
+    """Raises `ProtocolError` and `TooMuchError`."""
     message = _parsed(discovery_pb2.DeltaDiscoveryRequest, data)
     return DeltaRequest(
         *_common(message),
-        subscribe=tuple(message.resource_names_subscribe),
-        unsubscribe=tuple(message.resource_names_unsubscribe),
+        subscribe=_names(message.resource_names_subscribe),
+        unsubscribe=_names(message.resource_names_unsubscribe),
         initial=dict(message.initial_resource_versions),
     )
 
@@ -89,6 +92,12 @@ def _parsed(kind: Any, data: bytes) -> Any:
         return kind.FromString(data)
     except DecodeError:
         raise ProtocolError("the request is no valid message") from None
+
+
+def _names(values: Any) -> tuple[str, ...]:
+    if any(len(name) > MAX_NAME for name in values):
+        raise TooMuchError(f"a name of more than {MAX_NAME} characters")
+    return tuple(values)
 
 
 def _common(message: Any) -> tuple[str, str, str | None, Node | None]:

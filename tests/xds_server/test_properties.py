@@ -180,7 +180,7 @@ def expected(world: World) -> dict[str, dict[str, str]]:
 
 
 STEPS = st.lists(st.one_of(st.sampled_from(["server", "client"]), worlds()), max_size=40)
-RELAXED = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def play(envoy: Envoy, steps: list[str | World], *, checked: bool = True) -> None:
