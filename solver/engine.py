@@ -152,21 +152,29 @@ def _solver(limit: float | None) -> cp_model.CpSolver:
 def _run(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
     """Solve in a thread of its own, so that an interruption of this one ends the search and is passed on."""
     answer: Future[cp_model.CpSolverStatus] = Future()
+    begun, unwanted = threading.Event(), threading.Event()
 
     def work() -> None:
+        begun.set()
         try:
-            answer.set_result(solver.solve(model))
+            if unwanted.is_set():
+                answer.cancel()
+            else:
+                answer.set_result(solver.solve(model))
         except BaseException as error:
             answer.set_exception(error)
 
-    threading.Thread(target=work, name="cp-sat").start()
-    # An interrupted `Thread.join` takes the thread for finished (Python 3.11), so the answer is what is waited for.
+    thread = threading.Thread(target=work, name="cp-sat", daemon=True)
+    # An interrupted `Thread.join` takes the thread for finished (Python 3.11), so the answer is what is waited for. An
+    # interrupted `Thread.start` may have started it or not: then it does nothing, or is known to have begun.
     try:
+        thread.start()
         while not answer.done():
             wait([answer], NOTICED)
     finally:
+        unwanted.set()
         # It may not have begun to search when it is first told to stop, and would then not hear of it.
-        while not answer.done():
+        while begun.is_set() and not answer.done():
             solver.stop_search()
             wait([answer], NOTICED)
     return answer.result()
