@@ -40,7 +40,7 @@ service near { http 82 }
 service far { http 83 }
 call internet -> front
 call front -> front, geo, maps, office, feed
-policy tag_in = set_request_header(name: "x-in", value: "yes") on {internet, front} -> front
+policy tag_in = set_request_header(name: "x-in", value: "yes") on * -> front
 policy tag_self = set_request_header(name: "x-self", value: "yes") on front -> front
 policy tag_out = set_request_header(name: "x-out", value: "yes") on front -> {geo, maps, office, feed}
 pin tag_in at ingress
