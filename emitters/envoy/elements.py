@@ -132,8 +132,10 @@ class _Scan:
     def _anchor(self) -> str:
         """Where an expression has to match entirely, an anchor at its end says nothing; elsewhere it is odd."""
         letter = self._take()
+        if self.text[self.at : self.at + 1] in tuple("*+?{"):
+            raise TooIntricateError(f"it repeats `{letter}`")
         if (self.at == 1) if letter == "^" else (self.at == len(self.text)):
-            return ""
+            return "(?:)"  # a repetition may follow
         raise TooIntricateError(f"`{letter}` stands inside it")
 
     def _escape(self) -> str:
@@ -200,7 +202,10 @@ class _Scan:
         return f"[{''.join(items)}]" if any(items) else _NOTHING
 
     def _range(self, negated: bool) -> str:
-        """One item of a class. A class that is negated loses its comma elsewhere, so it keeps what it says."""
+        """One item of a class. A class that is negated loses its comma elsewhere, so it keeps what it says.
+
+        Characters are written as codes: `]`, `^`, `-` and `[:` mean something else once their neighbours change.
+        """
         start = self.at
         posix = _POSIX_CLASS.match(self.text, start)
         if posix:
@@ -216,12 +221,10 @@ class _Scan:
             _, high = self._character()
             if high is None:
                 raise TooIntricateError("a range ends in a class")
-            if negated:
-                return self.text[start : self.at]
-            return _between(low, high)
-        if negated:
-            return self.text[start : self.at]
-        return "" if low == ord(",") else text
+            return _codes(low, high) if negated else _between(low, high)
+        if low is None:
+            return self.text[start : self.at] if negated else text
+        return "" if low == ord(",") and not negated else rf"\x{low:02x}"
 
     def _character(self) -> tuple[str, int | None]:
         if self.text.startswith("\\", self.at):

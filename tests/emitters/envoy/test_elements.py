@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from emitters.envoy import elements
 
-VALUES = st.text(alphabet="ab,. \tA7é-", max_size=8)
+VALUES = st.text(alphabet="ab,. \tA7é-]^", max_size=8)
 PATTERNS = [
     *("a", "a|b", "a.*", ".*", ".a", "[^b]*", "[ab]+", "[*-a]+", "[,a]+", "a,b", "a,?b", r"\D+", r"\S*", r"\W"),
     *(r"[\W]+", r"[^\W,]+", r"\x2c?a", r"\054?b", "[[:punct:]]a", "[[:alpha:]]+", r"\pL+", "^a.b$", "(?P<n>a)b?"),
     *("(?i)A", "a{1,2}", r"(?i:a)|b\b", r"\Qa,\E|\Qa.\E", "(a(b|,))+", "[]a,]+", "[a-]+", r"[\s\S]{2}", ""),
     *("a{,2}", r"\.|[.]a"),
+    *("[^]]+", "[^]a]", "[]a]", "[^],]", "[],]", "[^]-a]", "[^a-]", "[^-a]", "[,^]", "[,^a]+", "[[,:alpha:]]"),
 ]
 
 
@@ -52,6 +53,14 @@ def test_matches(pattern: str) -> None:
     agree()
 
 
+@pytest.mark.parametrize(
+    ("pattern", "value"),
+    [("adm[^]]+", "admin,x"), ("adm[^]a]n", "admin,x"), ("[^],]", "a,b"), ("[,^a]", "b,c"), ("[[,:a:]]", ":],b")],
+)
+def test_a_class_means_the_same_within_an_element(pattern: str, value: str) -> None:
+    assert accepted(elements.matches(pattern), value) == any(accepted(pattern, part) for part in parts(value))
+
+
 @given(VALUES, VALUES)
 def test_equals(wanted: str, value: str) -> None:
     assert accepted(elements.equals(wanted), value) == (wanted in parts(value))
@@ -77,7 +86,7 @@ def test_whatever_is_written_is_right_or_refused(pattern: str, value: str) -> No
 
 
 @pytest.mark.parametrize(
-    "pattern", ["a^b", "(^a)", "a$b", r"\Aa", r"\PL", r"\p{Po}", "[[:^alpha:]]", r"\C", "é?", r"\x{e9}"]
+    "pattern", ["a^b", "(^a)", "a$b", r"\Aa", r"\PL", r"\p{Po}", "[[:^alpha:]]", r"\C", "é?", r"\x{e9}", "^?", "^*a"]
 )
 def test_what_is_not_understood_is_refused(pattern: str) -> None:
     with pytest.raises(elements.TooIntricateError):
