@@ -13,7 +13,7 @@ from dsl.program import Side
 from emitters.envoy.context import Mode
 from emitters.envoy.match import everybody
 from emitters.interception import original_destinations
-from emitters.known import EVERYWHERE, Networks, takes_strangers
+from emitters.known import EVERYWHERE, Networks, is_address, takes_strangers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -82,13 +82,14 @@ def _callers(context: Context, hop: Hop, policy: Policy) -> None:
 
 
 def _destination(context: Context, hop: Hop, waiting: bool) -> None:
-    if waiting or original_destinations(context.program, hop, context.addresses) or whole_ports(context, hop):
+    if waiting or _all_known(context, hop) or whole_ports(context, hop):
         return
     outside = hop.destination in context.program.externals
+    some = bool(original_destinations(context.program, hop, context.addresses))
     context.refuse(
         "ADM717",
-        f"no address of `{hop.destination}` is known, so `{hop.policies[0].name}` could not be enforced for it at "
-        f"`{hop.service}`",
+        f"{'not every' if some else 'no'} address of `{hop.destination}` is known, so `{hop.policies[0].name}` could "
+        f"not be enforced for it at `{hop.service}`",
         hop.policies[0],
         cause=f"`{hop.service}` calls others at the same port, and only addresses tell them apart"
         if outside
@@ -97,12 +98,21 @@ def _destination(context: Context, hop: Hop, waiting: bool) -> None:
     )
 
 
+def _all_known(context: Context, hop: Hop) -> bool:
+    """Whether addresses are all that a destination is dialled at. A name stands for any, until the endpoints file
+    tells which: addresses beside it in the program are not its own."""
+    if not original_destinations(context.program, hop, context.addresses):
+        return False
+    external = context.program.externals.get(hop.destination)
+    if external is None or context.addresses.service_addresses(hop.destination):
+        return True
+    return all(is_address(host) for host in external.hosts)
+
+
 def whole_ports(context: Context, hop: Hop) -> tuple[int, ...]:
-    """The ports that an outside party takes for itself: no address of it is known, as of one that is found by name,
-    and its caller has no other declared call there."""
-    if hop.destination not in context.program.externals:
-        return ()
-    if original_destinations(context.program, hop, context.addresses):
+    """The ports that an outside party takes for itself: not all of its addresses are known, as of one that is found by
+    name, and its caller has no other declared call there."""
+    if hop.destination not in context.program.externals or _all_known(context, hop):
         return ()
     ports = {hop.port.number, hop.port.target}
     for call in context.known.calls_from(hop.service):
@@ -114,7 +124,9 @@ def whole_ports(context: Context, hop: Hop) -> tuple[int, ...]:
 def taken(context: Context, hop: Hop) -> dict[int, Taken]:
     """Port dialled -> which of the captured connections belong to an egress hop."""
     networks = dict(original_destinations(context.program, hop, context.addresses))
-    networks |= dict.fromkeys(whole_ports(context, hop), EVERYWHERE)
+    for port in whole_ports(context, hop):
+        # Its own addresses stay, as they may be inside of somebody else's network.
+        networks[port] = (*networks.get(port, ()), *EVERYWHERE)
     found = {}
     for port, own in networks.items():
         wide = [network for network in own if network.prefixlen < network.max_prefixlen]

@@ -63,6 +63,14 @@ REFUSED: dict[str, tuple[str, str, Addresses]] = {
         + "policy t = timeout(after: 1s) on a -> maps",
         Addresses(ALL),
     ),
+    "a host that has addresses besides, at a port that is not its own": (
+        "ADM717",
+        BASE
+        + 'external maps { http 8000  host "maps.example"  cidr "192.168.7.0/24" }\n'
+        + 'external mail { http 8000  host "192.168.9.1" }\n'
+        + "call a -> maps, mail\npolicy t = timeout(after: 1s) on a -> maps",
+        Addresses(ALL),
+    ),
     "a caller of requests": (
         "ADM718",
         BASE + '@ingress\npolicy h = set_request_header(name: "x", value: "1") on a -> b',
@@ -266,6 +274,39 @@ def test_a_host_without_an_address_takes_its_port() -> None:
     assert _matchers(found, "egress", 90) == [
         (["10.96.0.9/32"], "egress/passthrough"),
         (["0.0.0.0/0", "::/0"], "egress/maps:90"),
+        ([], "egress/passthrough"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("known", "own"), [('cidr "192.168.7.0/24"', "192.168.7.0/24"), ('host "198.51.100.7"', "198.51.100.7/32")]
+)
+def test_a_host_takes_its_port_whatever_addresses_it_has_besides(known: str, own: str) -> None:
+    text = (
+        BASE
+        + f'external e {{ http 8443  host "api.x.com"  {known} }}\ncall a -> e\n'
+        + 'external wide { http 8443  cidr "192.168.0.0/16" }\nexternal near { http 8443  cidr "192.168.7.8/30" }\n'
+        + "policy p = fault_abort(418) on a -> e"
+    )
+    (found,) = _emit(text, Addresses(ALL))
+    told = _matchers(found, "egress", 8443)
+    assert ([own], "egress/e:8443") in told
+    assert told[-1] == ([], "egress/passthrough")
+    assert told[-2] == (["0.0.0.0/0", "::/0"], "egress/e:8443")
+    others = [network for networks, chain in told[:-1] if chain == "egress/passthrough" for network in networks]
+    assert others == ["192.168.7.8/30", "192.168.0.0/16"]
+
+
+def test_a_host_whose_addresses_are_in_the_endpoints_file_takes_those() -> None:
+    text = (
+        BASE
+        + 'external e { http 8443  host "api.x.com"  cidr "192.168.7.0/24" }\ncall a -> e\n'
+        + "policy p = fault_abort(418) on a -> e"
+    )
+    (found,) = _emit(text, Addresses(ALL, {"e": ("192.168.8.1",)}))
+    assert _matchers(found, "egress", 8443) == [
+        (["192.168.8.1/32"], "egress/e:8443"),
+        (["192.168.7.0/24"], "egress/e:8443"),
         ([], "egress/passthrough"),
     ]
 
