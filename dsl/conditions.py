@@ -58,6 +58,10 @@ class _Resolver:
             message, hint = wrong
             self.diagnostics.error("ADM407", message, comparison.value.span, hint=hint)
             return None
+        if operator is Operator.MATCHES and field.name == "method" and not comparison.value.value.isascii():
+            hint = "leave out letters beyond ASCII"
+            self.diagnostics.error("ADM414", "no method has such letters", comparison.value.span, hint=hint)
+            return None
         if operator is not Operator.MATCHES and not self._value(comparison, field):
             return None
         return Comparison(field, operator, comparison.value.value)

@@ -5,9 +5,13 @@ The engine itself judges, since its syntax is its own. It is loaded only for pro
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 MAX_PATTERN = 1024
 MAX_INSTRUCTIONS = 90
 """Envoy refuses expressions of more than 100 instructions; a few of these are for what admc puts around one."""
+_LITERAL_OR_ESCAPE: Final = re.compile(r"\\Q.*?\\E|\\[^Q]")
 
 
 def wrong_pattern(text: str) -> tuple[str, str | None] | None:
@@ -33,6 +37,8 @@ def wrong_pattern(text: str) -> tuple[str, str | None] | None:
         what, colon, where = shown.partition(": ")
         place = f": `{where.replace('`', chr(39))}`" if colon else ""
         return f"this is not a regular expression that RE2 knows: {what}{place}", hint
+    if "\\Q" in _LITERAL_OR_ESCAPE.sub("", text):
+        return "a `\\Q` of this regular expression has no end", "end it with `\\\\E`"
     if size > MAX_INSTRUCTIONS:
         return (
             f"this regular expression is too large: it takes {size} instructions, and {MAX_INSTRUCTIONS} is the most",

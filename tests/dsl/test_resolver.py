@@ -227,11 +227,23 @@ def test_objective() -> None:
         ("[a", False),
         (r"a\\Z", False),
         ("((((a", False),
+        (r"\\Qa.b\\E/.*", True),
+        (r"\\Qa\\E|\\Qb\\\\E", True),
+        (r"\\\\Qa", True),
+        (r"\\Qa", False),
+        (r"\\Qa\\E\\Q", False),
+        (r"\\\\\\Qa", False),
     ],
 )
 def test_regular_expressions(pattern: str, fits: bool) -> None:
     rule = f'policy p = access_log() on web -> api when path matches "{pattern}"\n'
     assert codes(APP + rule) == ([] if fits else ["ADM407"])
+
+
+@pytest.mark.parametrize(("pattern", "found"), [("", []), ("G.T", []), ("GÉT", ["ADM414"]), ("[^é]+", ["ADM414"])])
+def test_regular_expressions_of_methods(pattern: str, found: list[str]) -> None:
+    rule = f'policy p = access_log() on web -> api when method matches "{pattern}"\n'
+    assert codes(APP + rule) == found
 
 
 def test_exclusive_kinds_may_share_a_call_with_matches_that_exclude_each_other() -> None:
