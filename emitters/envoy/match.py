@@ -133,7 +133,8 @@ def _string(operator: Operator, value: str) -> Json:
         # Envoy refuses an empty prefix; every value begins with it.
         return {"prefix": value} if value else _regex("(?s).*")
     if operator is Operator.MATCHES:
-        return _regex(value)
+        # Envoy refuses an empty expression, too.
+        return _regex(value or "(?:)")
     return {"exact": value}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 PREFIX: Final = "type.googleapis.com/"
+_TEXT_TO_QUOTE: Final = re.compile(r"[ynYN]|[-+]?0X[0-9A-Fa-f]+")
 
 
 class UnknownTypeError(ValueError):
@@ -119,6 +121,12 @@ def _dumper() -> Any:
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
+    def text(dumper: Any, value: str) -> Any:
+        # PyYAML would write these plain; Envoy reads them as booleans and numbers.
+        style = "'" if _TEXT_TO_QUOTE.fullmatch(value) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
     return Dumper
 
 
