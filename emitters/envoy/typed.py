@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
+
+from emitters.quoting import dumper
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 Json = dict[str, Any]
 PREFIX: Final = "type.googleapis.com/"
-_TEXT_TO_QUOTE: Final = re.compile(r"[ynYN]|[-+]?0X[0-9A-Fa-f]+")
 
 
 class UnknownTypeError(ValueError):
@@ -111,28 +111,9 @@ def _ordered(value: Any) -> Any:
     return value
 
 
-@cache
-def _dumper() -> Any:
-    import yaml
-
-    class Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper):  # type: ignore[misc]
-        """Writes repeated values out: an anchor is shorter, and nobody reads it."""
-
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    def text(dumper: Any, value: str) -> Any:
-        # PyYAML would write these plain; Envoy reads them as booleans and numbers.
-        style = "'" if _TEXT_TO_QUOTE.fullmatch(value) else None
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-    Dumper.add_representer(str, text)
-    return Dumper
-
-
 def to_yaml(value: Json) -> bytes:
     """YAML in the order of the keys."""
     import yaml
 
-    text: str = yaml.dump(value, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=120)
+    text: str = yaml.dump(value, Dumper=dumper(), sort_keys=False, allow_unicode=True, width=120)
     return text.encode()

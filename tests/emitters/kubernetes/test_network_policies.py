@@ -198,3 +198,7 @@ def test_every_object_is_legal_and_names_never_clash_silently(names: list[str], 
     assert [item["metadata"]["annotations"]["admc/closes"] for item in found] == sorted(names)
     assert len({item["metadata"]["name"] for item in found}) == len(names)
     assert _closed(services[::-1], calls[::-1], *names) == found
+
+
+def test_text_of_one_letter_is_quoted() -> None:
+    assert to_yaml([{"app": "y"}]) == "---\napp: 'y'\n"
