@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Side
+from emitters.envoy.clusters import needs_endpoints
 from emitters.envoy.context import Mode
 from emitters.envoy.match import everybody
 from emitters.interception import original_destinations
@@ -168,9 +169,17 @@ def _same_address(context: Context, hop: Hop, other: str, address: str) -> None:
 
 
 def _targets(context: Context, hop: Hop, hops: Sequence[Hop]) -> None:
-    """A port of a service that leads to the same port of its process as another is under the same policies."""
+    """A port of a service at which connections arrive as at another is under the same policies."""
     service = context.program.services.get(hop.destination)
-    if service is None or len({port.target for port in service.ports}) == len(service.ports):
+    if service is None or len(service.ports) < 2:
+        return
+    own = _arriving(context, hop, hop.port)
+    alike = [
+        (port, shared)
+        for port in service.ports
+        if port.number != hop.port.number and (shared := own & _arriving(context, hop, port))
+    ]
+    if not alike:
         return
     called = {call.port.number for call in context.known.calls_from(hop.service) if call.destination == hop.destination}
     enforced: Mapping[int, tuple[Policy, ...]] = {
@@ -178,13 +187,25 @@ def _targets(context: Context, hop: Hop, hops: Sequence[Hop]) -> None:
         for other in hops
         if (other.side, other.destination) == (hop.side, hop.destination)
     }
-    for port in service.ports:
-        if port.target != hop.port.target or port.number == hop.port.number:
-            continue
+    for port, shared in alike:
         if hop.side is Side.EGRESS and port.number not in called:
             continue
-        if enforced.get(port.number, ()) != hop.policies:
-            _same_target(context, hop, port)
+        same = enforced.get(port.number, ()) == hop.policies
+        if port.target == hop.port.target:
+            if not same:
+                _same_target(context, hop, port)
+        # Two processes: an ADM that chooses among endpoints, or speaks a protocol, has to know which of them is meant.
+        elif not same or port.protocol is not hop.port.protocol or needs_endpoints(hop, hop.policies):
+            _same_dialled(context, hop, port, min(shared))
+
+
+def _arriving(context: Context, hop: Hop, port: Port) -> set[int]:
+    """The ports at which an ADM sees connections to the pods of a destination, for one of its ports."""
+    known = context.addresses
+    if hop.side is Side.EGRESS and known.pod_addresses(hop.destination):
+        # Nobody translates ports of a service without an address, so its callers dial either number.
+        return {port.target} if known.service_addresses(hop.destination) else {port.number, port.target}
+    return {port.target}
 
 
 def _same_target(context: Context, hop: Hop, other: Port) -> None:
@@ -195,4 +216,17 @@ def _same_target(context: Context, hop: Hop, other: Port) -> None:
         hop.policies[0],
         cause="a connection arrives at the process's port, and nothing says which of the two its caller dialled",
         hint="let the process listen on two ports, or put both ports under the same policies",
+    )
+
+
+def _same_dialled(context: Context, hop: Hop, other: Port, dialled: int) -> None:
+    first, second = sorted((hop.port.number, other.number))
+    context.refuse(
+        "ADM716",
+        f"`{hop.service}` may mean port {first} or {second} of `{hop.destination}` where it dials {dialled}, and the "
+        "two are not enforced alike",
+        hop.policies[0],
+        cause=f"no service address of `{hop.destination}` is known, so a port and its target are both dialled at its "
+        "pods",
+        hint="let the process listen on the ports of the service, or give the service an address",
     )

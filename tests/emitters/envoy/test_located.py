@@ -32,6 +32,16 @@ A, B, C = Located(("10.96.0.1",), ("10.1.0.1",)), Located(("10.96.0.2",), ("10.1
 STORE = Located(("10.96.0.9",), ("10.1.0.9",))
 ALL = {"a": A, "b": B, "c": C, "store": STORE}
 
+HEADLESS = """
+service a { http 80 }
+service d {
+  http x 8080 -> 9090
+  http y 9999 -> 8080
+}
+call a -> d:x, d:y
+"""
+NO_SERVICE_ADDRESS = Addresses({"a": A, "d": Located((), ("10.1.0.4",))})
+
 
 def _emit(text: str, addresses: Addresses, *, waiting: bool = False) -> tuple[AdmResources, ...]:
     program, placement = load(text)
@@ -139,6 +149,26 @@ policy x = timeout(after: 1s) on a -> b:web
 """,
         Addresses(ALL),
     ),
+    "a headless port that another port leads to": (
+        "ADM716",
+        HEADLESS + "policy p = timeout(after: 1s) on a -> d:x\npolicy q = timeout(after: 2s) on a -> d:y",
+        NO_SERVICE_ADDRESS,
+    ),
+    "a policy on the port that is dialled by number": (
+        "ADM716",
+        HEADLESS + "policy p = timeout(after: 1s) on a -> d:x",
+        NO_SERVICE_ADDRESS,
+    ),
+    "a policy on the port that leads there": (
+        "ADM716",
+        HEADLESS + "policy p = timeout(after: 1s) on a -> d:y",
+        NO_SERVICE_ADDRESS,
+    ),
+    "one policy that chooses between the endpoints of either": (
+        "ADM716",
+        HEADLESS + "policy p = load_balancing(policy: random) on a -> d",
+        NO_SERVICE_ADDRESS,
+    ),
 }
 
 
@@ -188,6 +218,23 @@ call a -> b:web, b:api
 policy x = timeout(after: 1s) on a -> b
 """,
         Addresses(ALL),
+    ),
+    "a headless port that another port leads to, under the same policies": (
+        HEADLESS + "policy p = timeout(after: 1s) on a -> d",
+        NO_SERVICE_ADDRESS,
+    ),
+    "a headless port that another port leads to, which is not called": (
+        HEADLESS.replace(", d:y", "") + "policy p = timeout(after: 1s) on a -> d:x",
+        NO_SERVICE_ADDRESS,
+    ),
+    "the same where the service has an address": (
+        HEADLESS + "policy p = timeout(after: 1s) on a -> d:x\npolicy q = timeout(after: 2s) on a -> d:y",
+        Addresses({"a": A, "d": Located(("10.96.0.4",), ("10.1.0.4",))}),
+    ),
+    "the same where it is enforced": (
+        HEADLESS + "@ingress\npolicy p = fault_abort(418) on * -> d:x\n"
+        "@ingress\npolicy q = fault_abort(419) on * -> d:y",
+        NO_SERVICE_ADDRESS,
     ),
     "an address that somebody has at another port": (
         BASE
