@@ -24,7 +24,7 @@ from emitters.envoy.bootstrap import static_bootstrap
 from emitters.envoy.typed import to_json
 from emitters.errors import EmitError
 from solver.place import place
-from solver.placement import PlacementError
+from solver.placement import Costs, PlacementError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def planned(program: Program, placement: Placement) -> dict[Place, set[str]]:
     found: dict[Place, set[str]] = defaultdict(set)
     wanted = {
         (each.service, each.side, each.destination, each.port, each.policy)
-        for each in build(program, placement).enforcements
+        for each in build(program, placement, Costs()).enforcements
     }
     for decision in placement.decisions:
         if Side.INGRESS in decision.sides:
