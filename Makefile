@@ -19,8 +19,10 @@ $(STAMP): requirements.lock pyproject.toml
 demo: setup
 	$(BIN)/python -m tests.testbed.demo
 
+# What is timed against real proxies runs by itself.
 test: setup
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --ignore tests/fidelity
+	$(BIN)/python -m pytest -n 2 tests/fidelity
 
 lint: setup
 	$(BIN)/ruff check .
