@@ -110,6 +110,9 @@ def check_requests(program: Program, place: Place, policies: list[Policy], found
     in_filters = [policy.name for policy in at[Stage.FILTER]]
     listed = [name for name in names if name in program.policy_by_name and name not in marks(at[Stage.ROUTING])]
     assert [name for name in listed if name not in {p.name for p in at[Stage.CLUSTER]}] == in_filters, place
+    configs = dict(zip(names, (each["typed_config"] for each in manager["http_filters"]), strict=True))
+    for policy in at[Stage.FILTER]:
+        check_condition(program, place, policy, configs[policy.name])
     routes = [each["route"] for each in inside(manager["route_config"]) if "route" in each and "match" in each]
     retries = [route["retry_policy"] for route in routes if "retry_policy" in route]
     by_kind: dict[str, list[Policy]] = defaultdict(list)
@@ -133,6 +136,20 @@ def check_requests(program: Program, place: Place, policies: list[Policy], found
     assert named - {None} <= found.clusters
     clustered = {policy.name for policy in at[Stage.CLUSTER]}
     assert in_clusters(found, place.hop, set(program.policy_by_name)) == clustered, place
+
+
+def check_condition(program: Program, place: Place, policy: Policy, config: dict[str, Any]) -> None:
+    """A filter whose policy is about some callers or some requests only asks for them; others ask for no callers.
+
+    It may ask more of requests than its policy does, such as that they are no tunnel.
+    """
+    matcher = config.get("xds_matcher", {})
+    inputs = {each["input"]["typed_config"]["@type"].rpartition(".")[2] for each in inside(matcher) if "input" in each}
+    parties = program.services.keys() | program.externals.keys()
+    strangers = policy.open_sources or any(not each.cidrs for each in program.externals.values())
+    some = policy.sources != parties or not strangers
+    assert ("DirectSourceIPInput" in inputs) == (place.side is Side.INGRESS and some), (place, policy.name)
+    assert policy.match is None or inputs - {"DirectSourceIPInput", "FilterStateInput"}, (place, policy.name)
 
 
 def marks(routed: list[Policy]) -> set[str]:
