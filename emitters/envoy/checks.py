@@ -9,6 +9,7 @@ from emitters.envoy import clashes, routes
 from emitters.envoy.filters.guards import external_authorization, strings
 from emitters.envoy.filters.limits import stretch
 from emitters.envoy.match import everybody
+from emitters.envoy.names import HELD
 from emitters.envoy.template import fill
 from emitters.known import AmbiguousCallersError, takes_strangers
 
@@ -130,6 +131,9 @@ def _values(context: Context, policy: Policy) -> None:
         case "set_request_header" | "add_request_header" | "set_response_header" | "add_response_header":
             if _CONTROL & set(str(arguments["value"])):
                 _cannot_hold(context, policy, "a header value with a control character", "leave it out")
+            if policy.kind.name == "add_request_header" and arguments["name"] in HELD:
+                name = arguments["name"]
+                _cannot_hold(context, policy, f"a second `{name}` on a request", f"set `{name}` instead of adding it")
         case _:
             pass
 
@@ -162,7 +166,7 @@ def _cannot_hold(context: Context, policy: Policy, what: str, hint: str) -> None
         "ADM714",
         f"`{policy.name}` asks for {what}, which Envoy cannot hold",
         policy,
-        cause="the field that it goes into is too small",
+        cause="the place that it goes into is too small for it",
         hint=hint,
     )
 

@@ -145,6 +145,11 @@ policy e = external_authorization(service: judge:db) on a -> b""",
     ),
     "an anchor inside": ("ADM722", 'policy d = deny() on a -> b when not header("x") matches "(^a|b)"', {}),
     "too fast": ("ADM714", "policy q = rate_limit(requests: 1000000000, per: 1us) on a -> b", {}),
+    "twice what is kept once": (
+        "ADM714",
+        'policy h = add_request_header(name: "x-forwarded-proto", value: "https") on a -> b',
+        {},
+    ),
     "too large": ("ADM714", "policy q = buffer_limit(max: 5GB) on a -> b", {}),
 }
 
