@@ -85,13 +85,14 @@ CODES: Final[Mapping[str, Code]] = {
         "two destinations at one address or port",
         "Where connections are redirected, the address and port that were dialled decide which destination is meant, "
         "and so which policies hold. Two destinations at the same address and port cannot be told apart, and neither "
-        "can two ports of a service that lead to the same port of its process. Where they are under different "
+        "can two ports of a service that lead to the same port of its process, or, where it has no service address, "
+        "that are dialled alike. Where they are under different "
         "policies, give them different addresses or ports, or put both under the same policies.",
     ),
     "ADM717": Code(
         "a destination that cannot be recognised",
         "Where connections are redirected, the address that is dialled tells which calls a policy at the sender is "
-        "for. No address of this destination is known, so its calls would pass without the policy. Add it to the "
+        "for. Not every address of this destination is known, so calls would pass without the policy. Add it to the "
         "endpoints file, or give an external the addresses that it has in `host` or `cidr`. (An external that is known "
         "by name takes its port as a whole, unless its caller calls others at that port.)",
     ),
