@@ -654,7 +654,10 @@ def test_ctrl_c_while_it_works(tmp_path: Path, stage: str) -> None:
         while f"{stage} ...".encode() not in shown:
             shown += os.read(leader, 10_000)
         running.send_signal(signal.SIGINT)
-        out, _ = running.communicate(timeout=60)
+        try:
+            out, _ = running.communicate(timeout=60)
+        finally:
+            running.kill()
     os.close(follower)
     shown += os.read(leader, 10_000)
     os.close(leader)
