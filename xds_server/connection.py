@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc  # type: ignore[import-untyped]
@@ -26,11 +27,15 @@ if TYPE_CHECKING:
     from xds_server.events import TypeStatus
     from xds_server.server import XdsServer
     from xds_server.snapshot import Snapshot
+    from xds_server.stream import Stream
     from xds_server.wire import DeltaRequest, Response, SotwRequest
 
 LOG: Final = logging.getLogger("xds_server")
 OUTBOX: Final = 64
 """Responses that wait to be written before no more requests are read."""
+
+REFUSAL_SECONDS: Final = 5.0
+"""How long a client that reads nothing may keep the stream that was refused to it."""
 
 
 class Variant(NamedTuple):
@@ -54,6 +59,28 @@ class Caller:
     """Its address, as gRPC writes it."""
     auth: Mapping[str, tuple[bytes, ...]]
     """What its certificate says (gRPC's authentication context); empty without TLS."""
+    metadata: tuple[tuple[str, str | bytes], ...] = field(default=(), repr=False)
+    """What it sent along, such as a token: never to be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A client that is let in."""
+
+    group: str
+    identity: str = ""
+    """Who it has proven to be; empty where nothing was asked for."""
+    expires: float | None = None
+    """When the proof ends, in seconds since 1970. The stream ends with it."""
+
+
+class DeniedError(Exception):
+    """A client is not let in. The message says why, to those who run the server and not to the client."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        """One word of few, for counting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +92,15 @@ class ClientStatus:
     peer: str
     variant: str
     types: tuple[TypeStatus, ...]
+    identity: str = ""
+    since: float = 0.0
+    """When its stream began, in seconds since 1970."""
+    wanted: str = ""
+    """Version of the snapshot that its group is to have."""
+    sent: str = ""
+    """Version of the snapshot that it is being led to."""
+    acknowledged: str = ""
+    """Version of the last snapshot of which it acknowledged all that it can use; empty before that."""
 
 
 class RefusedStreamError(Exception):
@@ -93,14 +129,39 @@ class Connection:
         self._end = ""
         self._failure: Exception | None = None
         self._task = asyncio.current_task()
-        self.group = ""
+        self.admission = Admission("")
+        self.caller: Caller | None = None
+        self.since = time.time()
+        self.began = asyncio.get_running_loop().time()
         self.node = Node("", "", "")
         self.peer: str = context.peer()
 
     @property
+    def group(self) -> str:
+        return self.admission.group
+
+    @property
+    def machine(self) -> Stream | None:
+        """The conversation, once it has begun: to be looked at."""
+        machine: Stream | None = self._machine
+        return machine
+
+    @property
     def status(self) -> ClientStatus:
-        types = self._machine.status() if self._machine is not None else ()
-        return ClientStatus(self.group, self.node, self.peer, self._variant.name, types)
+        machine, wanted = self.machine, self._server.store.current(self.group)
+        completed = machine.completed if machine is not None else None
+        return ClientStatus(
+            group=self.group,
+            node=self.node,
+            peer=self.peer,
+            variant=self._variant.name,
+            types=machine.status() if machine is not None else (),
+            identity=self.admission.identity,
+            since=self.since,
+            wanted=wanted.version if wanted is not None else "",
+            sent=machine.snapshot.version if machine is not None else "",
+            acknowledged=completed.version if completed is not None else "",
+        )
 
     def offer(self, snapshot: Snapshot) -> None:
         """A newer snapshot, to be sent when the client is ready for it."""
@@ -113,6 +174,13 @@ class Connection:
             self._end = why
             self._after(grace, self._cut)
             self._wake.set()
+
+    def refuse(self, code: grpc.StatusCode, message: str) -> None:
+        """End the stream at once, whatever its client was still to get."""
+        self._failure = self._failure or RefusedStreamError(code, message)
+        self._end = self._end or "refused"
+        self._after(REFUSAL_SECONDS, self._cut)
+        self._wake.set()
 
     async def run(self) -> str:
         """Talk until the stream ends; why it did. Raises `RefusedStreamError`."""
@@ -181,7 +249,13 @@ class Connection:
         if not request.type_url:
             raise ProtocolError("the request has no type URL")
         self.node = request.node or self.node
-        self.group, snapshot = self._server.admit(self, Caller(self.node, self.peer, self._auth()))
+        metadata = tuple((key, value) for key, value in self._context.invocation_metadata() or ())
+        self.caller = Caller(self.node, self.peer, self._auth(), metadata)
+        self.admission, snapshot = self._server.admit(self, self.caller)
+        if self.admission.expires is not None:
+            # Longer than a stream may last is as good as for ever, and a timer takes no number of any size.
+            left = min(self.admission.expires - time.time(), self._server.limits.age_seconds * 2)
+            self._after(max(left, 0.0), lambda: self.refuse(grpc.StatusCode.UNAUTHENTICATED, "the proof has expired"))
         self._machine = self._variant.stream(
             snapshot, self._server.shared, empty_is_all=not self.node.user_agent.startswith("gRPC")
         )

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Histogram:
+    """How often a time, in seconds, was at most each of the bounds, and longer than all of them (the last count)."""
+
+    bounds: tuple[float, ...] = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+    counts: list[int] = field(default_factory=list)
+    """One for each bound and one more; each time is counted once."""
+    sum: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = [0] * (len(self.bounds) + 1)
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.sum += seconds
 
 
 @dataclass(slots=True)
@@ -25,7 +43,8 @@ class Metrics:
     refused_snapshots: int = 0
     connected: int = 0
     """Gauge: streams that are open and whose client is known."""
-    completed: int = 0
-    """How often a client had acknowledged all that it can use of a snapshot."""
-    completion_seconds: float = 0.0
-    """The sum of the times from publication to that."""
+    denials: Counter[str] = field(default_factory=Counter)
+    """Clients that were not let in, by reason."""
+    convergence: Histogram = field(default_factory=Histogram)
+    """From the publication of a snapshot until a client that was connected then had acknowledged all that it can use
+    of it."""

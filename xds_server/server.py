@@ -13,12 +13,22 @@ import grpc  # type: ignore[import-untyped]
 
 from xds_server.channel import Shared
 from xds_server.coalesce import Coalescer
-from xds_server.connection import DELTA, SOTW, Caller, ClientStatus, Connection, RefusedStreamError, Variant
+from xds_server.connection import (
+    DELTA,
+    SOTW,
+    Admission,
+    Caller,
+    ClientStatus,
+    Connection,
+    DeniedError,
+    RefusedStreamError,
+    Variant,
+)
 from xds_server.store import SnapshotStore, only_differs_in
 from xds_server.types import ENDPOINTS, SECRET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from xds_server.events import Completed, Refused
     from xds_server.snapshot import Snapshot
@@ -40,6 +50,14 @@ class Limits:
     streams: int = 20_000
     streams_per_peer: int = 1_000
     """Streams from one address."""
+    streams_per_identity: int = 1_000
+    """Streams of clients that have proven to be the same."""
+    connections: int = 22_000
+    """Open connections: each takes a file handle, whoever is at its other end."""
+    handshake_seconds: float = 10.0
+    """How long a connection may take until it speaks TLS and HTTP/2."""
+    idle_seconds: float = 300.0
+    """How long a connection without a stream is kept."""
     streams_per_connection: int = 100
     first_request_seconds: float = 15.0
     age_seconds: float = 1800.0
@@ -66,11 +84,15 @@ class XdsServer:
         ...
         await server.stop()
 
-    `identify` says which group a client belongs to, or None for nobody's: it is the only door.
+    `identify` says which group a client belongs to, or None for nobody's: it is the only door. An `Admission` says
+    besides who the client is and for how long; `DeniedError` says why it is not let in.
     """
 
     def __init__(
-        self, store: SnapshotStore, identify: Callable[[Caller], str | None], limits: Limits | None = None
+        self,
+        store: SnapshotStore,
+        identify: Callable[[Caller], Admission | str | None],
+        limits: Limits | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.shared = Shared()
@@ -79,6 +101,7 @@ class XdsServer:
         self._identify = identify
         self._open = 0
         self._peers: Counter[str] = Counter()
+        self._identities: Counter[str] = Counter()
         self._groups: dict[str, set[Connection]] = {}
         self._pending: set[Connection] = set()
         self._coalescer = Coalescer(self.limits.quiet_seconds, self.limits.quiet_limit_seconds)
@@ -87,8 +110,11 @@ class XdsServer:
         self._server: Any = None
         self._stopping = False
 
-    async def start(self, address: str, credentials: Any = None) -> int:
-        """Listen at `host:port` and return the port. Without credentials in plain text. Raises `ServerError`."""
+    async def start(self, address: str, credentials: Any = None, services: Iterable[Callable[[Any], None]] = ()) -> int:
+        """Listen at `host:port` and return the port. Without credentials in plain text. Raises `ServerError`.
+
+        Each of `services` is given the gRPC server and adds a service of its own to it.
+        """
         limits = self.limits
         self._server = grpc.aio.server(
             options=[
@@ -99,6 +125,9 @@ class XdsServer:
                 ("grpc.max_receive_message_length", limits.request_bytes),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_concurrent_streams", limits.streams_per_connection),
+                ("grpc.max_allowed_incoming_connections", limits.connections),
+                ("grpc.server_handshake_timeout_ms", int(limits.handshake_seconds * 1000)),
+                ("grpc.max_connection_idle_ms", int(limits.idle_seconds * 1000)),
                 # A stream that ends by age would come back on the same connection, to the same replica.
                 ("grpc.max_connection_age_ms", int(limits.age_seconds * 750)),
                 ("grpc.max_connection_age_grace_ms", int(limits.age_seconds * 750 + limits.age_grace_seconds * 1000)),
@@ -120,6 +149,8 @@ class XdsServer:
                 ),
             )
         )
+        for add in services:
+            add(self._server)
         try:
             if credentials is None:
                 port = self._server.add_insecure_port(address)
@@ -150,21 +181,51 @@ class XdsServer:
         found = (connection.status for group in self._groups.values() for connection in group)
         return tuple(sorted(found, key=lambda status: (status.group, status.node.id, status.peer)))
 
+    @property
+    def connections(self) -> tuple[Connection, ...]:
+        """The streams of all clients that were let in: to be looked at."""
+        return tuple(connection for group in self._groups.values() for connection in group)
+
+    def identify_again(self) -> int:
+        """After a change of who may ask: end the streams of clients that are not what they were; how many."""
+        ended = 0
+        for connection in self.connections:
+            if connection.caller is not None and self._admission(connection.caller) != connection.admission:
+                connection.refuse(grpc.StatusCode.PERMISSION_DENIED, "this client is not what it was")
+                ended += 1
+        return ended
+
     # For connections.
 
-    def admit(self, connection: Connection, caller: Caller) -> tuple[str, Snapshot]:
-        """The group of a client and what it starts from. Raises `RefusedStreamError`."""
-        group = self._identify(caller)
-        if group is None:
-            LOG.warning("nobody knows node %r of %r at %s", caller.node.id, caller.node.cluster, caller.peer)
+    def admit(self, connection: Connection, caller: Caller) -> tuple[Admission, Snapshot]:
+        """Whether and as whom a client is let in, and what it starts from. Raises `RefusedStreamError`."""
+        admission = self._admission(caller)
+        if admission is None:
             raise RefusedStreamError(grpc.StatusCode.PERMISSION_DENIED, "this client has no configuration here")
-        snapshot = self.store.start(group)
+        if admission.identity and self._identities[admission.identity] >= self.limits.streams_per_identity:
+            raise RefusedStreamError(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many streams")
+        snapshot = self.store.start(admission.group)
         if snapshot is None:
             raise RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "there is no configuration yet")
         self._pending.discard(connection)
-        self._groups.setdefault(group, set()).add(connection)
+        self._groups.setdefault(admission.group, set()).add(connection)
+        if admission.identity:
+            self._identities[admission.identity] += 1
         self.metrics.connected += 1
-        return group, snapshot
+        return admission, snapshot
+
+    def _admission(self, caller: Caller) -> Admission | None:
+        try:
+            found = self._identify(caller)
+        except DeniedError as error:
+            reason, why = error.reason, str(error)
+        else:
+            if found is not None:
+                return Admission(found) if isinstance(found, str) else found
+            reason, why = "unknown", "nobody knows it"
+        self.metrics.denials[reason] += 1
+        LOG.warning("node %r of %r at %s is not let in: %s", caller.node.id, caller.node.cluster, caller.peer, why)
+        return None
 
     def left(self, connection: Connection) -> None:
         """A stream has ended."""
@@ -173,6 +234,11 @@ class XdsServer:
         if group is not None and connection in group:
             group.remove(connection)
             self.metrics.connected -= 1
+            identity = connection.admission.identity
+            if identity:
+                self._identities[identity] -= 1
+                if not self._identities[identity]:
+                    del self._identities[identity]
             if not group:
                 del self._groups[connection.group]
 
@@ -183,9 +249,8 @@ class XdsServer:
     def completed(self, connection: Connection, event: Completed) -> None:
         self.store.accepted(connection.group, event.snapshot)
         published = self._published.get(connection.group)
-        if published is not None and published[0] is event.snapshot:
-            self.metrics.completed += 1
-            self.metrics.completion_seconds += asyncio.get_running_loop().time() - published[1]
+        if published is not None and published[0] is event.snapshot and connection.began <= published[1]:
+            self.metrics.convergence.observe(asyncio.get_running_loop().time() - published[1])
 
     # Streams.
 

@@ -81,6 +81,16 @@ class Stream(ABC):
         return self._target
 
     @property
+    def completed(self) -> Snapshot | None:
+        """The last snapshot of which the client acknowledged everything that it can use."""
+        return self._completed
+
+    def channels(self) -> list[tuple[Channel, Mapping[str, Resource]]]:
+        """What was asked for, with what the client is to have of it in the end."""
+        latest = self._next or self._target
+        return [(channel, channel.wanted(latest.of_type(channel.type_url))) for channel in self._in_order()]
+
+    @property
     def waits_for_request(self) -> bool:
         """Whether it is for the client to ask for endpoints."""
         return bool(self._unsent_endpoints())
