@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dsl.program import Protocol, Side
 from emitters.envoy.context import Mode
 from emitters.envoy.match import header_predicate, only_where
-from emitters.envoy.names import COPIED, HOLDING, restore, restore_copy
+from emitters.envoy.names import COPIED, HOLDING, Version, restore, restore_copy
 from emitters.envoy.typed import Json, duration, extension, typed
 from emitters.ports import EGRESS_MARK, INGRESS_MARK
 
@@ -61,29 +61,23 @@ def endpoints(name: str, addresses: Iterable[str], port: int) -> Json:
     return {"cluster_name": name, "endpoints": [{"lb_endpoints": hosts}] if hosts else []}
 
 
-def _protocol_options(protocol: Protocol, *, own: bool, filters: Sequence[Json]) -> Json:
+def _protocol_options(own: Version | None, filters: Sequence[Json]) -> Json:
     """`filters` are upstream filters, which every attempt passes.
 
-    `own`: the ADM speaks for itself (authorization, copies), so there is no caller whose version to keep.
+    `own`: the ADM speaks for itself (authorization, copies), so there is no caller whose version Envoy could keep.
     """
     common = {"idle_timeout": "0s", "max_headers_count": MAX_HEADERS, "max_response_headers_kb": MAX_HEADERS_KB}
-    if own:
-        version: Json = (
-            {"explicit_http_config": {"http2_protocol_options": http2_options()}}
-            if protocol is Protocol.GRPC
-            else {"explicit_http_config": {"http_protocol_options": http1_options()}}
-        )
+    one = {"http_protocol_options": http1_options()}
+    two = {"http2_protocol_options": http2_options()}
+    version: Json
+    if own is None:
+        version = {"use_downstream_protocol_config": one | two}
     else:
-        version = {
-            "use_downstream_protocol_config": {
-                "http_protocol_options": http1_options(),
-                "http2_protocol_options": http2_options(),
-            }
-        }
+        version = {"explicit_http_config": two if own is Version.TWO else one}
     # Here and not in the router: a mirrored request passes no router of ours.
     chain = [
         *filters,
-        *([_undo(COPIED, restore_copy())] if own else []),
+        *([] if own is None else [_undo(COPIED, restore_copy())]),
         _undo(HOLDING, restore()),
         extension("codec", "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"),
     ]
@@ -125,13 +119,14 @@ def cluster(
     protocol: Protocol,
     *,
     original: bool = False,
-    own: bool = False,
+    own: Version | None = None,
     policies: Sequence[Policy] = (),
     filters: Sequence[Json] = (),
 ) -> Json:
     """One cluster: to the original destination, or to endpoints that come by EDS.
 
-    `policies` are the cluster-stage policies that hold in it.
+    `own` is the version of HTTP for requests that the ADM makes itself. `policies` are the cluster-stage policies that
+    hold in it.
     """
     limit = {
         "max_connections": UNLIMITED,
@@ -153,7 +148,7 @@ def cluster(
         # A destination all of whose endpoints are ejected or unready is still tried, as it would be without a proxy.
         result["common_lb_config"] = {"healthy_panic_threshold": {"value": 100.0}}
     if protocol is not Protocol.TCP:
-        result["typed_extension_protocol_options"] = _protocol_options(protocol, own=own, filters=filters)
+        result["typed_extension_protocol_options"] = _protocol_options(own, filters)
     bind = _bind(context, side)
     if bind is not None:
         result["upstream_bind_config"] = bind

@@ -23,7 +23,7 @@ from emitters.envoy.match import (
     only_where,
     state_predicate,
 )
-from emitters.envoy.names import FRAMING, HOLD, hold
+from emitters.envoy.names import FRAMING, HOLD, hold, tell_version
 from emitters.envoy.typed import Json, extension, typed
 
 if TYPE_CHECKING:
@@ -142,11 +142,14 @@ def _tunnel() -> Predicate:
 
 def _manager(hop: Hop, managed: list[Json], logs: list[Json], *, waits: bool) -> Json:
     """`waits`: a filter wants the whole body first, so the service cannot be asked whether to send it."""
+    early = hold()
+    if len(routes.copy_versions(hop)) > 1:
+        early.append(tell_version())
     fields: dict[str, Any] = {
         "stat_prefix": hop.name,
         "http_filters": managed,
         "rds": {"config_source": ADS, "route_config_name": hop.name},
-        "early_header_mutation_extensions": [extension("held-headers", _EARLY, mutations=hold())],
+        "early_header_mutation_extensions": [extension("held-headers", _EARLY, mutations=early)],
         "server_header_transformation": "PASS_THROUGH",
         "generate_request_id": False,
         "preserve_external_request_id": True,

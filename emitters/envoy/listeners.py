@@ -16,8 +16,9 @@ from emitters.envoy.clusters import cluster, endpoints, reachable
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import side_cluster
 from emitters.envoy.filters.guards import asked_port
-from emitters.envoy.located import taken
+from emitters.envoy.located import awaits_callers, awaits_destination, taken
 from emitters.envoy.match import by_network, by_port, take
+from emitters.envoy.names import Version
 from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, AdmResources
 from emitters.envoy.typed import Json, extension, message
 from emitters.known import ordered
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from emitters.scope import Hop
 
 ADMIN_PORT: Final = 15000
+CLOSED: Final = "closed"
+"""The filter chain of connections that could pass unenforced, because an address is missing."""
 
 
 class _Chains(NamedTuple):
@@ -74,8 +77,9 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False) -
             out.captured[hop.side].append((hop, made))
     if context.mode is Mode.REDIRECT:
         for side in Side:
-            if out.captured[side]:
-                _redirected(context, side, out)
+            # A server changes what is enforced under rules that redirect as before: each direction has to be there.
+            if out.captured[side] or waiting:
+                _redirected(context, side, out, waiting=waiting)
     siblings = None
     if any(policy.kind.name == "rate_limit" for hop in hops for policy in hop.policies):
         siblings = f"siblings/{context.service.name}"
@@ -130,14 +134,18 @@ def _http(context: Context, hop: Hop, out: _Collected) -> _Chains:
     out.routes[hop.name] = made.table.config
     for variant in made.table.clusters:
         _hop_cluster(context, hop, variant, out, made.upstream)
-    for service in made.table.targets:
-        _target(context, hop, service, out)
+    for service in made.table.shares:
+        _target(context, hop, service, None, out)
+    for service in routes.copied_to(hop):
+        for version in routes.copy_versions(hop):
+            _target(context, hop, service, version, out)
     for service in made.calls:
         port = asked_port(context.program, service)
         if port is None:  # that has been refused
             continue
         name = side_cluster(service)
-        out.clusters[name] = cluster(context, name, Side.EGRESS, port.protocol, own=True)
+        version = Version.TWO if port.protocol is Protocol.GRPC else Version.ONE
+        out.clusters[name] = cluster(context, name, Side.EGRESS, port.protocol, own=version)
         asked, _ = callee(service)
         known = context.addresses.service_addresses(asked) or reachable(context, asked, port)[0]
         out.endpoints[name] = endpoints(name, known, port.number)
@@ -177,9 +185,9 @@ def _hop_cluster(
         out.endpoints[name] = endpoints(name, *reachable(context, hop.destination, hop.port))
 
 
-def _target(context: Context, hop: Hop, argument: str, out: _Collected) -> None:
-    """Whom a split or a mirror of this hop sends to: by the port that it names, or else by the declared call that is
-    most like the hop."""
+def _target(context: Context, hop: Hop, argument: str, version: Version | None, out: _Collected) -> None:
+    """Whom a split of this hop sends to, or a mirror in a version of HTTP: by the port that it names, or else by the
+    declared call that is most like the hop."""
     service, number = callee(argument)
     alike = [
         call
@@ -189,8 +197,8 @@ def _target(context: Context, hop: Hop, argument: str, out: _Collected) -> None:
     ]
     # The resolver has made sure that there is one.
     call = min(alike, key=lambda call: (call.port.name != hop.port.name, call.port.number != hop.port.number))
-    name = routes.target_cluster(hop, argument)
-    out.clusters[name] = cluster(context, name, Side.EGRESS, call.port.protocol, own=True)
+    name = routes.target_cluster(hop, argument, version)
+    out.clusters[name] = cluster(context, name, Side.EGRESS, call.port.protocol, own=version)
     out.endpoints[name] = endpoints(name, *reachable(context, service, call.port))
 
 
@@ -230,15 +238,21 @@ def _explicit(context: Context, hop: Hop, made: _Chains, out: _Collected) -> Non
     out.listeners[hop.name] = listener
 
 
-def _captured(context: Context, side: Side, through: Json, out: _Collected) -> dict[int, Json]:
-    """Which connections belong to which hop, by the port dialled.
+def _captured(context: Context, side: Side, through: Json, closed: Json | None, out: _Collected) -> dict[int, Json]:
+    """Which connections belong to which hop, by the port dialled. `closed`: what to do with those of which missing
+    addresses would tell.
 
     This is a matcher of the listener and not a part of the filter chains: addresses come and go, and a filter chain
     that changes closes its connections.
     """
     if side is Side.INGRESS:
         # Ports that lead to one port of the process are under the same policies.
-        return {hop.port.target: made.choice for hop, made in reversed(out.captured[side])}
+        return {
+            hop.port.target: made.choice
+            if closed is None or not awaits_callers(context, hop)
+            else _known_callers(context, hop, made.choice, closed)
+            for hop, made in reversed(out.captured[side])
+        }
     groups: dict[int, dict[Network, Json]] = {}
     others: dict[int, set[Network]] = {}
     for hop, made in out.captured[side]:
@@ -247,20 +261,37 @@ def _captured(context: Context, side: Side, through: Json, out: _Collected) -> d
                 groups.setdefault(port, {}).setdefault(network, made.choice)
             others.setdefault(port, set()).update(networks.others)
     choices = {}
+    if closed is not None:
+        for hop, _ in out.captured[side]:
+            if awaits_destination(context, hop):
+                for port in (hop.port.number, hop.port.target):
+                    # Whoever else is known there is not the one.
+                    known = ordered(context.known.dialled(port))
+                    choices[port] = by_network("DestinationIPInput", [(known, through)], closed)
     for port, found in groups.items():
         chosen: dict[str, tuple[list[Network], Json]] = {}
         passed = [(network, through) for network in others[port] if network not in found]
         for network, choice in (*found.items(), *passed):
             chosen.setdefault(repr(choice), ([], choice))[0].append(network)
-        choices[port] = by_network("DestinationIPInput", [(ordered(own), to) for own, to in chosen.values()], through)
+        rest = choices.get(port, through)
+        choices[port] = by_network("DestinationIPInput", [(ordered(own), to) for own, to in chosen.values()], rest)
     return choices
 
 
-def _redirected(context: Context, side: Side, out: _Collected) -> None:
+def _known_callers(context: Context, hop: Hop, choice: Json, closed: Json) -> Json:
+    """While an address of a caller is missing, those are let in who cannot be the one: declared services by their
+    pods. An unknown pod may be inside an outside party's network."""
+    declared = context.known.callers_of(hop.destination, hop.port.number) & context.program.services.keys()
+    known = ordered({network for name in declared for network in context.known.peers(name)})
+    return by_network("DirectSourceIPInput", [(known, choice)], closed)
+
+
+def _redirected(context: Context, side: Side, out: _Collected, *, waiting: bool) -> None:
     name = side.value
     port = INGRESS_PORT if side is Side.INGRESS else EGRESS_PORT
     through = f"{name}/passthrough"
-    choices = _captured(context, side, take(through), out)
+    closed = f"{name}/{CLOSED}"
+    choices = _captured(context, side, take(through), take(closed) if waiting else None, out)
     out.clusters[through] = cluster(context, through, side, Protocol.TCP, original=True)
     out.listeners[name] = {
         "name": name,
@@ -273,6 +304,8 @@ def _redirected(context: Context, side: Side, out: _Collected) -> None:
         "filter_chains": [
             *(chain for _, made in out.captured[side] for chain in made.chains),
             {"name": through, "filters": [tcp.proxy(through, through)]},
+            # To a cluster that does not exist. It is there from the start: a new filter chain changes the listener.
+            *([{"name": closed, "filters": [tcp.proxy(closed, f"refused/{closed}")]}] if waiting else []),
         ],
         "filter_chain_matcher": by_port(choices, take(through)),
         "traffic_direction": "INBOUND" if side is Side.INGRESS else "OUTBOUND",

@@ -8,6 +8,7 @@ when the request leaves. A policy that names one of them is given the name under
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -48,11 +49,21 @@ HOLDING: Final = f"{HOLD}on"
 COPIED: Final = f"{HOLD}copied"
 """Present in the copies of a mirror."""
 
+VERSION: Final = f"{HOLD}version"
+"""The version of HTTP that the caller speaks, where a route depends on it."""
+
 _FORWARDED_FOR: Final = "x-forwarded-for"
 
 
 FRAMING: Final = "transfer-encoding"
 """Gone before any filter looks, and needed to know whether a request has a body."""
+
+
+class Version(StrEnum):
+    """A version of HTTP, as Envoy calls it. What comes in an older one goes on in HTTP/1.1."""
+
+    ONE = "HTTP/1.1"
+    TWO = "HTTP/2"
 
 
 def hold() -> list[Json]:
@@ -80,6 +91,11 @@ def copying() -> list[Json]:
 def restore_copy() -> list[Json]:
     """Mutations that take that address out again; before `restore`."""
     return [{"remove": _FORWARDED_FOR}, _copy(HOLD + _FORWARDED_FOR, _FORWARDED_FOR)]
+
+
+def tell_version() -> Json:
+    """A mutation that tells the routes which version the caller speaks; after `hold`."""
+    return _set(VERSION, "%PROTOCOL%")
 
 
 def _forget() -> Json:

@@ -23,7 +23,7 @@ from emitters.envoy.match import (
     only_where,
     scope,
 )
-from emitters.envoy.names import ROUTE, copying, inside
+from emitters.envoy.names import ROUTE, VERSION, Version, copying, inside
 from emitters.envoy.typed import PREFIX, Json, duration, extension, typed
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class Table(NamedTuple):
 
     config: Json
     clusters: tuple[Variant, ...]
-    targets: tuple[str, ...]
-    """Services that copies or a share of the requests go to."""
+    shares: tuple[str, ...]
+    """Services that a share of the requests goes to."""
     marks: tuple[Json, ...]
     """Filters (`TypedExtensionConfig`) that tell the table what it cannot see for itself."""
     matches: bool
@@ -75,9 +75,14 @@ def routed(hop: Hop) -> tuple[Policy, ...]:
     return tuple(policy for policy in hop.policies if hop.stage(policy) in (Stage.ROUTING, Stage.CLUSTER))
 
 
-def target_cluster(hop: Hop, service: str) -> str:
-    """The cluster by which a split or mirror of a hop reaches another service."""
-    return f"{hop.name}/to:{service}"
+def copied_to(hop: Hop) -> tuple[str, ...]:
+    """Services that copies of a hop's requests go to."""
+    return tuple(sorted({str(policy.arguments["to"]) for policy in hop.policies if policy.kind.name == "mirror"}))
+
+
+def target_cluster(hop: Hop, service: str, version: Version | None = None) -> str:
+    """The cluster by which a split of a hop reaches another service, or a mirror in a version of HTTP."""
+    return f"{hop.name}/to:{service}" if version is None else f"{hop.name}/to:{service}/{version}"
 
 
 def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
@@ -102,7 +107,7 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
     # `check` has counted them.
     chosen = _sets(groups, always)
     clusters: dict[str, Variant] = {}
-    targets: set[str] = set()
+    shares: set[str] = set()
     order = {policy.name: index for index, policy in enumerate(hop.policies)}
     matchers = []
     fallback: Json = {}
@@ -111,13 +116,12 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
             (*always, *(policy for index in members for policy in groups[index].policies)), key=lambda p: order[p.name]
         )
         predicates = [predicate for index in members for predicate in groups[index].needed]
-        route = _route(context, hop, policies, clusters, targets)
-        both = _with_connect(route)
+        leaf = _routes(context, hop, policies, clusters, shares)
         if predicates:
-            action = extension("route", "envoy.config.route.v3.RouteList", routes=both)
+            action = extension("route", "envoy.config.route.v3.RouteList", routes=leaf)
             matchers.append({"predicate": all_of(predicates), "on_match": {"action": action}})
         else:
-            fallback = {"routes": both}
+            fallback = {"routes": leaf}
     host: Json = {"name": hop.name, "domains": ["*"]}
     if in_route:
         host["typed_per_filter_config"] = in_route
@@ -127,7 +131,7 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
     else:
         host |= fallback
     config = {"name": hop.name, "virtual_hosts": [host]}
-    return Table(config, tuple(clusters.values()), tuple(sorted(targets)), tuple(marks), bool(matchers))
+    return Table(config, tuple(clusters.values()), tuple(sorted(shares)), tuple(marks), bool(matchers))
 
 
 def check(context: Context, hop: Hop) -> None:
@@ -168,13 +172,34 @@ def _mark(hop: Hop, policy: Policy, needed: Sequence[Predicate], header: str) ->
     return {"name": f"{hop.name}/{policy.name}", "typed_config": only_where(needed, policy.name, config)}
 
 
-def _with_connect(route: Json) -> list[Json]:
+def copy_versions(hop: Hop) -> tuple[Version | None, ...]:
+    """The versions of HTTP that a hop makes copies in, each with routes of its own: a copy has no caller whose version
+    Envoy would keep by itself. gRPC is HTTP/2. None: no copies are made."""
+    if not copied_to(hop):
+        return (None,)
+    return (Version.TWO,) if hop.port.protocol is Protocol.GRPC else (Version.TWO, Version.ONE)
+
+
+def _routes(
+    context: Context, hop: Hop, policies: Sequence[Policy], clusters: dict[str, Variant], shares: set[str]
+) -> list[Json]:
+    """The routes of one set of policies: one, or one for each version that copies are made in."""
+    copies = any(policy.kind.name == "mirror" for policy in policies)
+    versions = copy_versions(hop) if copies else (None,)
+    found: list[Json] = []
+    for index, version in enumerate(versions):
+        told = {"headers": [{"name": VERSION, "string_match": {"exact": version}}]} if versions[index + 1 :] else {}
+        found += _with_connect(_route(context, hop, policies, clusters, shares, version), told)
+    return found
+
+
+def _with_connect(route: Json, match: Json) -> list[Json]:
     """CONNECT has no path, so it needs a route of its own; the first is for it."""
     # To send a body again, Envoy has to keep it; by itself it keeps 1 MiB.
     kept = {"request_body_buffer_limit": RETRY_BYTES} if "retry_policy" in route else {}
     return [
-        {"match": {"connect_matcher": {}}, "route": route, **kept},
-        {"match": {"prefix": ""}, "route": route, **kept},
+        {"match": {"connect_matcher": {}, **match}, "route": route, **kept},
+        {"match": {"prefix": "", **match}, "route": route, **kept},
     ]
 
 
@@ -217,7 +242,12 @@ def _too_many(context: Context, hop: Hop, groups: Sequence[tuple[list[Policy], l
 
 
 def _route(
-    context: Context, hop: Hop, policies: Sequence[Policy], clusters: dict[str, Variant], targets: set[str]
+    context: Context,
+    hop: Hop,
+    policies: Sequence[Policy],
+    clusters: dict[str, Variant],
+    shares: set[str],
+    version: Version | None,
 ) -> Json:
     by_kind: dict[str, list[Policy]] = {}
     for policy in policies:
@@ -228,22 +258,19 @@ def _route(
     route: Json = {"timeout": "0s", "idle_timeout": "0s"}
     splits = by_kind.get("split", [])
     if splits:
-        route["weighted_clusters"] = {"clusters": _shares(hop, stay.name, splits, targets)}
+        route["weighted_clusters"] = {"clusters": _shares(hop, stay.name, splits, shares)}
     else:
         route["cluster"] = stay.name
-    mirrors = []
-    for policy in by_kind.get("mirror", []):
-        to = str(policy.arguments["to"])
-        targets.add(to)
-        mirrors.append(
-            {
-                "cluster": target_cluster(hop, to),
-                "runtime_fraction": {"default_value": fraction(policy.arguments["percent"])},
-                "disable_shadow_host_suffix_append": True,
-                "request_headers_mutations": copying(),
-                "trace_sampled": False,
-            }
-        )
+    mirrors = [
+        {
+            "cluster": target_cluster(hop, str(policy.arguments["to"]), version),
+            "runtime_fraction": {"default_value": fraction(policy.arguments["percent"])},
+            "disable_shadow_host_suffix_append": True,
+            "request_headers_mutations": copying(),
+            "trace_sampled": False,
+        }
+        for policy in by_kind.get("mirror", [])
+    ]
     if mirrors:
         route["request_mirror_policies"] = mirrors
     hashed = [policy.arguments["hash"] for policy in by_kind.get("load_balancing", []) if policy.arguments["hash"]]

@@ -124,7 +124,9 @@ def check_requests(program: Program, place: Place, policies: list[Policy], found
     attempts = {1 + int(each["num_retries"]) for each in retries}
     assert attempts == {policy.arguments["attempts"] for policy in by_kind["retry"]}, place
     copies = {each["cluster"] for route in routes for each in route.get("request_mirror_policies", [])}
-    assert copies == {f"{place.hop}/to:{policy.arguments['to']}" for policy in by_kind["mirror"]}, place
+    versions = ("HTTP/2",) if place.protocol is Protocol.GRPC else ("HTTP/1.1", "HTTP/2")
+    to = [f"{place.hop}/to:{policy.arguments['to']}" for policy in by_kind["mirror"]]
+    assert copies == {f"{cluster}/{version}" for cluster in to for version in versions}, place
     shares = {
         each["name"]
         for route in routes

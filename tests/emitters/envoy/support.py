@@ -12,6 +12,7 @@ import os
 import socket
 import subprocess
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ from tests.testbed.echo import EchoServices, Endpoint
 from tests.testbed.envoys import Envoys, envoy_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from solver.placement import Placement
 
@@ -184,6 +185,14 @@ class RawServer:
                 self.received.append(data)
                 data = b""
                 connection.sendall(self.answer)
+
+
+def soon(what: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait until `what()` holds."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def exchange(target: Target, raw: bytes, seconds: float = 0.3) -> bytes:

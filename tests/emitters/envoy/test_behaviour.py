@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsl.program import Side
-from tests.emitters.envoy.support import ENVOY, Running, exchange, load, running
+from tests.emitters.envoy.support import ENVOY, Running, exchange, load, running, soon
 from tests.emitters.envoy.wasm import module
 from tests.testbed.client import Reply, Request
 
@@ -193,15 +193,6 @@ def stats(app: Running) -> Counter[str]:
     for envoy in app.envoys.running.values():
         total.update(envoy.stats())
     return total
-
-
-def soon(what: object) -> None:
-    """Wait until `what()` holds."""
-    assert callable(what)
-    deadline = time.monotonic() + 3
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 # ---- rule R6 on the way back ----
