@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from admc.exits import CommandError, Exit
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,5 +62,16 @@ def _run(typed: list[str]) -> int:
         return error.exit_code
 
 
+class _Interrupted(KeyboardInterrupt):
+    """Ctrl-C. Python ends a module run by `-m` with the signal itself, whatever the module returns, if ever a plain
+    KeyboardInterrupt left a text that was being executed, as `namedtuple` and `dataclass` do while modules load."""
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise _Interrupted
+
+
 if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     sys.exit(main())

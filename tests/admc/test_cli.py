@@ -631,6 +631,19 @@ def test_no_color(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "\x1b" not in admc("check", path).out
 
 
+def test_ctrl_c_in_executed_text(tmp_path: Path) -> None:
+    text = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(1000): pass"
+    write(tmp_path, f"import admc.cli.app\nadmc.cli.app.run = lambda typed: exec({text!r})\n", "sitecustomize.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "admc", "--help"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.strip()) == (130, b"interrupted")
+
+
 @pytest.mark.parametrize("stage", ["reading", "solving"])
 def test_ctrl_c_while_it_works(tmp_path: Path, stage: str) -> None:
     import pty
