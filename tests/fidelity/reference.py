@@ -59,13 +59,16 @@ def everywhere(text: str, read: Callable[[str], bytes]) -> Program:
     return dsl.load_text("\n".join([text, *lines, ""]), "test.adm", read)
 
 
-def reference(program: Program) -> Placement | None:
-    """The full mesh's placement of a program; None where the textbook has none."""
+def reference(program: Program, *, closing: bool = False) -> Placement | None:
+    """The full mesh's placement of a program; None where the textbook has none.
+
+    With `closing`, what is about every caller may stand at the senders of a closed destination where order demands it.
+    """
     decisions: list[Decision] = []
     positions = {policy.name: index for index, policy in enumerate(program.policies)}
     for destination in sorted({name for policy in program.policies for name in policy.destinations}):
         cases = [
-            _Case(policy, destination, calls, _possible(program, policy, destination, calls))
+            _Case(policy, destination, calls, _possible(program, policy, destination, calls, closing=closing))
             for policy in program.policies
             if destination in policy.destinations and (calls := _calls(program, policy, destination))
         ]
@@ -77,14 +80,17 @@ def reference(program: Program) -> Placement | None:
             both = sides.get(case.policy.name, case.sides[:1])
             decisions.append(_decision(program, case, both))
     decisions.sort(key=lambda each: (positions[each.policy], each.destination))
-    return Placement(tuple(decisions), tuple(_adms(program, decisions)), (), Status.FEASIBLE, ())
+    closed = tuple(sorted({each.destination for each in decisions if each.closes}))
+    return Placement(tuple(decisions), tuple(adms(program, decisions)), closed, Status.FEASIBLE, ())
 
 
 def _calls(program: Program, policy: Policy, destination: str) -> tuple[int, ...]:
     return tuple(index for index in policy.calls if program.calls[index].destination == destination)
 
 
-def _possible(program: Program, policy: Policy, destination: str, calls: Sequence[int]) -> tuple[Side, ...]:
+def _possible(
+    program: Program, policy: Policy, destination: str, calls: Sequence[int], *, closing: bool
+) -> tuple[Side, ...]:
     senders = {program.calls[index].source for index in calls}
     allowed = set(policy.sides)
     if destination in program.externals or not program.services[destination].hosts_adm:
@@ -92,7 +98,7 @@ def _possible(program: Program, policy: Policy, destination: str, calls: Sequenc
     unable = any(name in program.externals or not program.services[name].hosts_adm for name in senders)
     if (
         unable
-        or policy.open_sources
+        or (policy.open_sources and not closing)
         or (policy.kind.state and len(senders) > 1)
         or _called_inside(program, destination)
     ):
@@ -151,12 +157,14 @@ def _decision(program: Program, case: _Case, sides: tuple[Side, ...]) -> Decisio
             if port.protocol in policy.kind.protocols and (policy.ports is None or port.number in policy.ports)
         }
     ruled_out = {side: None for side in Side if side not in sides}
+    closes = policy.open_sources and Side.EGRESS in sides and case.destination in program.services
     return Decision(
-        policy.name, case.destination, sides, case.calls, ruled_out, policy.open_sources, tuple(sorted(ports))
+        policy.name, case.destination, sides, case.calls, ruled_out, policy.open_sources, tuple(sorted(ports)), closes
     )
 
 
-def _adms(program: Program, decisions: Sequence[Decision]) -> Iterator[Adm]:
+def adms(program: Program, decisions: Sequence[Decision]) -> Iterator[Adm]:
+    """The middleboxes that decisions make necessary."""
     work: dict[str, dict[Side, list[str]]] = {name: {side: [] for side in Side} for name in program.services}
     for decision in decisions:
         for side in decision.sides:

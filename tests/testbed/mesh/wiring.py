@@ -52,6 +52,8 @@ def switch(plan: Layout, networks: dict[str, str]) -> list[str]:
             f"addr add {NODE_ADDRESSES[family]}/{PODS[family].prefixlen} dev {SWITCH}{_nodad(family)}"
             for family in Family
         ),
+        # Nobody is there: translation needs a way that begins at the node itself, too.
+        *(f"route add {network} dev {SWITCH}" for network in SERVICES.values()),
     ]
     ups = uplinks(plan)
     for index, place in enumerate(plan.places):

@@ -1,0 +1,146 @@
+"""Requests sent through a bed one after another, and all that came of them."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsl.program import Protocol
+from tests.fidelity.mesh.asked import IDENTITIES
+from tests.fidelity.message import Sent, Sighting
+from tests.testbed.client import Request
+from tests.testbed.echo import ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tests.fidelity.mesh.asked import Asked
+    from tests.testbed.client import Reply
+    from tests.testbed.mesh import Arrival, Mesh
+
+LINE = re.compile(r'"?policy"?[:=]"?(?P<policy>[^" ,]+)')
+DESTINATION = re.compile(r'"?destination"?[:=]"?(?P<destination>[^" ,]+)')
+"""In a line of a log, as text and as JSON."""
+STABLE, SETTLED = 0.15, 5.0
+"""Seconds without anything new after which nothing more comes, and the longest that anybody waits for it."""
+
+
+class Found(NamedTuple):
+    """One request, its answer, and what reached services on its behalf."""
+
+    asked: Asked
+    sent: Sent
+    reply: Reply
+    arrivals: tuple[Arrival, ...]
+
+    @property
+    def sightings(self) -> tuple[Sighting, ...]:
+        """Of tcp the one that greeted: connections have no names."""
+        if self.asked.protocol is Protocol.TCP:
+            seen = self.reply.seen
+            return () if seen is None else (Sighting(seen.service, seen.port, "", "", (), 0),)
+        return tuple(sighting(each) for each in self.arrivals)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All of one run."""
+
+    requests: tuple[Found, ...]
+    counted: Mapping[tuple[str, str], int]
+    """How often a policy that counts or notes says that it was met, by policy and destination."""
+    connections: Mapping[tuple[str, int], int]
+    """How many tcp connections reached a service, by service and port."""
+
+
+def sighting(arrival: Arrival) -> Sighting:
+    seen = arrival.seen
+    headers = tuple((name.lower(), value) for name, value in seen.headers)
+    return Sighting(seen.service, seen.port, seen.method, seen.path, headers, seen.body)
+
+
+def send(mesh: Mesh, asked: Asked, timeout: float = 10.0) -> tuple[Sent, Reply]:
+    """One request, with an identity of its own where its protocol has headers."""
+    ask, route = asked.ask, asked.route
+    headers = ask.headers
+    if asked.protocol is not Protocol.TCP:
+        headers = (*headers, (ID, f"m{next(IDENTITIES)}"))
+    at = time.monotonic()
+    reply = mesh.request(
+        asked.source,
+        asked.destination,
+        Request(ask.method, asked.target, headers, ask.body),
+        port=asked.port.number,
+        way=route.way,
+        family=route.family,
+        protocol=route.version or None,
+        authority=asked.authority,
+        source_replica=route.sender,
+        replica=route.replica,
+        timeout=timeout,
+    )
+    path = asked.ask.path
+    return Sent(asked.source, asked.destination, asked.port.number, ask.method, path, headers, ask.body, at), reply
+
+
+def observe(mesh: Mesh, asks: Iterable[Asked], counting: Sequence[str] = ()) -> Seen:
+    """Ask everything in order. `counting` are the policies whose marks are read."""
+    mesh.arrivals(forget=True)
+    before = counts(mesh, counting)
+    answers = [(asked, *send(mesh, asked)) for asked in asks]
+    arrivals = settled(mesh)
+    after = counts(mesh, counting)
+    by_name: dict[str, list[Arrival]] = {}
+    connections: dict[tuple[str, int], int] = {}
+    for each in arrivals:
+        if each.seen.protocol == "tcp":
+            key = (each.seen.service, each.seen.port)
+            connections[key] = connections.get(key, 0) + 1
+        for name in each.seen.header(ID):
+            by_name.setdefault(name, []).append(each)
+    found = []
+    for asked, sent, reply in answers:
+        names = [value for name, value in sent.headers if name == ID]
+        found.append(Found(asked, sent, reply, tuple(by_name.get(names[0], ()) if names else ())))
+    marks = {key: after.get(key, 0) - before.get(key, 0) for key in after}
+    return Seen(tuple(found), marks, connections)
+
+
+def settled(mesh: Mesh) -> list[Arrival]:
+    """What has reached services, once nothing new comes."""
+    deadline = time.monotonic() + SETTLED
+    found = mesh.arrivals()
+    while time.monotonic() < deadline:
+        time.sleep(STABLE)
+        again = mesh.arrivals()
+        if len(again) == len(found):
+            return again
+        found = again
+    return found
+
+
+def counts(mesh: Mesh, names: Sequence[str]) -> dict[tuple[str, str], int]:
+    """By statistics or by lines on standard output, whichever a policy leaves; all replicas together."""
+    found: dict[tuple[str, str], int] = {}
+    for proxy in mesh.proxies.values() if names else ():
+        for stat, value in proxy.stats().items():
+            parts = stat.split(".")
+            if "rbac" in parts and parts[-1] == "allowed":
+                name, _, destination = ".".join(parts[parts.index("rbac") + 1 : -1]).partition("/")
+                _add(found, name, destination, value, names)
+        for line in proxy.output.read_text(errors="replace").splitlines():
+            if noted := LINE.search(line):
+                _add(found, noted["policy"], _destination(line), 1, names)
+    return found
+
+
+def _destination(line: str) -> str:
+    said = DESTINATION.search(line)
+    return said["destination"] if said else ""
+
+
+def _add(found: dict[tuple[str, str], int], name: str, destination: str, value: int, names: Sequence[str]) -> None:
+    if name in names:
+        found[name, destination] = found.get((name, destination), 0) + value
