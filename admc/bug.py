@@ -27,19 +27,23 @@ def report_bug(error: Exception, arguments: list[str]) -> int:
         what = "admc met something nested deeper than it foresees"
     else:
         what = "admc met something that it does not foresee"
-    said = f"{type(error).__name__}: {error}"[:SHOWN]
     version = f"admc {__version__}, Python {platform.python_version()}, {sys.platform}"
     diagnostic = Diagnostic(
         "ADM901",
         Severity.ERROR,
         f"{what}; this is a bug in admc",
         None,
-        cause=f"{said} ({_where(error)}; {version})",
+        cause=f"{said_of(error)}; {version}",
         hint="please report it with these lines, the command that you ran, and the program if you may share it; "
         "`ADMC_TRACEBACK=1` before the command shows the full trace",
     )
     show_failure(Report((diagnostic,), Exit.BUG), requested_format(arguments))
     return Exit.BUG
+
+
+def said_of(error: Exception) -> str:
+    """What an unforeseen error says, and where it came from."""
+    return f"{type(error).__name__}: {error}"[:SHOWN] + f" ({_where(error)})"
 
 
 def _where(error: Exception) -> str:

@@ -34,13 +34,19 @@ def configuration(
 
 
 def _addresses(program: Program, endpoints: Path | None) -> Addresses:
-    from emitters.addresses import from_json, loopback
-    from emitters.errors import EmitError
+    from emitters.addresses import loopback
 
     if endpoints is None:
         return loopback(program)
-    content = read_bounded(endpoints, MAX_ENDPOINTS, "the endpoints file")
+    return addresses_of(program, read_bounded(endpoints, MAX_ENDPOINTS, "the endpoints file"))
+
+
+def addresses_of(program: Program, endpoints: bytes) -> Addresses:
+    """What an endpoints file says. Raises `CommandError` (exit 1)."""
+    from emitters.addresses import from_json
+    from emitters.errors import EmitError
+
     try:
-        return from_json(content, program)
+        return from_json(endpoints, program)
     except EmitError as error:  # the file is wrong, not what is asked of Envoy
-        raise CommandError(Exit.INPUT, error.diagnostics, endpoints.parent.as_posix()) from error
+        raise CommandError(Exit.INPUT, error.diagnostics) from error

@@ -42,12 +42,12 @@ def folder_of(path: Path) -> str:
     return "" if folder == "." else folder
 
 
-def load_program(path: Path) -> Program:
+def load_program(path: Path, read: Callable[[str], bytes] | None = None) -> Program:
     """The program at `path`. Raises `CommandError` (exit 1) with all findings."""
     import dsl
 
     try:
-        return dsl.load(path)
+        return dsl.load(path, read)
     except ProgramError as error:
         found = [_as_typed(item, path) for item in error.diagnostics]
         raise CommandError(Exit.INPUT, found, folder_of(path)) from error
@@ -118,7 +118,7 @@ def compile_program(
     placement, seconds = place_program(
         program, folder_of(path), previous=previous, effort=effort, costs=costs, progress=progress
     )
-    _expressible(program, placement, folder_of(path))
+    expressible(program, placement, folder_of(path))
     verified = time.perf_counter()
     tell("explaining")
     from admc.plan_build import build
@@ -130,7 +130,7 @@ def compile_program(
     )
 
 
-def _expressible(program: Program, placement: Placement, folder: str) -> None:
+def expressible(program: Program, placement: Placement, folder: str) -> None:
     """Raises `CommandError` (exit 3) where no Envoy or NetworkPolicy can do what is asked, `--emit` or not."""
     from emitters import envoy, kubernetes
 

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["format_text", "load", "load_text"]
 
 
-def load(path: Path) -> Program:
-    """Reads a program and every file that it names. Raises `dsl.diagnostics.ProgramError` with all findings."""
+def load(path: Path, read: Callable[[str], bytes] | None = None) -> Program:
+    """Reads a program and every file that it names. Raises `dsl.diagnostics.ProgramError` with all findings.
+
+    `read` gets paths relative to the program's folder, its own name among them, and may raise `OSError`.
+    """
     from dsl.loader import load as load_
 
-    return load_(path)
+    return load_(path, read)
 
 
 def load_text(text: str, path: str = "policies.adm", read: Callable[[str], bytes] | None = None) -> Program:

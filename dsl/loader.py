@@ -20,9 +20,9 @@ from dsl.topology import read_topology
 MAX_USE_DEPTH = 64
 
 
-def load(path: Path) -> Program:
+def load(path: Path, read: Callable[[str], bytes] | None = None) -> Program:
     diagnostics = Diagnostics()
-    reader = Reader(folder_reader(path.parent), diagnostics)
+    reader = Reader(read or folder_reader(path.parent), diagnostics)
     source = reader.text(path.name, None)
     if source is None:
         raise ProgramError(in_order(diagnostics))

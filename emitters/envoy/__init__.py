@@ -19,11 +19,13 @@ from emitters.known import Known
 from emitters.scope import hops
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from dsl.diagnostics import Diagnostic
     from dsl.program import Program
     from solver.placement import Placement
 
-__all__ = ["AdmResources", "Mode", "check", "emit"]
+__all__ = ["AdmResources", "Mode", "check", "emit", "untouched"]
 
 
 def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
@@ -45,12 +47,20 @@ def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
 
 
 def emit(
-    program: Program, placement: Placement, addresses: Addresses, mode: Mode, *, waiting: bool = False
+    program: Program,
+    placement: Placement,
+    addresses: Addresses,
+    mode: Mode,
+    *,
+    waiting: bool = False,
+    only: Collection[str] | None = None,
 ) -> tuple[AdmResources, ...]:
-    """The resources of every ADM, sorted by service. Raises `EmitError` where Envoy cannot express what is asked.
+    """The resources of every ADM, or of those in `only`, sorted by service.
 
-    `waiting`: what has no known address will get one and be emitted again, so it is no error. Until then a caller
-    without one is a stranger, and calls to a destination without one pass the sender as if it had no ADM.
+    Raises `EmitError` where Envoy cannot express what is asked. `waiting` is for a server that changes them while they
+    run: both directions have a listener, whether they are needed now or not. What has no known address will get one
+    and be emitted again, so it is no error; until then connections that it could concern are refused. For
+    redirection only.
     """
     from emitters.envoy.listeners import resources
 
@@ -58,8 +68,24 @@ def emit(
     known = Known(program, addresses)
     found = []
     for service, enforced in hops(program, placement).items():
+        if only is not None and service not in only:
+            continue
         context = Context(program, addresses, known, mode, program.services[service], findings)
         found.append(resources(context, enforced, waiting=waiting))
     if findings.has_errors:
         raise EmitError(findings.items)
     return tuple(found)
+
+
+def untouched(program: Program, addresses: Addresses) -> AdmResources | None:
+    """Listeners of a redirected ADM that enforces nothing, for whoever's connections are still redirected to it.
+
+    They are the same for every service; None where there is none.
+    """
+    from emitters.envoy.listeners import resources
+
+    service = next(iter(program.services.values()), None)
+    if service is None:
+        return None
+    context = Context(program, addresses, Known(program, addresses), Mode.REDIRECT, service)
+    return resources(context, (), waiting=True)

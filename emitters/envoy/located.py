@@ -54,19 +54,7 @@ def check(context: Context, hops: Sequence[Hop], *, waiting: bool) -> None:
 
 def _callers(context: Context, hop: Hop, policy: Policy) -> None:
     """Everybody whom it matters to know is known by an address."""
-    known = context.known
-    if not known.nowhere or everybody(context.program, policy):
-        return
-    declared = known.callers_of(hop.destination, hop.port.number)
-    if takes_strangers(known.strangers, policy.sources, policy.open_sources):
-        # Whoever is not known meets the policy. Guards are on the safe side with that; nobody asked the others.
-        missing, meant = (declared - policy.sources) & known.nowhere, False
-    else:
-        missing, meant = policy.sources & known.nowhere, True
-        if policy.open_sources:
-            missing &= context.program.services.keys()
-        elif not policy.kind.guard:
-            missing &= declared
+    missing, meant = _missing_callers(context, hop, policy)
     for name in sorted(missing):
         service = name in context.program.services
         context.refuse(
@@ -77,6 +65,35 @@ def _callers(context: Context, hop: Hop, policy: Policy) -> None:
             cause="at ingress a caller is known by the address that it sends from",
             hint=f"list the `pods` of `{name}` in the endpoints file" if service else f"give `{name}` a `cidr`",
         )
+
+
+def _missing_callers(context: Context, hop: Hop, policy: Policy) -> tuple[frozenset[str], bool]:
+    """Whom a policy would wrongly treat as strangers, and whether it would miss them (or else meet them)."""
+    known = context.known
+    if not known.nowhere or everybody(context.program, policy):
+        return frozenset(), True
+    declared = known.callers_of(hop.destination, hop.port.number)
+    if takes_strangers(known.strangers, policy.sources, policy.open_sources):
+        # Whoever is not known meets the policy. Guards are on the safe side with that; nobody asked the others.
+        return frozenset((declared - policy.sources) & known.nowhere), False
+    missing = policy.sources & known.nowhere
+    if policy.open_sources:
+        missing &= context.program.services.keys()
+    elif not policy.kind.guard:
+        missing &= declared
+    return frozenset(missing), True
+
+
+def awaits_callers(context: Context, hop: Hop) -> bool:
+    """Whether callers who are not known yet would come past a policy of an ingress hop.
+
+    A service that is listed without a pod has none: nobody is missed.
+    """
+    for policy in hop.policies:
+        missing, meant = _missing_callers(context, hop, policy)
+        if meant and not missing <= context.addresses.services.keys():
+            return True
+    return False
 
 
 # ---- destinations ----
@@ -97,6 +114,13 @@ def _destination(context: Context, hop: Hop, waiting: bool) -> None:
         else "the address that is dialled tells which calls a policy at the sender is for",
         hint=f"add `{hop.destination}` to the endpoints file",
     )
+
+
+def awaits_destination(context: Context, hop: Hop) -> bool:
+    """Whether calls to the destination of an egress hop cannot be told from others yet."""
+    if hop.destination in context.addresses.services:  # listed, if only to say that it is nowhere
+        return False
+    return not _all_known(context, hop) and not whole_ports(context, hop)
 
 
 def _all_known(context: Context, hop: Hop) -> bool:

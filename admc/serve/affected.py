@@ -1,0 +1,128 @@
+"""Which ADMs other addresses can change: what need not be emitted again when a pod comes or goes.
+
+    program + placement -> Index;  Index + old and new addresses -> services, or None for all of them
+
+It may name too many and never too few: that is tested against emitting everything. An ADM depends on its own service,
+on the destinations of its egress hops and whom these are copied or split to, and on the callers that its ingress
+policies tell apart. Where a network or everybody unknown is among those, it depends on the addresses of all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from dsl.program import Protocol, Side
+from emitters.envoy.match import everybody
+from emitters.known import AmbiguousCallersError, strangers_of, takes_strangers
+from emitters.scope import hops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dsl.program import Policy, Program
+    from emitters.addresses import Addresses
+    from emitters.scope import Hop
+    from solver.placement import Placement
+
+
+class Index:
+    """See the module."""
+
+    def __init__(self, program: Program, placement: Placement) -> None:
+        self._program = program
+        self._strangers = strangers_of(program)
+        self._readers: defaultdict[str, set[str]] = defaultdict(set)
+        """Name -> the services whose ADMs depend on its addresses."""
+        self._wide: set[str] = set()
+        """Services whose ADMs depend on the addresses of all."""
+        self._destinations: defaultdict[str, set[str]] = defaultdict(set)
+        """Service called -> the services whose ADMs tell calls to it by its addresses."""
+        for service, found in hops(program, placement).items():
+            self._readers[service].add(service)
+            for hop in found:
+                self._add(service, hop)
+
+    def affected(self, old: Addresses, new: Addresses) -> frozenset[str] | None:
+        """The services whose ADMs may be told something else; None: all."""
+        changed = frozenset(
+            name
+            for before, after in ((old.services, new.services), (old.externals, new.externals))
+            for name in before.keys() | after.keys()
+            if before.get(name) != after.get(name)
+        )
+        if not changed:
+            return changed
+        if old.egress != new.egress or _has_ipv6(old) != _has_ipv6(new):
+            return None
+        found = set(self._wide)
+        for name in changed | _sharing(changed, old) | _sharing(changed, new):
+            found |= self._readers[name]
+        for name, services in self._destinations.items():
+            # Calls to whom nobody knows are told by who else is known.
+            if not _located(old, name) or not _located(new, name):
+                found |= services
+        return frozenset(found)
+
+    def _add(self, service: str, hop: Hop) -> None:
+        for name in _named(hop):
+            self._readers[name].add(service)
+            if name in self._program.externals:
+                self._wide.add(service)
+        if hop.side is Side.EGRESS:
+            if hop.destination in self._program.externals:
+                self._wide.add(service)
+            self._readers[hop.destination].add(service)
+            self._destinations[hop.destination].add(service)
+            return
+        for policy in hop.policies:
+            if policy.kind.guard or not everybody(self._program, policy):
+                self._add_callers(service, hop, policy)
+
+    def _add_callers(self, service: str, hop: Hop, policy: Policy) -> None:
+        if hop.port.protocol is Protocol.TCP or self._about_strangers(policy):
+            self._wide.add(service)
+            return
+        for name in policy.sources:
+            if name in self._program.externals:
+                self._wide.add(service)
+            self._readers[name].add(service)
+
+    def _about_strangers(self, policy: Policy) -> bool:
+        if everybody(self._program, policy):
+            return False
+        try:
+            return takes_strangers(self._strangers, policy.sources, policy.open_sources)
+        except AmbiguousCallersError:
+            return True
+
+
+def _named(hop: Hop) -> Iterator[str]:
+    """Whatever the arguments of a hop's policies may name: services to copy to, to ask, to admit."""
+    for policy in hop.policies:
+        for value in policy.arguments.values():
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, str):
+                    yield item.partition(":")[0]
+
+
+def _sharing(changed: frozenset[str], addresses: Addresses) -> set[str]:
+    """Who else is at an address of those: two at one address are told apart by nothing."""
+    owned = {text for name in changed for text in _texts(addresses, name)}
+    others: Mapping[str, object] = {**addresses.services, **addresses.externals}
+    return {name for name in others if not owned.isdisjoint(_texts(addresses, name))}
+
+
+def _texts(addresses: Addresses, name: str) -> tuple[str, ...]:
+    return (*addresses.service_addresses(name), *addresses.pod_addresses(name))
+
+
+def _located(addresses: Addresses, name: str) -> bool:
+    return bool(_texts(addresses, name))
+
+
+def _has_ipv6(addresses: Addresses) -> bool:
+    services = (text for located in addresses.services.values() for part in located for text in part)
+    return any(":" in text for text in services) or any(
+        ":" in text for part in addresses.externals.values() for text in part
+    )

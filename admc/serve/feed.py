@@ -1,0 +1,136 @@
+"""What the server serves, read from files: a program or a plan, and the addresses of its services.
+
+    program or plan --read--> State        endpoints file --located--> State with other addresses
+
+A state never changes once made. What is wrong with a file is a `CommandError` with diagnostics, as in every other
+command; whoever has an earlier state goes on with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.collector import no_collection
+from admc.emission import addresses_of
+from admc.exits import CommandError, Exit
+from admc.pipeline import expressible, folder_of, load_program, place_program
+from admc.serve import planned
+from admc.serve.planned import recording
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.diagnostics import Diagnostic
+    from dsl.program import Program
+    from emitters.addresses import Addresses
+    from emitters.envoy import Mode
+    from solver.placement import Placement
+
+PLAN_ENDING: Final = ".plan.json"
+
+
+class Source(NamedTuple):
+    """What the command line names."""
+
+    path: Path
+    """A program, or a plan."""
+    mode: Mode
+    effort: float | None = None
+
+    @property
+    def is_plan(self) -> bool:
+        return self.path.name.endswith(PLAN_ENDING)
+
+
+@dataclass(frozen=True)
+class State:
+    """A placement that was verified, and where its services are. Everything that is served follows from it."""
+
+    source: Source
+    program: Program
+    placement: Placement
+    addresses: Addresses
+    located: str
+    """Digest of the endpoints file; empty without one."""
+
+    @cached_property
+    def version(self) -> str:
+        """The same for the same inputs, for people: what is in force and what is wanted."""
+        parts = [f"{item.path}\0{item.sha256}\0" for item in self.program.inputs]
+        parts += [
+            f"{decision.policy}\0{decision.destination}\0{'+'.join(decision.sides)}\0"
+            for decision in self.placement.decisions
+        ]
+        parts += [self.source.mode, self.located]
+        return hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+class Read(NamedTuple):
+    """What came of reading: a state, or findings; and in both cases which files it depended on."""
+
+    state: State | None
+    findings: tuple[Diagnostic, ...]
+    """Errors without a state, warnings with one."""
+    folder: str
+    files: tuple[Path, ...]
+    """Also those that were looked for and not there."""
+    seconds: float = 0.0
+
+
+@no_collection()
+def read(source: Source, endpoints: Sequence[bytes]) -> Read:
+    """Read, place and verify. What is wrong is in the findings; bugs of admc are raised.
+
+    `endpoints`: what the endpoints file holds, or held, of which the first that can be used is.
+    """
+    tried: dict[Path, None] = {source.path: None}
+    try:
+        if source.is_plan:
+            program, placement = planned.placed(source.path, tried)
+        else:
+            program, placement = _compiled(source, tried)
+        state, findings = _located(source, program, placement, endpoints)
+    except CommandError as error:
+        return Read(None, error.diagnostics, error.folder, tuple(tried))
+    return Read(state, (*findings, *program.warnings), folder_of(source.path), tuple(tried))
+
+
+def relocated(state: State, endpoints: bytes) -> State:
+    """The same placement at other addresses. Raises `CommandError` where the endpoints file cannot be used."""
+    return replace(state, addresses=addresses_of(state.program, endpoints), located=digest(endpoints))
+
+
+def _located(
+    source: Source, program: Program, placement: Placement, endpoints: Sequence[bytes]
+) -> tuple[State, tuple[Diagnostic, ...]]:
+    """With the first endpoints that can be used; what is wrong with those before them."""
+    from emitters.addresses import Addresses, loopback
+    from emitters.envoy import Mode
+
+    state = State(source, program, placement, Addresses(), "")
+    if not endpoints:
+        explicit = source.mode is Mode.EXPLICIT
+        return (replace(state, addresses=loopback(program)) if explicit else state), ()
+    findings: list[Diagnostic] = []
+    for content in endpoints:
+        try:
+            return relocated(state, content), tuple(findings)
+        except CommandError as error:
+            findings += error.diagnostics
+    raise CommandError(Exit.INPUT, findings)
+
+
+def digest(endpoints: bytes) -> str:
+    return hashlib.sha256(endpoints).hexdigest()[:16]
+
+
+def _compiled(source: Source, tried: dict[Path, None]) -> tuple[Program, Placement]:
+    folder = folder_of(source.path)
+    program = load_program(source.path, recording(source.path.parent, tried))
+    placement, _ = place_program(program, folder, effort=source.effort)
+    expressible(program, placement, folder)
+    return program, placement
