@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,6 +88,25 @@ class Agent:
         except subprocess.TimeoutExpired:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
+
+
+class Started:
+    """A process that runs in a namespace from the moment this is made. `out` is what it writes to stdout, `log` to
+    stderr."""
+
+    def __init__(self, where: str, command: Sequence[str], folder: Path, agent: Agent) -> None:
+        name = f"{where.replace('/', '-')}.{Path(command[0]).name}"
+        self.where = where
+        self.out, self.log = folder / f"{name}.out", folder / f"{name}.log"
+        self._agent = agent
+        answer = agent.ask("spawn", where=where, command=list(command), out=str(self.out), errors=str(self.log))
+        self.pid = int(answer["pid"])
+
+    @property
+    def code(self) -> int | None:
+        """How it ended; None while it runs."""
+        found = self._agent.ask("poll", pid=self.pid)["code"]
+        return None if found is None else int(found)
 
 
 class Arrival(NamedTuple):

@@ -31,7 +31,7 @@ from emitters.output import files
 from tests.testbed.client import Reply, Request, Target, send
 from tests.testbed.envoys import envoy_binary
 from tests.testbed.mesh import full, outside, wiring
-from tests.testbed.mesh.control import Agent, Arrival, Pod
+from tests.testbed.mesh.control import Agent, Arrival, Pod, Started
 from tests.testbed.mesh.errors import MeshError
 from tests.testbed.mesh.layout import NODE, Layout, Place, layout
 from tests.testbed.mesh.needs import require
@@ -80,11 +80,12 @@ class Mesh:
         headless: Collection[str] = (),
         families: Collection[Family] = tuple(Family),
         close: bool = True,
+        echoes: bool = True,
     ) -> None:
         """
         `placement` may be None where nothing stands in between. `folder` keeps configuration and logs; without one they
         go with the bed. `headless` services have no service address. `families` may be one only. Without `close`,
-        NetworkPolicies are not enforced.
+        NetworkPolicies are not enforced; without `echoes`, nothing answers but what the caller starts.
 
         Raises `LayoutError`.
         """
@@ -102,6 +103,7 @@ class Mesh:
         self._folder = folder
         self._translate = translate
         self._close = close and self.mode is not Mode.NONE
+        self._echoes = echoes
         self._networks: dict[str, int] = {}
         self._stack = ExitStack()
         if placement is None and self.mode is not Mode.NONE:
@@ -196,7 +198,7 @@ class Mesh:
         for place in self.layout.places:
             where = NODE if place.on_node else place.name
             ports = [{"number": p.number, "target": p.target, "protocol": p.protocol} for p in place.ports]
-            if ports:
+            if ports and self._echoes:
                 only = list(place.addresses) if place.on_node else None
                 answer, control = self._agent.ask_for("serve", where=where, service=place.party, ports=ports, only=only)
                 self.pods[place.name] = Pod(place.name, answer["pid"], control)
@@ -279,6 +281,11 @@ class Mesh:
         made.bind(("", port))
         made.listen(1024)
         return made
+
+    def start(self, place: str, *command: str) -> Started:
+        """A process of the caller's own in a namespace; it ends with the bed."""
+        where = NODE if self.layout.by_name[place].on_node else place
+        return Started(where, command, self.folder, self._agent)
 
     def port(self, source: str, destination: str, number: int | None = None) -> Port:
         """The port that a call means."""

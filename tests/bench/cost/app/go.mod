@@ -1,0 +1,3 @@
+module admc.test/bench/cost
+
+go 1.24

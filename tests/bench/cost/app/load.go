@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Load says whom to call, and which header of an answer to look for.
+type Load struct {
+	Address   string `json:"address"`
+	Authority string `json:"authority"`
+	Marker    string `json:"marker"`
+}
+
+// planned is one line of the schedule: microseconds after the start, path, and what the user is (`-`: nothing).
+type planned struct {
+	after      time.Duration
+	path       string
+	membership string
+}
+
+// outcome is what became of it. Both times count from when it should have been sent, so that a stall, be it here or
+// there, is in the figures of everybody whom it kept waiting.
+type outcome struct {
+	late   time.Duration
+	took   time.Duration
+	status string
+	marked bool
+}
+
+const setTimerSlack = 29 // PR_SET_TIMERSLACK, which the syscall package does not name
+
+// load is open: when a request is sent does not depend on any answer.
+func load(config Load, schedule string, start int64, out string) error {
+	plan, err := readSchedule(schedule)
+	if err != nil {
+		return err
+	}
+	found := make([]outcome, len(plan))
+	client := &http.Client{Transport: transport(), Timeout: callSeconds}
+	now := time.Now()
+	zero := now.Add(time.Duration(start - now.UnixNano()))
+	if time.Until(zero) < 0 {
+		return fmt.Errorf("the start has passed %s ago", -time.Until(zero))
+	}
+	// The runtime's own timers are rounded up to a millisecond when a process is idle; the kernel's are not.
+	runtime.LockOSThread()
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setTimerSlack, 1, 0)
+	var all sync.WaitGroup
+	for index, each := range plan {
+		intended := zero.Add(each.after)
+		sleepUntil(intended)
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			found[index] = one(client, config, each, intended)
+		}()
+	}
+	all.Wait()
+	return write(out, found)
+}
+
+func sleepUntil(when time.Time) {
+	for left := time.Until(when); left > 0; left = time.Until(when) {
+		rest := syscall.NsecToTimespec(int64(left))
+		_ = syscall.Nanosleep(&rest, nil) // interrupted: the loop looks again
+	}
+}
+
+func one(client *http.Client, config Load, each planned, intended time.Time) outcome {
+	// A GET would be sent again by net/http itself where a kept connection turns out to be closed.
+	request, err := http.NewRequest(http.MethodPost, "http://"+config.Address+each.path, nil)
+	if err != nil {
+		return outcome{status: reason(err)}
+	}
+	request.Host = config.Authority
+	if each.membership != "-" {
+		request.Header.Set(forwarded, each.membership)
+	}
+	late := time.Since(intended)
+	response, err := client.Do(request)
+	if err == nil {
+		defer response.Body.Close()
+		_, err = io.Copy(io.Discard, response.Body)
+	}
+	took := time.Since(intended)
+	if err != nil {
+		return outcome{late: late, took: took, status: reason(err)}
+	}
+	marked := config.Marker != "" && response.Header.Get(config.Marker) != ""
+	return outcome{late, took, strconv.Itoa(response.StatusCode), marked}
+}
+
+// reason is an error in one line without the separator of the file that it goes to.
+func reason(err error) string {
+	return strings.NewReplacer("\t", " ", "\n", " ").Replace(err.Error())
+}
+
+func readSchedule(path string) ([]planned, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var plan []planned
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("line %d of the schedule has %d fields, not 3", len(plan)+1, len(fields))
+		}
+		after, err := strconv.ParseInt(fields[0], 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		plan = append(plan, planned{time.Duration(after) * time.Microsecond, fields[1], fields[2]})
+	}
+	return plan, lines.Err()
+}
+
+func write(path string, found []outcome) error {
+	var text strings.Builder
+	for _, each := range found {
+		fmt.Fprintf(&text, "%d\t%d\t%t\t%s\n", each.late.Nanoseconds(), each.took.Nanoseconds(), each.marked, each.status)
+	}
+	// Whoever waits for the file finds it whole.
+	if err := os.WriteFile(path+".part", []byte(text.String()), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".part", path)
+}

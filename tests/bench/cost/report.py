@@ -1,0 +1,133 @@
+"""The tables, for a terminal and as markdown: one model, two ways to write it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.table import Table
+
+from tests.bench.cost.figures import Window, added, over_rounds, ratio
+from tests.bench.measure import spread
+from tests.testbed.mesh import Mode
+
+if TYPE_CHECKING:
+    from tests.bench.cost.arm import Load
+    from tests.bench.measure import Spread
+
+Rounds = Sequence[Mapping[Mode, Window]]
+MEGABYTE = 1_000_000
+MODES = tuple(Mode)
+RATIOS = ((Mode.FULL, Mode.NONE), (Mode.COMPILED, Mode.NONE), (Mode.COMPILED, Mode.FULL))
+HEAD = ("", *MODES, *(f"{above} / {below}" for above, below in RATIOS))
+LATE = 0.1
+"""A generator that is later than this part of the median latency is part of the figure, not only its observer."""
+OTHERS = 0.1
+"""CPU cores that others may use before it is said. The kernel's own work for the bed's packets is in it."""
+
+
+class Measure(NamedTuple):
+    """One row: what it says of a window, and with how many digits."""
+
+    name: str
+    value: Callable[[Window], float]
+    digits: int
+
+
+MEASURES = (
+    Measure("latency p50, ms", lambda w: w.latency(0.5), 2),
+    Measure("latency p99, ms", lambda w: w.latency(0.99), 2),
+    Measure("latency p99.9, ms", lambda w: w.latency(0.999), 2),
+    Measure("CPU of proxies, s for 1,000 requests", lambda w: w.each(w.proxies.cpu), 3),
+    Measure("  of those at `no adm` services", lambda w: w.each(w.databases.cpu), 3),
+    Measure("CPU of the application, same unit", lambda w: w.each(w.application.cpu), 3),
+    Measure("CPU of both, same unit", lambda w: w.each(w.application.cpu + w.proxies.cpu), 3),
+    Measure("memory of proxies (PSS), MB", lambda w: w.proxies.pss / MEGABYTE, 0),
+    Measure("memory of proxies (RSS), MB", lambda w: w.proxies.rss / MEGABYTE, 0),
+    Measure("memory of the application (PSS), MB", lambda w: w.application.pss / MEGABYTE, 0),
+    Measure("CPU cores that the machine worked", lambda w: w.machine / w.seconds, 2),
+)
+
+
+def rows(rounds: Rounds) -> Iterator[tuple[str, ...]]:
+    """Text for each column of `HEAD`."""
+    last = rounds[-1]
+    of = {mode: last[mode].proxies.processes for mode in MODES}
+    yield (
+        "proxies",
+        *(str(number) for number in of.values()),
+        *(f"{of[above] / of[below]:.2f}" if of[below] else "-" for above, below in RATIOS),
+    )
+    for measure in MEASURES:
+        spreads = [over_rounds([each[mode] for each in rounds], measure.value) for mode in MODES]
+        ratios = [ratio(rounds, above, below, measure.value) for above, below in RATIOS]
+        yield (
+            measure.name,
+            *(_spread(each, measure.digits) if each.high > 0 else "-" for each in spreads),
+            *(_spread(each, 2) if each else "-" for each in ratios),
+        )
+    for name, part in (("p50", 0.5), ("p99", 0.99)):
+        full, compiled = (added(rounds, mode, Mode.NONE, part) for mode in (Mode.FULL, Mode.COMPILED))
+        kept = spread([c / f for c, f in zip(compiled, full, strict=True)]) if min(full) > 0 else None
+        more = [_spread(spread(each), 2) for each in (full, compiled)]
+        yield f"added to {name} by the mesh, ms", "-", *more, "-", "-", _spread(kept, 2) if kept else "-"
+
+
+def table(rounds: Rounds) -> Table:
+    made = Table(title=TITLE, title_justify="left")
+    for index, name in enumerate(HEAD):
+        made.add_column(name, justify="right" if index else "left")
+    for row in rows(rounds):
+        made.add_row(*row)
+    return made
+
+
+TITLE = "Hotel reservation without a mesh, with a full one, compiled: median (lowest .. highest) of the rounds"
+
+
+def markdown(rounds: Rounds) -> str:
+    lines = ["| " + " | ".join(HEAD) + " |", "|---|" + "---:|" * (len(HEAD) - 1)]
+    lines += ["| " + " | ".join(each.strip() for each in row) + " |" for row in rows(rounds)]
+    return "\n".join(lines)
+
+
+def remarks(rounds: Rounds, load: Load) -> Iterator[tuple[bool, str]]:
+    """What belongs to the figures, and whether it is a reason to doubt them."""
+    each = len(rounds[0][MODES[0]].outcomes)
+    yield (
+        False,
+        f"{load.rate:g} requests/s at even distances, whatever is answered; latency from the intended time; "
+        f"{len(rounds)} rounds, each with {load.warm_up:g} s of warm-up and {load.window:g} s that are measured for "
+        f"every mode: {each:,} requests, so p99.9 rests on {max(1, each // 1000)} of them",
+    )
+    for mode in MODES:
+        windows = [found[mode] for found in rounds]
+        answers = sum((window.answers for window in windows), Counter[str]())
+        errors = {status: count for status, count in answers.most_common() if status != "200"}
+        said = ", ".join(f"{count:,} x {status}" for status, count in errors.items()) or "none"
+        yield bool(errors), f"{mode}: {answers.total():,} requests, errors: {said}"
+    for mode in MODES:
+        windows = [found[mode] for found in rounds]
+        half = over_rounds(windows, lambda w: w.lateness(0.5))
+        most = over_rounds(windows, lambda w: w.lateness(0.99))
+        last = max(window.lateness(1) for window in windows)
+        yield (
+            most.median > LATE * over_rounds(windows, lambda w: w.latency(0.5)).median,
+            f"{mode}: the generator sent late by {_spread(half, 3)} ms (p50), {_spread(most, 3)} ms (p99), at most "
+            f"{last:.2f} ms; that is in the latencies, since they count from the intended time",
+        )
+    everything = [window for found in rounds for window in found.values()]
+    others = over_rounds(everything, lambda w: w.others / w.seconds)
+    stolen = over_rounds(everything, lambda w: w.stolen / w.seconds)
+    yield (
+        others.median > OTHERS,
+        f"CPU of neither proxies nor application nor generator: {_spread(others, 2)} cores; the kernel's work on the "
+        f"bed's packets is in it, and so is everybody else on the machine",
+    )
+    yield stolen.median > OTHERS / 10, f"CPU that the machine was not given: {_spread(stolen, 3)} cores"
+
+
+def _spread(value: Spread, digits: int) -> str:
+    median, low, high = (f"{each:,.{digits}f}" for each in (value.median, value.low, value.high))
+    return f"{median} ({low} .. {high})" if value.runs > 1 else median

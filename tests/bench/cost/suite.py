@@ -1,0 +1,78 @@
+"""All rounds, interleaved: none, full, compiled, in another order each time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+import dsl
+from solver.place import place
+from tests.bench.cost import report
+from tests.bench.cost.arm import CostError, Load, Subject, run
+from tests.bench.cost.golang import BuildError, build
+from tests.fidelity.reference import reference
+from tests.testbed.mesh import Mode, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from dsl.program import Program
+    from solver.placement import Placement
+
+HOTEL = Path("examples/hotel_reservation/policies.adm")
+LOAD = Load(rate=150, warm_up=5, window=15)
+SKIPPED = "what a mesh costs: latency, CPU and memory without one, with a full one and with a compiled one"
+
+
+class SkippedError(Exception):
+    """This machine cannot run it; the message says what is missing, and what there is no figure of."""
+
+
+def cost(console: Console, folder: Path, rounds: int, load: Load = LOAD, *, as_markdown: bool = False) -> None:
+    """Measure and print. Raises `SkippedError`, `CostError`, `tests.testbed.mesh.MeshError`."""
+    if lacking := missing():
+        raise SkippedError(f"the mesh needs {'; '.join(lacking)}. Skipped without it: {SKIPPED}")
+    try:
+        app = build()
+    except BuildError as error:
+        raise SkippedError(f"{error}. Skipped without it: {SKIPPED}") from None
+    program = dsl.load(HOTEL)
+    meshes = {Mode.NONE: (program, None), Mode.FULL: textbook(program), Mode.COMPILED: (program, place(program))}
+    databases = frozenset(name for name, service in program.services.items() if not service.hosts_adm)
+    found = []
+    for number in range(rounds):
+        windows = {}
+        for mode in order(number):
+            if console.is_terminal:
+                console.print(f"round {number + 1} of {rounds}: {mode}", style="dim")
+            subject = Subject(*meshes[mode], mode, databases)
+            windows[mode] = run(subject, app, load, folder / f"cost-{number}-{mode}")
+        found.append(windows)
+    console.print(report.markdown(found) if as_markdown else report.table(found), soft_wrap=as_markdown)
+    for doubtful, line in report.remarks(found, load):
+        console.print(Text(f"  {line}", style="red" if doubtful else ""), soft_wrap=True)
+    console.print()
+
+
+def textbook(program: Program) -> tuple[Program, Placement]:
+    """A sidecar at every service, whatever the program says of its pods, and every policy where textbooks put it.
+
+    Raises `CostError`.
+    """
+    wide = replace(program, services={name: replace(each, hosts_adm=True) for name, each in program.services.items()})
+    placement = reference(wide)
+    if placement is None:
+        raise CostError(f"`{program.app}` has no full mesh with every policy at its textbook side")
+    return wide, placement
+
+
+def order(number: int) -> Sequence[Mode]:
+    """The modes of one round: each comes first, second and last equally often."""
+    modes = list(Mode)
+    turn = number % len(modes)
+    return modes[turn:] + modes[:turn]
