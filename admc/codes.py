@@ -212,6 +212,40 @@ _USAGE = {
         "`--previous` asks for the least change from an earlier plan. Decisions are matched by policy and destination, "
         "and a plan of another application shares them by accident at most.",
     ),
+    "ADM820": Code(
+        "the identities file cannot be used",
+        "`--identities` names a JSON file that says as which SPIFFE URIs and service accounts each service runs. "
+        "Whatever is wrong with it leaves all of it unused: a server that has read an earlier one goes on with that.",
+        good="admc serve policies.adm --xds 0.0.0.0:18000 --identities identities.json",
+    ),
+    "ADM821": Code(
+        "the token keys cannot be used",
+        "`--token-keys` names a JSON Web Key Set with the public keys of service account tokens. Shared secrets, "
+        "private keys and RSA keys of less than 2,048 bits are refused.",
+        good="kubectl get --raw /openid/v1/jwks > keys.json",
+    ),
+    "ADM822": Code(
+        "a file cannot be used for TLS",
+        "The certificate, its private key and the certificates of the clients' authority are PEM files, the key is "
+        "that of the certificate and has no password, and the certificate has not ended. A server that runs goes on "
+        "with the last good ones.",
+    ),
+    "ADM823": Code(
+        "the server cannot be asked",
+        "`admc status` asks a running `admc serve` over HTTP, at the address that the server was given with `--ops`. "
+        "The cause says how far it got.",
+        good="admc status --server http://127.0.0.1:18001",
+    ),
+    "ADM824": Code(
+        "the answer is no status",
+        "Something answers at that address, and not as `admc serve` does, or it is a newer one than this `admc status` "
+        "reads.",
+    ),
+    "ADM825": Code(
+        "cannot listen at an address",
+        "Another process listens there already, or the address is not one of this machine. Two servers never share a "
+        "port: each would get half of the clients.",
+    ),
 }
 
 _BUG = {

@@ -1,0 +1,115 @@
+"""What a running server says of itself over HTTP: alive, ready, metrics, status.
+
+It has no door: whoever reaches the address may ask, so it is bound to loopback unless told otherwise, answers `GET`
+and `HEAD` alone, and changes nothing. Connections are few and cheap: beyond a bound the oldest goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+
+from admc.exits import CommandError, wrong_usage
+from admc.serve.exposition import CONTENT_TYPE
+from admc.serve.status import Phase, to_json
+from admc.terminal import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiohttp.web_protocol import RequestHandler
+
+    from admc.serve.exposition import Sources
+    from admc.serve.status import Status
+
+CONNECTIONS: Final = 64
+"""Each takes a file handle that a proxy might need."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What there is to be seen."""
+
+    status: Callable[[], Status]
+    metrics: Sources
+
+
+class Running:
+    """The HTTP server while it runs."""
+
+    def __init__(self, runner: web.ServerRunner, server: asyncio.Server) -> None:
+        self._runner = runner
+        self._server = server
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        found = self._server.sockets[0].getsockname()
+        return str(found[0]), int(found[1])
+
+    async def stop(self) -> None:
+        self._server.close()
+        await self._runner.cleanup()
+
+
+async def serve(view: View, host: str, port: int) -> Running:
+    """Listen at an address; port 0 is any. Raises `CommandError`."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        return _answer(view, request)
+
+    handlers = _Bounded(answer, access_log=None, max_line_size=4096, lingering_time=0.0, keepalive_timeout=75.0)
+    runner = web.ServerRunner(handlers)
+    await runner.setup()
+    try:
+        server = await asyncio.get_running_loop().create_server(handlers, host, port, reuse_port=False)
+    except (OSError, OverflowError) as error:
+        await runner.cleanup()
+        raise cannot_listen(f"{host}:{port}", error) from error
+    return Running(runner, server)
+
+
+def cannot_listen(address: str, error: Exception) -> CommandError:
+    said = getattr(error, "strerror", None) or str(error)
+    return wrong_usage(
+        "ADM825",
+        f"cannot listen at `{visible(address)}`",
+        cause=said[:1].lower() + said[1:],
+        hint="another server may be there already, or the address is not one of this machine",
+    )
+
+
+class _Bounded(web.Server):
+    """Ends the oldest connection when there are too many, so that nobody is locked out by others who say nothing."""
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        connections = self.connections
+        if len(connections) > CONNECTIONS and connections[0].transport is not None:
+            # Not closed but aborted: what waits to be read by a client that does not read would keep it open.
+            connections[0].transport.abort()
+
+
+def _answer(view: View, request: web.BaseRequest) -> web.StreamResponse:
+    if request.method not in {"GET", "HEAD"}:
+        return _text(405, "only `GET` and `HEAD` are answered here\n", {"Allow": "GET, HEAD"})
+    if request.path == "/healthz":
+        return _text(200, "alive\n")
+    if request.path == "/readyz":
+        server = view.status().server
+        ready = server.phase is Phase.SERVING
+        return _text(
+            200 if ready else 503, f"{server.phase}\n" if ready else f"{server.phase}: {visible(server.why)}\n"
+        )
+    if request.path == "/metrics":
+        return web.Response(body=view.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+    if request.path == "/status.json":
+        return web.Response(body=to_json(view.status()), headers={"Content-Type": "application/json"})
+    return _text(404, "there are /healthz, /readyz, /metrics and /status.json here\n")
+
+
+def _text(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(status=status, text=text, headers=headers)

@@ -1,0 +1,188 @@
+"""What a server has told whom, and what they said: for people, `admc status` and `/status.json`.
+
+    clients, snapshots, the plan's ADMs --of--> Status --to_json--> /status.json --from_json--> admc status
+
+`status.schema.json` is the published form; docs/operations.md says what each field means.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc import __version__
+from admc.typed_json import WrongError, checker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from xds_server.connection import ClientStatus
+
+SCHEMA_VERSION: Final = 1
+MAX_VERSION: Final = 1 << 31
+DEFAULT_PORT: Final = 18001
+"""Where a server answers about itself, on loopback, unless told otherwise."""
+
+
+class Phase(StrEnum):
+    """What a server is doing."""
+
+    STARTING = "starting"
+    """There is no good snapshot yet."""
+    SERVING = "serving"
+    DRAINING = "draining"
+
+
+class TypeRow(NamedTuple):
+    """One type of resource on one stream."""
+
+    type: str
+    wanted: str
+    sent: str
+    acknowledged: str
+    error: str
+    """The client's words for what it refused; empty otherwise."""
+
+
+class NodeRow(NamedTuple):
+    """One stream. Versions are digests of whole snapshots, empty for none yet."""
+
+    id: str
+    address: str
+    identity: str
+    """What it has proven to be; empty in plain text."""
+    agent: str
+    variant: str
+    since: str
+    wanted: str
+    sent: str
+    """The version that it is being led to."""
+    acknowledged: str
+    """The last version of which it has acknowledged all that it can use."""
+    in_sync: bool
+    error: str
+    """The first of its types' errors."""
+    types: tuple[TypeRow, ...]
+
+
+class AdmRow(NamedTuple):
+    """A service that has an ADM, or whose nodes ask for configuration all the same."""
+
+    service: str
+    in_plan: bool
+    wanted: str
+    in_sync: bool
+    """Whether it has nodes and all of them are in sync."""
+    nodes: tuple[NodeRow, ...]
+
+
+class ServerRow(NamedTuple):
+    version: str
+    phase: Phase
+    why: str
+    """What it waits for, or what was wrong with the last change of its files; empty where all is well."""
+    app: str
+    source: str
+    """The program or plan that it follows."""
+    state: str
+    """Digest of what it serves."""
+    since: str
+
+
+class Status(NamedTuple):
+    schema_version: int
+    server: ServerRow
+    adms: tuple[AdmRow, ...]
+
+
+class StatusFormatError(Exception):
+    """The text is no status that this admc reads."""
+
+
+def of(server: ServerRow, adms: Iterable[str], wanted: Mapping[str, str], clients: Iterable[ClientStatus]) -> Status:
+    """What is known now. `adms` are the services of the plan's ADMs; `wanted` is service -> version of its snapshot."""
+    planned = frozenset(adms)
+    nodes: dict[str, list[NodeRow]] = {name: [] for name in planned}
+    for client in clients:
+        nodes.setdefault(client.group, []).append(_node(client))
+    rows = (
+        AdmRow(
+            service,
+            service in planned,
+            wanted.get(service, ""),
+            bool(nodes[service]) and all(node.in_sync for node in nodes[service]),
+            tuple(sorted(nodes[service])),
+        )
+        for service in sorted(nodes)
+    )
+    return Status(SCHEMA_VERSION, server, tuple(rows))
+
+
+def server_row(*, phase: Phase, app: str, source: str, state: str, started: float, why: str = "") -> ServerRow:
+    """About the server itself. `started` is in seconds since 1970."""
+    return ServerRow(__version__, phase, why, app, source, state, _time(started))
+
+
+def _node(client: ClientStatus) -> NodeRow:
+    from xds_server.types import short
+
+    types = tuple(
+        TypeRow(short(item.type_url), item.wanted, item.sent, item.acknowledged, item.error) for item in client.types
+    )
+    error = next((item.error for item in types if item.error), "")
+    return NodeRow(
+        id=client.node.id,
+        address=client.peer,
+        identity=client.identity,
+        agent=client.node.user_agent,
+        variant=client.variant,
+        since=_time(client.since),
+        wanted=client.wanted,
+        sent=client.sent,
+        acknowledged=client.acknowledged,
+        in_sync=bool(client.wanted) and client.wanted == client.acknowledged and not error,
+        error=error,
+        types=types,
+    )
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# ---- JSON ----
+
+
+def to_json(status: Status) -> bytes:
+    """Canonical bytes, with a final line break: pure ASCII, one field a line."""
+    return (json.dumps(_plain(status), indent=2) + "\n").encode("ascii")
+
+
+def from_json(content: bytes) -> Status:
+    """What another admc wrote, or claims to have. Raises `StatusFormatError`."""
+    try:
+        document = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise StatusFormatError("it is not JSON") from error
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if type(version) is not int or not 0 < version < MAX_VERSION:
+        raise StatusFormatError("it has no `schema_version`")
+    if version > SCHEMA_VERSION:
+        raise StatusFormatError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
+    try:
+        status: Status = checker(Status)(document, "")
+    except WrongError as wrong:
+        raise StatusFormatError(f"`{wrong.where or 'the status'}` {wrong.what}") from wrong
+    return status
+
+
+def _plain(value: object) -> object:
+    """Named tuples as objects, other tuples as lists."""
+    if isinstance(value, tuple):
+        fields: tuple[str, ...] | None = getattr(value, "_fields", None)
+        if fields is None:
+            return [_plain(item) for item in value]
+        return {name: _plain(item) for name, item in zip(fields, value, strict=True)}
+    return value

@@ -1,0 +1,117 @@
+"""JSON that may be hostile, half written or of another version, as the typed rows that it should be.
+
+The checkers are made once, from the types themselves, so that the two cannot drift: named tuples of strings, whole
+numbers, truth values, enumerations, lists of one type, and any of these or null.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from typing import Any
+
+
+class WrongError(Exception):
+    """A value does not fit. `where` is its place, empty for the document itself."""
+
+    def __init__(self, where: str, what: str) -> None:
+        self.where = where
+        self.what = what
+        super().__init__(what)
+
+
+# What a checker returns is the type that it was made for, which only `checker` knows.
+Checker = Callable[[object, str], Any]
+
+
+@cache
+def checker(expected: object) -> Checker:
+    """A function that turns plain JSON into a value of the type, or raises `WrongError` with the place."""
+    if expected is str:
+        return _scalar(str, "must be a string")
+    if expected is int:
+        return _whole
+    if expected is bool:
+        return _scalar(bool, "must be true or false")
+    if expected is None or expected is type(None):
+        return _scalar(type(None), "must be null")
+    if isinstance(expected, types.UnionType):
+        return _optional(expected)
+    if typing.get_origin(expected) is tuple:
+        return _rows(typing.get_args(expected)[0])
+    if isinstance(expected, type) and issubclass(expected, Enum):
+        return _word(expected)
+    if isinstance(expected, type):
+        return _object(expected)
+    raise TypeError(f"no checker for {expected!r}")  # a field with a new kind of type
+
+
+def _scalar(expected: type, what: str) -> Checker:
+    def check(value: object, where: str) -> object:
+        if type(value) is not expected:
+            raise WrongError(where, what)
+        return value
+
+    return check
+
+
+def _whole(value: object, where: str) -> object:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise WrongError(where, "must be a whole number")
+    return value
+
+
+def _optional(union: types.UnionType) -> Checker:
+    (inner,) = (part for part in typing.get_args(union) if part is not type(None))
+    check = checker(inner)
+    return lambda value, where: None if value is None else check(value, where)
+
+
+def _rows(item: object) -> Checker:
+    check = checker(item)
+
+    def check_all(value: object, where: str) -> object:
+        if not isinstance(value, list):
+            raise WrongError(where, "must be a list")
+        try:
+            return tuple(check(row, "") for row in value)
+        except WrongError:
+            # Only now is the place worth its price: which row it was.
+            for index, row in enumerate(value):
+                check(row, f"{where}[{index}]")
+            raise
+
+    return check_all
+
+
+def _word(expected: type[Enum]) -> Checker:
+    known = {member.value: member for member in expected}
+    said = " or ".join(f"`{word}`" for word in known)
+
+    def check(value: object, where: str) -> object:
+        member = known.get(value) if isinstance(value, str) else None
+        if member is None:
+            raise WrongError(where, f"must be {said}")
+        return member
+
+    return check
+
+
+def _object(expected: type) -> Checker:
+    fields = {name: checker(hint) for name, hint in typing.get_type_hints(expected).items()}
+
+    def check(value: object, where: str) -> object:
+        if not isinstance(value, dict):
+            raise WrongError(where, "must be an object")
+        if value.keys() != fields.keys():
+            missing = sorted(fields.keys() - value.keys())
+            unknown = sorted(value.keys() - fields.keys())
+            what = f"lacks `{missing[0]}`" if missing else f"has an unknown field `{unknown[0]}`"
+            raise WrongError(where, what)
+        prefix = f"{where}." if where else ""
+        return expected(**{name: check_field(value[name], prefix + name) for name, check_field in fields.items()})
+
+    return check
