@@ -1,0 +1,180 @@
+"""One round of one scenario with one server: how long until all clients have acknowledged, at what cost.
+
+A round starts a server and a client program afresh, opens all streams, and publishes a few changes. Times are those
+of the client program, from the moment before the server is told; CPU and memory are what the kernel says of the
+server's process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SOURCES = Path(__file__).with_name("gcp")
+BUILT = Path(".cache/bench-xds")
+OURS = [sys.executable, "-m", "tests.bench.xds.serve"]
+SETTLED_SECONDS = 0.2
+"""How long a server must have used no CPU until it is at rest."""
+
+
+class Scenario(NamedTuple):
+    title: str
+    variant: str
+    clusters: int
+    changed: int
+    streams: int
+    storm: bool = False
+    """Whether it is the opening of the streams that is measured."""
+
+
+class Round(NamedTuple):
+    """Seconds until half of the streams, 99 of 100, and all have acknowledged: one each for each change."""
+
+    half: list[float]
+    most: list[float]
+    every: list[float]
+    cpu: list[float]
+    """Seconds of the server until it was at rest again."""
+    peak: int
+    """Bytes."""
+    lost: int
+    sent: int
+    """Bytes for one change."""
+
+
+class Broken(Exception):
+    """A program of the benchmark does not do what it should."""
+
+
+def go() -> str | None:
+    """The Go compiler."""
+    usual = Path("/usr/local/go/bin/go")
+    return shutil.which("go") or (str(usual) if usual.exists() else None)
+
+
+def build(compiler: str) -> tuple[str, str]:
+    """go-control-plane's server and the client program. Takes minutes the first time."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [compiler, "build", "-o", f"{BUILT.resolve()}/", "./..."], cwd=SOURCES, text=True, capture_output=True
+    )
+    if done.returncode != 0:
+        raise Broken(f"`go build` ended with {done.returncode}: {done.stderr.strip()}")
+    return str(BUILT / "server"), str(BUILT / "client")
+
+
+class Program:
+    """A process that is spoken to in lines."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def hear(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise Broken(f"`{self._command[0]}` ended with {self._process.wait()}")
+        return line.strip()
+
+    @property
+    def cpu(self) -> float:
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def peak(self) -> int:
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM"))
+
+    def settle(self) -> float:
+        """Wait until it is at rest; its CPU seconds so far."""
+        used = self.cpu
+        while True:
+            time.sleep(SETTLED_SECONDS)
+            before, used = used, self.cpu
+            if used - before < SETTLED_SECONDS / 10:
+                return used
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+@contextmanager
+def running(command: Sequence[str]) -> Iterator[Program]:
+    program = Program(command)
+    try:
+        yield program
+    finally:
+        program.end()
+
+
+def measure(server: Sequence[str], client: str, scenario: Scenario, states: Sequence[Path], changes: int) -> Round:
+    """One round. Raises `Broken`."""
+    with ExitStack() as stack:
+        serving = stack.enter_context(running([*server, *map(str, states)]))
+        port = serving.hear()
+        options = ["-port", port, "-streams", str(scenario.streams), "-variant", scenario.variant]
+        asking = stack.enter_context(running([client, *options]))
+        _publish(serving, 0)
+        found = Round([], [], [], [], 0, 0, 0)
+        used = serving.settle()
+        asking.tell("open")
+        report = json.loads(asking.hear())
+        found = _noted(found, report, report["started"], scenario, serving.settle() - used)
+        if scenario.storm:
+            return found._replace(peak=serving.peak)
+        found = Round([], [], [], [], 0, found.lost, 0)
+        for number in range(1, changes + 1):
+            used = serving.settle()
+            asking.tell("next")
+            asking.hear()
+            started = time.time_ns()
+            _publish(serving, number % len(states))
+            report = json.loads(asking.hear())
+            found = _noted(found, report, started, scenario, serving.settle() - used)
+        return found._replace(peak=serving.peak)
+
+
+def _publish(serving: Program, number: int) -> None:
+    serving.tell(str(number))
+    if serving.hear() != "published":
+        raise Broken("the server does not publish")
+
+
+def _noted(found: Round, report: dict[str, Any], started: int, scenario: Scenario, cpu: float) -> Round:
+    whole = scenario.variant == "sotw" or scenario.storm
+    expected = scenario.clusters if whole or not report["at"] else None
+    del expected
+    took = sorted((at - started) / 1e9 for at in report["at"])
+    if not took:
+        raise Broken(f"no stream got anything: {report['failures'][:3]}")
+    return Round(
+        [*found.half, statistics.median(took)],
+        [*found.most, took[int(len(took) * 0.99) - 1]],
+        [*found.every, took[-1]],
+        [*found.cpu, cpu],
+        found.peak,
+        found.lost + report["lost"],
+        report["bytes"],
+    )
