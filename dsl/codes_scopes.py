@@ -262,7 +262,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM414": (
         "no request has such a value",
-        "A path starts with `/` and is compared without its query; a method is a word such as `GET`.",
+        "A path starts with `/` and is compared without its query; a method is a word such as `GET`; cookies are "
+        "compared one by one, and none holds `;` or `,`.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"

@@ -6,7 +6,7 @@ import re
 
 from dsl import syntax
 from dsl.diagnostics import Diagnostics, did_you_mean
-from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
+from dsl.match import And, Comparison, Field, Match, Not, Operator, Or, elements_of
 from dsl.patterns import wrong_pattern
 from dsl.program import Effect, Element, Verb
 from dsl.scan import MAX_DEPTH
@@ -96,12 +96,20 @@ class _Resolver:
             problem = f"`{text[:40]}` is not a method", 'methods are words such as `"GET"`'
         if problem is None and not text.isprintable():
             problem = "no request has such a value", "leave out line breaks and control characters"
+        if field.header is not None and problem is None and not _may_be_part(field.header, text):
+            problem = "no single cookie holds `;` or `,`", "compare with one cookie; several of them take `and`"
         if problem is None and not text and comparison.operator == "starts_with":
             problem = "every value starts with an empty string", "write how the value begins"
         if problem is None:
             return True
         self.diagnostics.error("ADM414", problem[0], comparison.value.span, hint=problem[1])
         return False
+
+
+def _may_be_part(header: str, text: str) -> bool:
+    """Whether a literal can be, or begin, something that a header's value is compared by."""
+    of = elements_of(header)
+    return of.whole or not set(of.separators) & set(text)
 
 
 def what_it_reads(match: Match) -> set[Effect]:

@@ -131,9 +131,11 @@ def _values(context: Context, policy: Policy) -> None:
         case "set_request_header" | "add_request_header" | "set_response_header" | "add_response_header":
             if _CONTROL & set(str(arguments["value"])):
                 _cannot_hold(context, policy, "a header value with a control character", "leave it out")
-            if policy.kind.name == "add_request_header" and arguments["name"] in HELD:
-                name = arguments["name"]
+            name = arguments["name"]
+            if policy.kind.name == "add_request_header" and name in HELD:
                 _cannot_hold(context, policy, f"a second `{name}` on a request", f"set `{name}` instead of adding it")
+            elif policy.kind.name == "set_request_header" and name in HELD and not arguments["value"]:
+                _cannot_hold(context, policy, f"an empty `{name}` on a request", f"remove `{name}` instead")
         case _:
             pass
 

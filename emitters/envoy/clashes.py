@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsl.disjoint import disjoint
-from dsl.match import Comparison, Match, Not, Operator
+from dsl.match import Comparison, Match, Not, Operator, elements_of
 from dsl.program import Side, Stage, Verb
 from emitters.envoy import elements
 from emitters.envoy.match import everybody
@@ -107,9 +107,9 @@ def _where(context: Context, hop: Hop, policy: Policy) -> Sequence[object]:
 
 def _patterns(context: Context, policy: Policy) -> None:
     """Regular expressions that cannot be asked of the elements of a header's value."""
-    for pattern in _of_headers(policy.match):
+    for header, pattern in _of_headers(policy.match):
         try:
-            elements.matches(pattern)
+            elements.matches(pattern, elements_of(header))
         except elements.TooIntricateError as error:
             context.refuse(
                 "ADM722",
@@ -120,13 +120,13 @@ def _patterns(context: Context, policy: Policy) -> None:
             )
 
 
-def _of_headers(match: Match | None) -> Iterator[str]:
-    """The regular expressions that headers are compared with."""
+def _of_headers(match: Match | None) -> Iterator[tuple[str, str]]:
+    """Headers, and the regular expressions that they are compared with."""
     if match is None:
         return
     if isinstance(match, Comparison):
         if match.operator is Operator.MATCHES and match.field.header is not None:
-            yield match.value
+            yield match.field.header, match.value
     else:
         for operand in (match.operand,) if isinstance(match, Not) else match.operands:
             yield from _of_headers(operand)

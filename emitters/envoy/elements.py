@@ -1,8 +1,8 @@
 """Comparisons with the elements of a header's value, as regular expressions of RE2.
 
-A header's value is a list with commas between its elements (`dsl.match.Comparison`). Envoy compares whole values only,
-so what is asked of an element has to be asked of the whole: an element stands between two commas, or an end and a
-comma. For a regular expression that means one that never runs over a comma.
+A header's value is a list, mostly with commas between its elements (`dsl.match.Elements`). Envoy compares whole values
+only, so what is asked of an element has to be asked of the whole: an element stands between two separators, or an end
+and a separator. For a regular expression that means one that never runs over a separator.
 
 Envoy has RE2 read expressions and values as Latin-1, so what they speak of is bytes. A letter beyond ASCII is several
 of them, which a literal text can stand for and a class or a repetition cannot.
@@ -13,11 +13,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from dsl.match import Elements
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_BEFORE: Final = r"(?:(?s:.*),)?[ \t]*"
-_AFTER: Final = r"[ \t]*(?:,(?s:.*))?"
+LIST: Final = Elements()
 _NOTHING: Final = r"[^\x00-\xff]"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]")
 
@@ -31,21 +32,38 @@ def quoted(text: str) -> str:
     return "".join(letter if _PLAIN.fullmatch(letter) else f"\\x{ord(letter):02x}" for letter in text)
 
 
-def equals(value: str) -> str:
+def equals(value: str, of: Elements = LIST) -> str:
     """The whole value or an element equals."""
-    return quoted(value) if "," in value else f"{_BEFORE}{quoted(value)}{_AFTER}"
+    if set(of.separators) & set(value):
+        return quoted(value) if of.whole else _NOTHING
+    return f"{_before(of)}{quoted(value)}{_after(of)}"
 
 
-def starts_with(prefix: str) -> str:
+def starts_with(prefix: str, of: Elements = LIST) -> str:
     """The whole value or an element begins with a prefix."""
-    return rf"{quoted(prefix)}(?s:.*)" if "," in prefix else rf"{_BEFORE}{quoted(prefix)}(?s:.*)"
+    if set(of.separators) & set(prefix):
+        return rf"{quoted(prefix)}(?s:.*)" if of.whole else _NOTHING
+    return rf"{_before(of)}{quoted(prefix)}(?s:.*)"
 
 
-def matches(pattern: str) -> str:
+def matches(pattern: str, of: Elements = LIST) -> str:
     """The whole value or an element matches entirely. Raises `TooIntricateError`."""
     if not pattern.isascii():
         raise TooIntricateError("it has letters beyond ASCII")
-    return f"(?:{pattern})|{_BEFORE}(?:{_Scan(pattern).without_commas()}){_AFTER}"
+    element = f"{_before(of)}(?:{_Scan(pattern, of.separators).without_separators()}){_after(of)}"
+    return f"(?:{pattern})|{element}" if of.whole else element
+
+
+def _before(of: Elements) -> str:
+    return rf"(?:(?s:.*){_separator(of)})?[ \t]*"
+
+
+def _after(of: Elements) -> str:
+    return rf"[ \t]*(?:{_separator(of)}(?s:.*))?"
+
+
+def _separator(of: Elements) -> str:
+    return of.separators if len(of.separators) == 1 else f"[{of.separators}]"
 
 
 def none_of(words: Iterable[str]) -> str:
@@ -64,16 +82,17 @@ def _other(rests: frozenset[str]) -> str:
 
 # ---- regular expressions that stay inside an element ----
 
-# What is in these classes besides the comma.
-_NOT_DIGIT: Final = r"\x00-\x2b\x2d-\x2f\x3a-\xff"
-_NOT_SPACE: Final = r"\x00-\x08\x0b\x0e-\x1f\x21-\x2b\x2d-\xff"
-_NOT_WORD: Final = r"\x00-\x2b\x2d-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\xff"
-_NEGATED: Final = {"D": _NOT_DIGIT, "S": _NOT_SPACE, "W": _NOT_WORD}
+# Ranges of the classes that hold a separator.
+_NEGATED: Final = {
+    "D": ((0x00, 0x2F), (0x3A, 0xFF)),
+    "S": ((0x00, 0x08), (0x0B, 0x0B), (0x0E, 0x1F), (0x21, 0xFF)),
+    "W": ((0x00, 0x2F), (0x3A, 0x40), (0x5B, 0x5E), (0x60, 0x60), (0x7B, 0xFF)),
+}
 _POSIX: Final = {
-    "ascii": r"\x00-\x2b\x2d-\x7f",
-    "graph": r"\x21-\x2b\x2d-\x7e",
-    "print": r"\x20-\x2b\x2d-\x7e",
-    "punct": r"\x21-\x2b\x2d-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e",
+    "ascii": ((0x00, 0x7F),),
+    "graph": ((0x21, 0x7E),),
+    "print": ((0x20, 0x7E),),
+    "punct": ((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)),
 }
 _POSIX_CLASS: Final = re.compile(r"\[:(\^?)([a-z]+):\]")
 _CODE: Final = re.compile(r"x\{([0-9A-Fa-f]{1,6})\}|x([0-9A-Fa-f]{2})|([0-7]{2,3}|0)")
@@ -83,14 +102,15 @@ _FLAGS: Final = re.compile(r"\(\?[imsU-]*[:)]")
 
 
 class _Scan:
-    """One pass over a regular expression: each part that takes a character is made to take no comma."""
+    """One pass over a regular expression: each part that takes a character is made to take no separator."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, separators: str) -> None:
         self.text = pattern
+        self.separators = separators
         self.at = 0
         self.depth = 0
 
-    def without_commas(self) -> str:
+    def without_separators(self) -> str:
         found = []
         while self.at < len(self.text):
             found.append(self._part())
@@ -117,8 +137,8 @@ class _Scan:
             return self._anchor()
         self.at += 1
         if letter == ".":
-            return "[^,]"
-        return _NOTHING if letter == "," else letter
+            return f"[^{self.separators}]"
+        return _NOTHING if letter in self.separators else letter
 
     def _group(self) -> str:
         named = _NAMED.match(self.text, self.at)
@@ -145,30 +165,30 @@ class _Scan:
             end = len(self.text) if end < 0 else end
             literal = self.text[self.at + 2 : end]
             self.at = end + 2
-            return "".join(_NOTHING if letter == "," else quoted(letter) for letter in literal)
+            return "".join(_NOTHING if letter in self.separators else quoted(letter) for letter in literal)
         if following in ("A", "z", "C"):
             raise TooIntricateError(f"it has `\\{following}`")
         if following in ("b", "B"):
             return self._take(2)
-        return self._one_of(self._item()[0]) if following in _NEGATED else self._single()
+        return f"[{self._item()[0]}]" if following in _NEGATED else self._single()
 
     def _single(self) -> str:
         text, code = self._item()
-        return _NOTHING if code == ord(",") else text
+        return _NOTHING if self._separates(code) else text
 
-    def _one_of(self, items: str) -> str:
-        return f"[{items}]"
+    def _separates(self, code: int | None) -> bool:
+        return code is not None and chr(code) in self.separators
 
     def _item(self) -> tuple[str, int | None]:
-        """An escape, inside a class or outside: its text without the comma, and its code if it is one character."""
+        """An escape, inside a class or outside: its text without separators, and its code if it is one character."""
         start = self.at
         following = self.text[self.at + 1 : self.at + 2]
         if following in _NEGATED:
             self.at += 2
-            return _NEGATED[following], None
+            return self._without(_NEGATED[following]), None
         if following in ("p", "P"):
             name = re.compile(r"\{\^?\w+\}|\w").match(self.text, start + 2)
-            if name is None or following == "P" or name[0].strip("{}") not in _WITHOUT_COMMA:
+            if name is None or following == "P" or name[0].strip("{}") not in _WITHOUT_SEPARATORS:
                 raise TooIntricateError(f"it has `\\{following}`")
             self.at = start + 2 + len(name[0])
             return self.text[start : self.at], None
@@ -198,11 +218,11 @@ class _Scan:
             first = False
         self.at += 1
         if negated:
-            return f"[^,{''.join(items)}]"
+            return f"[^{self.separators}{''.join(items)}]"
         return f"[{''.join(items)}]" if any(items) else _NOTHING
 
     def _range(self, negated: bool) -> str:
-        """One item of a class. A class that is negated loses its comma elsewhere, so it keeps what it says.
+        """One item of a class. A class that is negated loses separators elsewhere, so it keeps what it says.
 
         Characters are written as codes: `]`, `^`, `-` and `[:` mean something else once their neighbours change.
         """
@@ -214,17 +234,29 @@ class _Scan:
                 return posix[0]
             if posix[1]:
                 raise TooIntricateError(f"it has `{posix[0]}`")
-            return _POSIX[posix[2]]
+            return self._without(_POSIX[posix[2]])
         text, low = self._character()
         if low is not None and re.compile(r"-[^\]]").match(self.text, self.at):
             self.at += 1
             _, high = self._character()
             if high is None:
                 raise TooIntricateError("a range ends in a class")
-            return _codes(low, high) if negated else _between(low, high)
+            return _codes(low, high) if negated else self._without(((low, high),))
         if low is None:
             return self.text[start : self.at] if negated else text
-        return "" if low == ord(",") and not negated else rf"\x{low:02x}"
+        return "" if self._separates(low) and not negated else rf"\x{low:02x}"
+
+    def _without(self, ranges: Iterable[tuple[int, int]]) -> str:
+        """Ranges of a class without the separators."""
+        found = []
+        for low, high in ranges:
+            start = low
+            for separator in sorted(map(ord, self.separators)):
+                if start <= separator <= high:
+                    found.append(_codes(start, separator - 1))
+                    start = separator + 1
+            found.append(_codes(start, high))
+        return "".join(found)
 
     def _character(self) -> tuple[str, int | None]:
         if self.text.startswith("\\", self.at):
@@ -233,15 +265,9 @@ class _Scan:
         return letter, ord(letter)
 
 
-_WITHOUT_COMMA: Final = frozenset(("L", "Lu", "Ll", "Lt", "Lm", "Lo", "N", "Nd", "Nl", "No", "M", "Mn", "Mc", "Me"))
-
-
-def _between(low: int, high: int) -> str:
-    """A range without the comma."""
-    comma = ord(",")
-    if not low <= comma <= high:
-        return _codes(low, high)
-    return _codes(low, comma - 1) + _codes(comma + 1, high)
+_WITHOUT_SEPARATORS: Final = frozenset(
+    ("L", "Lu", "Ll", "Lt", "Lm", "Lo", "N", "Nd", "Nl", "No", "M", "Mn", "Mc", "Me")
+)
 
 
 def _codes(low: int, high: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
-from dsl.match import And, Comparison, Match, Not, Operator, Or
+from dsl.match import And, Comparison, Match, Not, Operator, Or, elements_of
 from dsl.program import Side
 from emitters.envoy import elements
 from emitters.envoy.names import inside
@@ -116,7 +116,7 @@ def _comparison(comparison: Comparison) -> Predicate:
     if field.name == "path":
         return _path(operator, value)
     if field.header is not None:
-        return header_predicate(inside(field.header), _regex(_LISTS[operator](value)))
+        return header_predicate(inside(field.header), _regex(_LISTS[operator](value, elements_of(field.header))))
     return header_predicate(":method", _string(operator, value))
 
 

@@ -246,6 +246,15 @@ def test_regular_expressions_of_methods(pattern: str, found: list[str]) -> None:
     assert codes(APP + rule) == found
 
 
+@pytest.mark.parametrize("operator", ["==", "!=", "starts_with"])
+@pytest.mark.parametrize("value", ["a=1; b=2", "a=1,2"])
+def test_cookies_are_compared_one_by_one(operator: str, value: str) -> None:
+    head = APP + "policy p = access_log() on web -> api when "
+    assert codes(f'{head}header("cookie") {operator} "{value}"\n') == ["ADM414"]
+    assert codes(f'{head}header("x-cookie") {operator} "{value}"\n') == []
+    assert codes(f'{head}header("cookie") {operator} "a=1"\n') == []
+
+
 def test_exclusive_kinds_may_share_a_call_with_matches_that_exclude_each_other() -> None:
     head = APP + 'policy a = timeout(1s) on * -> web when path == "/a"\n'
     assert codes(head + 'policy b = timeout(2s) on * -> web when path starts_with "/b"\n') == []

@@ -69,7 +69,7 @@ def _satisfied(comparison: Comparison, message: Message) -> bool:
 
 
 def _values(comparison: Comparison, message: Message) -> list[str]:
-    """A header is a list: the whole of it is compared, and each element."""
+    """A header is a list: the whole of it is compared, and each element. Of `cookie`, each cookie alone."""
     if comparison.field.name == "path":
         return [message.path.partition("?")[0]]
     if comparison.field.name == "method":
@@ -77,6 +77,8 @@ def _values(comparison: Comparison, message: Message) -> list[str]:
     lines = message.values(str(comparison.field.header))
     if not lines:
         return []
+    if comparison.field.header == "cookie":
+        return [cookie.strip() for line in lines for cookie in re.split("[;,]", line)]
     whole = ",".join(lines)
     return [whole, *(element.strip() for element in whole.split(","))]
 

@@ -38,9 +38,10 @@ def holds(match: Match | None, request: Request) -> bool:
     value = _value(match, request)
     if value is None:
         return False
-    found = [value]
+    found = [] if match.field.header == "cookie" else [value]
     if match.field.header is not None:
-        found += [part for element in value.split(",") for part in (element, element.strip(" \t"))]
+        split = re.split("[;,]", value) if match.field.header == "cookie" else value.split(",")
+        found += [part for element in split for part in (element, element.strip(" \t"))]
     if match.operator is Operator.EQUALS:
         return match.value in found
     if match.operator is Operator.STARTS_WITH:

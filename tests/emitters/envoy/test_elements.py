@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import re2
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dsl.match import Elements, elements_of
 from emitters.envoy import elements
 
-VALUES = st.text(alphabet="ab,. \tA7é-]^", max_size=8)
+VALUES = st.text(alphabet="ab,;. \tA7é-]^", max_size=8)
+LISTS = [elements_of("x"), elements_of("cookie")]
 PATTERNS = [
     *("a", "a|b", "a.*", ".*", ".a", "[^b]*", "[ab]+", "[*-a]+", "[,a]+", "a,b", "a,?b", r"\D+", r"\S*", r"\W"),
     *(r"[\W]+", r"[^\W,]+", r"\x2c?a", r"\054?b", "[[:punct:]]a", "[[:alpha:]]+", r"\pL+", "^a.b$", "(?P<n>a)b?"),
     *("(?i)A", "a{1,2}", r"(?i:a)|b\b", r"\Qa,\E|\Qa.\E", "(a(b|,))+", "[]a,]+", "[a-]+", r"[\s\S]{2}", ""),
-    *("a{,2}", r"\.|[.]a"),
+    *("a{,2}", r"\.|[.]a", "a;b", "[;a]+", "[^;]*", r"\x3b?a", "[+-<]", r"[\W]a"),
     *("[^]]+", "[^]a]", "[]a]", "[^],]", "[],]", "[^]-a]", "[^a-]", "[^-a]", "[,^]", "[,^a]+", "[[,:alpha:]]"),
 ]
 
 
-def parts(value: str) -> set[str]:
+def parts(value: str, of: Elements = LISTS[0]) -> set[str]:
     """The whole value and its elements, with or without the blanks around them."""
-    found = {value}
-    for element in value.split(","):
+    found = {value} if of.whole else set()
+    for element in re.split(f"[{of.separators}]", value):
         left, right = len(element) - len(element.lstrip(" \t")), len(element) - len(element.rstrip(" \t"))
         found |= {
             element[start : len(element) - end]
@@ -42,13 +46,15 @@ def accepted(pattern: str, value: str) -> bool:
     return re2.compile(pattern.encode(), OPTIONS).fullmatch(value.encode()) is not None
 
 
+@pytest.mark.parametrize("of", LISTS, ids=["list", "cookies"])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_matches(pattern: str) -> None:
-    whole = elements.matches(pattern)
+def test_matches(pattern: str, of: Elements) -> None:
+    whole = elements.matches(pattern, of)
 
+    @settings(deadline=None)
     @given(VALUES)
     def agree(value: str) -> None:
-        assert accepted(whole, value) == any(accepted(pattern, part) for part in parts(value))
+        assert accepted(whole, value) == any(accepted(pattern, part) for part in parts(value, of))
 
     agree()
 
@@ -61,28 +67,31 @@ def test_a_class_means_the_same_within_an_element(pattern: str, value: str) -> N
     assert accepted(elements.matches(pattern), value) == any(accepted(pattern, part) for part in parts(value))
 
 
-@given(VALUES, VALUES)
-def test_equals(wanted: str, value: str) -> None:
-    assert accepted(elements.equals(wanted), value) == (wanted in parts(value))
+@settings(deadline=None)
+@given(VALUES, VALUES, st.sampled_from(LISTS))
+def test_equals(wanted: str, value: str, of: Elements) -> None:
+    assert accepted(elements.equals(wanted, of), value) == (wanted in parts(value, of))
 
 
-@given(VALUES.filter(bool), VALUES)
-def test_starts_with(wanted: str, value: str) -> None:
-    expected = any(part.startswith(wanted) for part in parts(value))
-    assert accepted(elements.starts_with(wanted), value) == expected
+@settings(deadline=None)
+@given(VALUES.filter(bool), VALUES, st.sampled_from(LISTS))
+def test_starts_with(wanted: str, value: str, of: Elements) -> None:
+    expected = any(part.startswith(wanted) for part in parts(value, of))
+    assert accepted(elements.starts_with(wanted, of), value) == expected
 
 
-@given(st.text(alphabet=r"ab,.[]()^-\dDWw*+?{}2|:x", max_size=12), VALUES)
-def test_whatever_is_written_is_right_or_refused(pattern: str, value: str) -> None:
+@settings(deadline=None)
+@given(st.text(alphabet=r"ab,;.[]()^-\dDWw*+?{}2|:x", max_size=12), VALUES, st.sampled_from(LISTS))
+def test_whatever_is_written_is_right_or_refused(pattern: str, value: str, of: Elements) -> None:
     try:
         re2.compile(pattern.encode(), OPTIONS)
     except re2.error:
         return
     try:
-        whole = elements.matches(pattern)
+        whole = elements.matches(pattern, of)
     except elements.TooIntricateError:
         return
-    assert accepted(whole, value) == any(accepted(pattern, part) for part in parts(value))
+    assert accepted(whole, value) == any(accepted(pattern, part) for part in parts(value, of))
 
 
 @pytest.mark.parametrize(
@@ -93,6 +102,7 @@ def test_what_is_not_understood_is_refused(pattern: str) -> None:
         elements.matches(pattern)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="tcpTwebsoé ", max_size=10) | st.sampled_from(["tcp", "TCP", "websocket", "WebSocket", "web"]))
 def test_none_of(value: str) -> None:
     assert accepted(elements.none_of(["tcp", "websocket"]), value) == (value.lower() not in ("tcp", "websocket"))

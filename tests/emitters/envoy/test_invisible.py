@@ -16,6 +16,7 @@ import pytest
 
 from emitters.addresses import Addresses
 from emitters.dial import binds, dials
+from emitters.envoy.names import HELD
 from tests.emitters.envoy.support import ENVOY, RawServer, bootstraps, exchange, load, private, running
 from tests.testbed.client import Request, Target, grpc_call, h2c
 from tests.testbed.envoys import Envoys
@@ -170,6 +171,23 @@ def test_headers_that_envoy_would_obey_or_remove_are_headers_like_any_other(ways
     (arrived,) = ways.server.received
     # Their order among the others may change: between different names it means nothing.
     assert sorted(arrived.lower().split(b"\r\n")) == sorted(raw.lower().split(b"\r\n"))
+
+
+@pytest.mark.parametrize(
+    ("values", "arrives"),
+    [(("",), []), (("a", "b"), [b"a,b"]), (("a, b",), [b"a, b"]), (("", "b"), [b"b"])],
+    ids=["empty", "two lines", "one line", "one of two empty"],
+)
+def test_what_becomes_of_the_values_of_held_headers_is_what_the_page_says(
+    ways: Ways, values: tuple[str, ...], arrives: list[bytes]
+) -> None:
+    lines = "".join(f"{name}: {value}\r\n" for name in HELD for value in values)
+    ways.server.received.clear()
+    assert exchange(ways.through, f"GET / HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode())
+    (arrived,) = ways.server.received
+    fields = [line.partition(b": ") for line in arrived.split(b"\r\n")[1:] if line]
+    for name in HELD:
+        assert [value for key, _, value in fields if key.lower() == name.encode()] == arrives, name
 
 
 def test_no_client_can_order_a_retry_or_a_timeout(ways: Ways) -> None:

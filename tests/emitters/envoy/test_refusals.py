@@ -150,6 +150,11 @@ policy e = external_authorization(service: judge:db) on a -> b""",
         'policy h = add_request_header(name: "x-forwarded-proto", value: "https") on a -> b',
         {},
     ),
+    "nothing where nothing is kept": (
+        "ADM714",
+        'policy h = set_request_header(name: "x-forwarded-proto", value: "") on a -> b',
+        {},
+    ),
     "too large": ("ADM714", "policy q = buffer_limit(max: 5GB) on a -> b", {}),
 }
 
