@@ -21,18 +21,20 @@ class _Literal(NamedTuple):
     operator: Operator
     value: str
     holds: bool
+    owner: int
+    """Whose value of the field it is about: the first match's or the second's; the first's where both see the same."""
 
 
 def can_both_hold(first: Match | None, second: Match | None, changing: frozenset[Field | None]) -> bool:
     """False only if no request satisfies both.
 
     `changing` are the fields that one of the two policies writes (a header field without a name: every header; None:
-    every field). Each match may see another value of those, so they refute nothing.
+    every field). Each match may see another value of those.
     """
     if first is None or second is None or None in changing:
         return True
-    open_branches: list[tuple[tuple[tuple[Match, bool], ...], tuple[_Literal, ...]]] = [
-        (((first, True), (second, True)), ())
+    open_branches: list[tuple[tuple[tuple[Match, bool, int], ...], tuple[_Literal, ...]]] = [
+        (((first, True, 0), (second, True, 1)), ())
     ]
     steps = 0
     while open_branches:
@@ -41,20 +43,18 @@ def can_both_hold(first: Match | None, second: Match | None, changing: frozenset
             steps += 1
             if steps > MAX_STEPS:
                 return True
-            (match, wanted), goals = goals[0], goals[1:]
+            (match, wanted, owner), goals = goals[0], goals[1:]
             if isinstance(match, Not):
-                goals = ((match.operand, not wanted), *goals)
+                goals = ((match.operand, not wanted, owner), *goals)
             elif isinstance(match, Comparison):
-                if _changes(match.field, changing):
-                    continue
-                literal = _literal(match, wanted)
+                literal = _literal(match, wanted, owner if _changes(match.field, changing) else 0)
                 if any(_contradict(literal, other) for other in (*literals, literal)):
                     break
                 literals = (*literals, literal)
             elif isinstance(match, And) is wanted:
-                goals = (*((operand, wanted) for operand in match.operands), *goals)
+                goals = (*((operand, wanted, owner) for operand in match.operands), *goals)
             else:
-                open_branches.extend((((operand, wanted), *goals), literals) for operand in match.operands)
+                open_branches.extend((((operand, wanted, owner), *goals), literals) for operand in match.operands)
                 break
         else:
             return True
@@ -80,15 +80,15 @@ def _changes(field: Field, changing: frozenset[Field | None]) -> bool:
     return field in changing or (field.header is not None and Field(field.name) in changing)
 
 
-def _literal(comparison: Comparison, wanted: bool) -> _Literal:
+def _literal(comparison: Comparison, wanted: bool, owner: int) -> _Literal:
     if comparison.operator is Operator.NOT_EQUALS:
-        return _Literal(comparison.field, Operator.EQUALS, comparison.value, not wanted)
-    return _Literal(comparison.field, comparison.operator, comparison.value, wanted)
+        return _Literal(comparison.field, Operator.EQUALS, comparison.value, not wanted, owner)
+    return _Literal(comparison.field, comparison.operator, comparison.value, wanted, owner)
 
 
 def _contradict(one: _Literal, other: _Literal) -> bool:
     """Whether two literals (or one, handed in twice) can be seen to exclude each other."""
-    if one.field != other.field:
+    if (one.field, one.owner) != (other.field, other.owner):
         return False
     if one.field.header is not None:
         # Its elements may satisfy one literal each; and it may be missing, so that every denial holds.

@@ -74,10 +74,9 @@ class _Scope:
         for destination in sorted(policy.destinations) if may_be_open else sorted(found):
             covered = found.get(destination, [])
             ports = self._ports(policy, destination) if may_be_open else ()
+            made = {(calls[index].source, calls[index].port.number) for index in covered}
             is_open = bool(ports) and (
-                policy.open_sources
-                or len({(calls[index].source, calls[index].port.number) for index in covered})
-                < len(policy.sources) * len(ports)
+                policy.open_sources or sum(port in ports for _, port in made) < len(policy.sources) * len(ports)
             )
             if not covered and not is_open:
                 continue

@@ -119,6 +119,13 @@ def test_the_model_alone_finds_the_optimum(rng: random.Random) -> None:
     check_model(case(rng))
 
 
+# What random draws have found: matches that contradict themselves, and a guard with a match on a port of tcp.
+@pytest.mark.parametrize("seed", [6557, 9121, 10646])
+def test_verifier_and_oracle_name_the_same_rules(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311
+    check_verifier(case(rng), rng)
+
+
 def test_random_programs_meet_every_rule() -> None:
     """Programs of fixed seeds: each rule forbids something in some of them, and both outcomes occur."""
     met: Counter[str] = Counter()
