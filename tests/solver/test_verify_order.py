@@ -72,7 +72,12 @@ EXCLUSIVE: list[tuple[Match, Match]] = [
     (Or((_path("/a"), _path("/b"))), Or((_path("/c"), _path("/d")))),
     (Not(Or((_path("/a"), _path("/b")))), Or((_path("/a"), _path("/b")))),
     (Not(And((_path("/a"), _header("1")))), And((_header("1"), _path("/a")))),
-    (Not(_path("", PREFIX)), _header("1")),
+]
+NEVER: list[Match] = [
+    Not(_path("", PREFIX)),
+    And((_path("/a"), _path("/b"))),
+    And((_path("/a"), _path("/a", OTHER))),
+    And((_header("1"), Not(_header("1")))),
 ]
 COMPATIBLE: list[tuple[Match, Match]] = [
     (_header("1"), _header("2")),
@@ -100,6 +105,14 @@ def test_matches_that_exclude_each_other(one: Match, other: Match) -> None:
     assert can_both_hold(one, None, nothing)
     assert can_both_hold(one, other, frozenset({Field("path"), Field("header"), Field("method")}))
     assert can_both_hold(one, other, frozenset({None}))
+
+
+@pytest.mark.parametrize("never", NEVER)
+def test_matches_that_nothing_satisfies(never: Match) -> None:
+    """Also where the other policy writes what they compare: they contradict themselves."""
+    for changing in (frozenset[Field | None](), frozenset[Field | None]({Field("path"), Field("header")})):
+        assert not can_both_hold(never, _header("1"), changing)
+        assert not can_both_hold(_header("1"), never, changing)
 
 
 @pytest.mark.parametrize(("one", "other"), COMPATIBLE)
