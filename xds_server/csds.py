@@ -1,0 +1,130 @@
+"""Client status (CSDS): what each client was sent, what it took and what it refused, over gRPC on the xDS port.
+
+It shows everybody's configuration, so that those who may ask are few: the caller of `add` says who.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc  # type: ignore[import-untyped]
+from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
+
+from xds_server.connection import Caller
+from xds_server.snapshot import Resource
+from xds_server.wire import Node
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+
+    from xds_server.channel import Channel
+    from xds_server.connection import Connection
+    from xds_server.server import XdsServer
+
+MAX_BYTES: Final = 64 << 20
+"""Of resources in one answer."""
+_PLAIN: Final = ("exact", "prefix", "suffix", "contains")
+
+
+def add(grpc_server: Any, server: XdsServer, may_ask: Callable[[Caller], bool]) -> None:
+    """Offer the service on a gRPC server: `server.start(..., services=[lambda it: csds.add(it, server, may_ask)])`."""
+    csds_pb2_grpc.add_ClientStatusDiscoveryServiceServicer_to_server(_Servicer(server, may_ask), grpc_server)
+
+
+class _Servicer:
+    def __init__(self, server: XdsServer, may_ask: Callable[[Caller], bool]) -> None:
+        self._server = server
+        self._may_ask = may_ask
+
+    async def FetchClientStatus(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's own word
+        return await self._answer(request, context)
+
+    async def StreamClientStatus(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        async for request in requests:
+            yield await self._answer(request, context)
+
+    async def _answer(self, request: Any, context: Any) -> Any:
+        auth = {key: tuple(values) for key, values in context.auth_context().items()}
+        metadata = tuple((key, value) for key, value in context.invocation_metadata() or ())
+        # Each time: what was proven for a long stream may have ended.
+        if not self._may_ask(Caller(Node("", "", ""), context.peer(), auth, metadata)):
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this client may not see what others have")
+        for matcher in request.node_matchers:
+            pattern = matcher.node_id.WhichOneof("match_pattern")
+            if matcher.node_metadatas or (matcher.HasField("node_id") and pattern not in _PLAIN):
+                await context.abort(
+                    grpc.StatusCode.INVALID_ARGUMENT,
+                    "nodes are matched by id alone: `exact`, `prefix`, `suffix` or `contains`",
+                )
+        response = csds_pb2.ClientStatusResponse()
+        size = 0
+        for connection in sorted(self._server.connections, key=lambda item: (item.group, item.node.id, item.peer)):
+            if _matches(connection.node.id, request.node_matchers):
+                config = response.config.add()
+                size += _fill(config, connection, bare=request.exclude_resource_contents)
+                await asyncio.sleep(0)  # whoever waits for a push goes first
+            if size > MAX_BYTES:
+                await context.abort(
+                    grpc.StatusCode.RESOURCE_EXHAUSTED,
+                    f"more than {MAX_BYTES >> 20} MB: ask with `node_matchers`, or with `exclude_resource_contents`",
+                )
+        return response
+
+
+def _matches(node: str, matchers: Iterable[Any]) -> bool:
+    """Whether any matcher takes it; without matchers everyone is taken."""
+    return all(False for _ in matchers) or any(_matches_one(node, matcher) for matcher in matchers)
+
+
+def _matches_one(node: str, matcher: Any) -> bool:
+    if not matcher.HasField("node_id"):
+        return True
+    wanted = matcher.node_id
+    pattern = wanted.WhichOneof("match_pattern")
+    text = getattr(wanted, pattern)
+    if wanted.ignore_case:
+        node, text = node.lower(), text.lower()
+    if pattern == "exact":
+        return bool(node == text)
+    if pattern == "prefix":
+        return node.startswith(text)
+    return node.endswith(text) if pattern == "suffix" else text in node
+
+
+def _fill(config: Any, connection: Connection, *, bare: bool) -> int:
+    """Say what one client has; the bytes of it."""
+    config.node.id, config.node.cluster = connection.node.id, connection.node.cluster
+    config.node.user_agent_name = connection.node.user_agent
+    machine = connection.machine
+    size = 0
+    for channel, wanted in machine.channels() if machine is not None else ():
+        for name in sorted({*wanted, *channel.known, *(name for name, version in channel.refused.items() if version)}):
+            shown = config.generic_xds_configs.add(type_url=channel.type_url, name=name)
+            size += len(name) + len(channel.type_url) + 64
+            held = channel.known.get(name)
+            shown.config_status = _status(channel, name, wanted)
+            if held is not None:
+                shown.version_info = held.version
+            if isinstance(held, Resource) and not bare:
+                shown.xds_config.type_url = held.type_url
+                shown.xds_config.value = held.body
+                size += len(held.body)
+            if shown.config_status == csds_pb2.ConfigStatus.ERROR:
+                shown.error_state.details = channel.error
+                shown.error_state.version_info = channel.refused[name] or ""
+                size += len(channel.error)
+    return size
+
+
+def _status(channel: Channel, name: str, wanted: Mapping[str, Resource]) -> int:
+    """How what a client has compares with what it is to have."""
+    status: Any = csds_pb2.ConfigStatus
+    held, new = channel.known.get(name), wanted.get(name)
+    if channel.refused.get(name) is not None:
+        return int(status.ERROR)
+    if held is None:
+        return int(status.NOT_SENT)
+    if any(name in flight.content for flight in channel.flights.values()):
+        return int(status.STALE)
+    return int(status.SYNCED if new is not None and new.version == held.version else status.STALE)
