@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: setup demo test lint bench fmt lock clean
+.PHONY: setup demo test lint bench mutants fmt lock clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,10 @@ fmt: setup
 
 bench: setup
 	$(BIN)/python -m tests.bench
+
+# Mistakes in what is emitted, and by what the comparison notices each.
+mutants: setup
+	$(BIN)/python -m tests.fidelity.mutants
 
 # Resolve the newest versions that pyproject.toml allows; commit the result.
 lock:

@@ -25,6 +25,7 @@ class Ask:
     path: str = "/a"
     body: bytes = b""
     source: str = "a"
+    destination: str = "b"
     times: int = 1
     together: bool = False
     """All `times` at once; otherwise one after another."""
@@ -46,6 +47,7 @@ class Ask:
             path=other.path if self.path == plain.path else self.path,
             body=self.body or other.body,
             source=other.source if self.source == plain.source else self.source,
+            destination=other.destination if self.destination == plain.destination else self.destination,
         )
 
     def spoken(self, protocol: Protocol) -> Ask:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 FIRST_PORT = 9000
 TAPS = "/tmp/admc-fidelity"  # noqa: S108 - never opened: only its name is compiled where nothing runs
 TARGETS = {Protocol.HTTP: "s", Protocol.GRPC: "sg", Protocol.TCP: "st"}
+PARTIES = ("a", "b", "c", "d", "e")
+"""The services that cases are about."""
+TWO_CALLERS: tuple[tuple[str, str], ...] = (("a", "b"), ("c", "b"))
 
 
 class Written(NamedTuple):
@@ -36,22 +39,35 @@ class Written(NamedTuple):
     scope: str = "a"
     side: Side | None = None
     """Where it has to stand; None: wherever the compiler likes."""
+    to: tuple[str, ...] = ("b",)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Policies around one call, and what is asked there."""
+    """Policies around a few calls, and what is asked there. All its calls are to a port of the case's own."""
 
     name: str
     """A name of the language."""
     protocol: Protocol
     policies: tuple[Written, ...]
     asks: tuple[Ask, ...]
+    calls: tuple[tuple[str, str], ...] = TWO_CALLERS
+    """Sources and destinations, of `PARTIES`."""
+    wire: str = ""
+    """What clients speak where that is not the protocol's own: `h2c` is HTTP/2 on an http port."""
+
+    @property
+    def spoken(self) -> str:
+        return self.wire or self.protocol.value
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        return tuple(sorted({destination for _, destination in self.calls}))
 
     @property
     def label(self) -> str:
         each = (f"{policy.kind}{f'@{policy.side}' if policy.side else ''}" for policy in self.policies)
-        return f"{self.protocol}: {' then '.join(each)}"
+        return f"{self.spoken}: {' then '.join(each)}"
 
     @property
     def key(self) -> str:
@@ -68,29 +84,35 @@ class Case:
             if narrowed and policy.side is not None:
                 lines.append(f"@{policy.side}")
             arguments = policy.arguments.replace("TARGET", TARGETS[self.protocol]).replace("TAPS", taps)
-            lines.append(
-                f"policy {name} = {policy.kind}({arguments}) on {policy.scope} -> b:{port} {policy.when}".strip()
-            )
+            arguments = arguments.replace("PORT", port)
+            to = ", ".join(f"{destination}:{port}" for destination in policy.to)
+            lines.append(f"policy {name} = {policy.kind}({arguments}) on {policy.scope} -> {to} {policy.when}".strip())
         return lines
 
 
 def text(cases: Sequence[Case], taps: str = TAPS, *, narrowed: bool = True, policies: bool = True) -> str:
-    """The program of many cases: the n-th has port `FIRST_PORT + n` of `b`."""
-    ports = [f"  {case.protocol} p{index} {FIRST_PORT + index}" for index, case in enumerate(cases)]
-    calls = [f"call {source} -> b:p{index}" for index in range(len(cases)) for source in ("a", "c")]
+    """The program of many cases: the n-th has port `FIRST_PORT + n` of its destinations."""
+    services = []
+    for party in PARTIES:
+        own = [index for index, case in enumerate(cases) if party in case.destinations]
+        ports = [f"  {cases[index].protocol} p{index} {FIRST_PORT + index}" for index in own]
+        services.append("\n".join([f"service {party} {{", "  http own 8000", *ports, "}"]))
+    calls = [
+        f"call {source} -> {destination}:p{index}"
+        for index, case in enumerate(cases)
+        for source, destination in case.calls
+    ]
+    callers = sorted({"a", *(source for case in cases for source, _ in case.calls if case.calls != TWO_CALLERS)})
     lines = [line for index, case in enumerate(cases) for line in case.lines(f"p{index}", taps, narrowed=narrowed)]
     return "\n".join(
         [
             "app fidelity",
-            "service a, c { http 8000 }",
-            "service b {",
-            *ports,
-            "}",
+            *services,
             "service s, judge { http 8001 }",
             "service sg { grpc 8002 }",
             "service st { tcp 8003 }",
             *calls,
-            "call a -> s, sg, st",
+            f"call {', '.join(callers)} -> s, sg, st",
             KINDS,
             *(lines if policies else ()),
             "",

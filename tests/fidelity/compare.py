@@ -104,6 +104,8 @@ def differences(protocol: Protocol, outcome: Outcome, observed: Observed) -> lis
             }
         if expected != seen:
             found.append(Difference("response headers", *_unlike(expected, seen)))
+        if answer.by is not None and ("server", "envoy") in [(name.lower(), value) for name, value in reply.headers]:
+            found.append(Difference("`server` of the answer", "the service's own, if any", "envoy"))
     expected_seen = sorted(_sighted(protocol, each) for each in outcome.sightings)
     really_seen = sorted(_sighted(protocol, each) for each in observed.sightings)
     if expected_seen != really_seen:
@@ -117,10 +119,11 @@ def differences(protocol: Protocol, outcome: Outcome, observed: Observed) -> lis
 
 
 def _sighted(protocol: Protocol, seen: Sighting) -> tuple[str, str, str, str, int]:
+    where = f"{seen.service}:{seen.port}"
     if protocol is Protocol.TCP:
-        return seen.service, "", "", "", 0
+        return where, "", "", "", 0
     headers = " ".join(f"{name}={value!r}" for name, value in sorted(_carried(protocol, seen.headers).items()))
-    return seen.service, seen.method, seen.path, headers, seen.body
+    return where, seen.method, seen.path, headers, seen.body
 
 
 def _carried(protocol: Protocol, headers: Fields) -> dict[str, str]:

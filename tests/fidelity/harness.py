@@ -10,7 +10,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsl.program import Protocol
 from emitters.addresses import Addresses
@@ -27,13 +27,17 @@ from tests.testbed.echo import ID, EchoServices, Endpoint
 from tests.testbed.envoys import Envoys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from dsl.program import Program
     from tests.fidelity.asks import Ask
     from tests.testbed.echo import Seen
 
+Config = dict[str, dict[str, Any]]
+"""The bootstraps of an application by service, as JSON."""
+PATIENCE = 20.0
+"""Seconds that a client waits: longer than Envoy's own patience of 15 s, where that was left in."""
 AT_ONCE = 24
 """Cases that are asked at the same time."""
 SETTLING = 0.8
@@ -61,8 +65,17 @@ class Observation:
     """How often each policy that counts or notes says that it was met."""
 
 
-def observe(program: Program, placement: Placement, cases: Sequence[Case], folder: Path) -> dict[str, Observation]:
-    """Run a program's services and ADMs, ask everything, and collect. Copies of captures go to `folder`/taps."""
+def observe(
+    program: Program,
+    placement: Placement,
+    cases: Sequence[Case],
+    folder: Path,
+    change: Callable[[Config], Config] = lambda emitted: emitted,
+) -> dict[str, Observation]:
+    """Run a program's services and ADMs, ask everything, and collect. Copies of captures go to `folder`/taps.
+
+    The Envoys run what `change` makes of what is emitted.
+    """
     addresses = private(Addresses.loopback(program))
     ports = {(name, port.number): port.protocol.value for name, item in program.services.items() for port in item.ports}
     where = [
@@ -70,15 +83,20 @@ def observe(program: Program, placement: Placement, cases: Sequence[Case], folde
         for bind in binds(program, placement, addresses)
     ]
     targets = {
-        (dial.source, dial.number): Target(dial.sender, dial.address, dial.port, f"b:{dial.number}")
+        (dial.source, dial.destination, dial.number): Target(
+            dial.sender, dial.address, dial.port, f"{dial.destination}:{dial.number}"
+        )
         for dial in dials(program, placement, addresses)
-        if dial.destination == "b"
     }
     folder.mkdir(parents=True, exist_ok=True)
+    emitted = {
+        resources.service: to_json(static_bootstrap(resources))
+        for resources in emit(program, placement, addresses, Mode.EXPLICIT)
+    }
     paths = {}
-    for resources in emit(program, placement, addresses, Mode.EXPLICIT):
-        paths[resources.service] = folder / f"{resources.service}.json"
-        paths[resources.service].write_text(json.dumps(to_json(static_bootstrap(resources))))
+    for service, content in change(emitted).items():
+        paths[service] = folder / f"{service}.json"
+        paths[service].write_text(json.dumps(content))
     with EchoServices(where) as echo, Envoys(folder, ENVOY or "") as envoys:
         envoys.start(paths)
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
@@ -100,7 +118,7 @@ def observe(program: Program, placement: Placement, cases: Sequence[Case], folde
     return found
 
 
-def _ask(case: Case, port: int, targets: Mapping[tuple[str, int], Target]) -> list[tuple[Sent, Reply, int]]:
+def _ask(case: Case, port: int, targets: Mapping[tuple[str, str, int], Target]) -> list[tuple[Sent, Reply, int]]:
     found: list[tuple[Sent, Reply, int]] = []
 
     def one(ask: Ask, index: int, beside: int) -> tuple[Sent, Reply, int]:
@@ -110,8 +128,8 @@ def _ask(case: Case, port: int, targets: Mapping[tuple[str, int], Target]) -> li
             headers = (*headers, (ID, f"{case.name}-{index}"))
         request = Request(spoken.method, spoken.path, headers, spoken.body)
         at = time.monotonic()
-        reply = send(case.protocol.value, targets[ask.source, port], request)
-        sent = Sent(ask.source, "b", port, spoken.method, spoken.path, headers, spoken.body, at)
+        reply = send(case.spoken, targets[ask.source, ask.destination, port], request, PATIENCE)
+        sent = Sent(ask.source, ask.destination, port, spoken.method, spoken.path, headers, spoken.body, at)
         return sent, reply, beside
 
     for ask in case.asks:

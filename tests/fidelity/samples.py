@@ -59,6 +59,19 @@ FAILING: Final = (status(503), status(503, 200), status(503, 503, 200), status(5
 FAILING_GRPC: Final = (status(14), status(14, 0), status(13), status(8, 0), status(1, 0), Ask())
 OTHERS: Final = "cancelled, deadline_exceeded, internal, resource_exhausted"
 
+LONG_WAIT: Final = delay(15.4)
+"""Longer than a proxy would wait by itself."""
+COMMANDS: Final = (
+    Ask((("x-forwarded-for", "192.0.2.1"), ("x-request-id", "mine"), ("x-forwarded-proto", "https"))),
+    Ask((("x-envoy-retry-on", "5xx"), ("x-envoy-retry-grpc-on", "unavailable"), ("x-envoy-max-retries", "3"))).besides(
+        status(503, 200)
+    ),
+    Ask((("x-envoy-upstream-rq-timeout-ms", "100"),)).besides(delay(0.4)),
+)
+"""Headers that a proxy would obey, or write itself."""
+PECULIAR: Final = tuple(Ask(path=path) for path in ("/a//b", "/a/../b", "/%61", "/a%2Fb", "/a;b?c=%20"))
+"""Paths that a proxy might tidy up."""
+
 SAMPLES: Final = (
     Sample("rate_limit", "requests: 3, per: 1h", (Ask(times=5),)),
     Sample("rate_limit", "requests: 1, per: 1h, burst: 2", (Ask(times=4),)),
@@ -136,8 +149,8 @@ SAMPLES: Final = (
     Sample("load_balancing", "policy: round_robin"),
     Sample("load_balancing", 'policy: ring_hash, hash: "x-in"', REQUEST_ASKS, protocols=HTTP | GRPC),
     Sample("mirror", "to: TARGET", (Ask(), status(503), Ask(body=BODY, method="POST"), delay(0.3))),
-    Sample("mirror", "to: TARGET, percent: 50%", (Ask(times=60),)),
-    Sample("split", "to: TARGET, percent: 50%", (Ask(times=60),)),
+    Sample("mirror", "to: TARGET, percent: 50%", (Ask(times=150),)),
+    Sample("split", "to: TARGET, percent: 50%", (Ask(times=150),)),
     Sample("split", "to: TARGET, percent: 100%"),
     *(Sample(f"{verb}_request_header", 'name: "x-in", value: "100% policy"', REQUEST_ASKS) for verb in ("set", "add")),
     Sample("remove_request_header", 'name: "x-in"', REQUEST_ASKS),
@@ -155,10 +168,11 @@ SAMPLES: Final = (
     Sample("fault_delay", "delay: 300ms", (Ask(), header("x-slow", "1")), when='when header("x-slow") == "1"'),
     Sample("fault_delay", "delay: 600ms, percent: 50%", (Ask(times=8, together=True),) * 5),
     Sample("fault_abort", "status: 418", (Ask(), header("x-abort", "1")), when='when header("x-abort") == "1"'),
-    Sample("fault_abort", "status: 503, percent: 50%", (Ask(times=60),)),
+    Sample("fault_abort", "status: 503, percent: 50%", (Ask(times=150),)),
     Sample("access_log", "", (Ask(times=3), status(404))),
     Sample("access_log", "format: text", (Ask(times=3),)),
-    Sample("request_count", "", (Ask(times=3),)),
+    Sample("request_count", "", (LONG_WAIT, Ask(times=3), *COMMANDS)),
+    Sample("request_count", "", PECULIAR, protocols=HTTP),
     Sample("request_count", "", (Ask(), Ask(method="POST")), when='when method == "POST"', protocols=HTTP),
     Sample("tap", 'directory: "TAPS"', (Ask(times=3),)),
     Sample("lua", 'script: "filter.lua"', RESPONSE_ASKS),
