@@ -1,0 +1,202 @@
+"""What differs between two states: which enforcements come, which leave, and which stay where they are.
+
+An *entry* is one policy at one side of one destination. Both ends of a transition are brought into one frame (one set
+of services and calls), so that old and new entries can stand side by side in one program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dsl.program import Protocol, Side, Stage, Verb
+from emitters.envoy.match import everybody
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from admc.transition.model import Placed
+    from dsl.program import Call, Policy, Program
+    from solver.placement import Decision
+
+CallKey = tuple[str, str, int]
+
+_WRITES_ONCE: Final = frozenset(
+    ("set_request_header", "remove_request_header", "set_response_header", "remove_response_header")
+)
+"""Kinds whose writing twice is the same as once. Annotations do not tell them from those that add."""
+
+
+class Entry(NamedTuple):
+    """One policy at one side of one destination, in the common frame."""
+
+    policy: Policy
+    side: Side
+    decision: Decision
+
+    @property
+    def key(self) -> tuple[str, str, Side]:
+        return self.policy.name, self.decision.destination, self.side
+
+    def ports(self, program: Program) -> frozenset[int]:
+        """Port numbers of the destination at which it is enforced."""
+        called = {program.calls[index].port.number for index in self.decision.calls}
+        return frozenset(called if self.side is Side.EGRESS else called | set(self.decision.ports))
+
+    def hosts(self, program: Program) -> frozenset[str]:
+        """The services whose ADMs enforce it."""
+        if self.side is Side.INGRESS:
+            return frozenset((self.decision.destination,))
+        return frozenset(program.calls[index].source for index in self.decision.calls)
+
+    def same(self, other: Entry) -> bool:
+        """The same policy on the same connections: an ADM that has the one need not change for the other."""
+        return alike(self.policy, other.policy) and (
+            self.decision.calls == other.decision.calls and self.decision.ports == other.decision.ports
+        )
+
+
+def alike(one: Policy, other: Policy) -> bool:
+    """Whether two policies, of one name or not, do the same to the same requests."""
+    return (
+        one.kind.name == other.kind.name
+        and one.kind.sides == other.kind.sides
+        and one.kind.effects == other.kind.effects
+        and (one.kind.template and one.kind.template.text) == (other.kind.template and other.kind.template.text)
+        and dict(one.arguments) == dict(other.arguments)
+        and one.match == other.match
+        and (one.sources, one.open_sources, one.ports) == (other.sources, other.open_sources, other.ports)
+    )
+
+
+def acts_once(policy: Policy) -> bool:
+    """Whether a request that meets the policy twice fares otherwise than one that meets it once.
+
+    Who says nothing of effects may do anything. A decision by chance (`fault_abort` for some of the requests) is made
+    twice, so that a kind which rejects is only taken for harmless if it decides who may call.
+    """
+    if policy.effects is None:
+        return True
+    verbs = {effect.verb for effect in policy.effects}
+    if Verb.WRITES in verbs and policy.kind.name not in _WRITES_ONCE:
+        return True
+    if Verb.REJECTS in verbs and not policy.kind.guard:
+        return True
+    return not verbs <= {Verb.READS, Verb.WRITES, Verb.REJECTS}
+
+
+class Change:
+    """Two states in one frame. `program` has the services and calls of both, and the policies of neither."""
+
+    def __init__(self, old: Placed, new: Placed) -> None:
+        self.program = _frame(old.program, new.program)
+        index = {_key(call): position for position, call in enumerate(self.program.calls)}
+        self.old = _entries(old, self.program, index)
+        self.new = _entries(new, self.program, index)
+        self.order = _order(
+            [policy.name for policy in old.program.policies], [policy.name for policy in new.program.policies]
+        )
+
+    @cached_property
+    def coming(self) -> tuple[Entry, ...]:
+        """New entries that have no old one at their side."""
+        return tuple(self.new[key] for key in self.new if key not in self.old)
+
+    @cached_property
+    def leaving(self) -> tuple[Entry, ...]:
+        return tuple(self.old[key] for key in self.old if key not in self.new)
+
+    @cached_property
+    def changed(self) -> tuple[Entry, ...]:
+        """New entries that take the place of another at their side."""
+        return tuple(entry for key, entry in self.new.items() if key in self.old and not entry.same(self.old[key]))
+
+    @cached_property
+    def crossing(self) -> frozenset[str]:
+        """Destinations at which something leaves one side and something comes to the other."""
+        came = {(entry.decision.destination, entry.side) for entry in self.coming}
+        return frozenset(
+            entry.decision.destination
+            for entry in self.leaving
+            if (entry.decision.destination, entry.side.other) in came
+        )
+
+    @cached_property
+    def marked(self) -> frozenset[str]:
+        """Crossing destinations at which some policy must not act twice and a marker can say so."""
+        return frozenset(
+            entry.decision.destination
+            for entry in (*self.coming, *self.leaving)
+            if entry.decision.destination in self.crossing and acts_once(entry.policy) and self.skippable(entry)
+        )
+
+    def moves(self, entry: Entry) -> bool:
+        """Whether it comes or leaves."""
+        return (entry.key in self.old) != (entry.key in self.new)
+
+    def skippable(self, entry: Entry) -> bool:
+        """Whether an ADM can leave the entry out of some requests and not of others: it is a filter of requests."""
+        if entry.policy.kind.sides[entry.side] is not Stage.FILTER:
+            return False
+        destination = self.program.services.get(entry.decision.destination)
+        numbers = entry.ports(self.program)
+        ports = destination.ports if destination is not None else ()
+        return all(port.protocol is not Protocol.TCP for port in ports if port.number in numbers)
+
+
+def _key(call: Call) -> CallKey:
+    return call.source, call.destination, call.port.number
+
+
+def _frame(old: Program, new: Program) -> Program:
+    """The services, externals and calls of both; where they differ, as the new program says."""
+    calls = {_key(call): call for call in (*old.calls, *new.calls)}
+    services = {**old.services, **new.services}
+    return replace(
+        new,
+        services={name: services[name] for name in sorted(services)},
+        externals={
+            name: party for name, party in sorted({**old.externals, **new.externals}.items()) if name not in services
+        },
+        calls=tuple(sorted(calls.values(), key=lambda call: (call.destination, call.source, call.port.number))),
+        policies=(),
+        pins=(),
+    )
+
+
+def _entries(placed: Placed, frame: Program, index: Mapping[CallKey, int]) -> dict[tuple[str, str, Side], Entry]:
+    """Entries in canonical order: that of the placement's decisions."""
+    program = placed.program
+    policies = {policy.name: _reframed(policy, program, frame, index) for policy in program.policies}
+    found = {}
+    for decision in placed.placement.decisions:
+        calls = _moved(decision.calls, program, index)
+        for side in decision.sides:
+            entry = Entry(policies[decision.policy], side, replace(decision, sides=(side,), calls=calls))
+            found[entry.key] = entry
+    return found
+
+
+def _moved(calls: Iterable[int], program: Program, index: Mapping[CallKey, int]) -> tuple[int, ...]:
+    return tuple(sorted(index[_key(program.calls[call])] for call in calls))
+
+
+def _reframed(policy: Policy, program: Program, frame: Program, index: Mapping[CallKey, int]) -> Policy:
+    """The policy in the common frame. One that is about everybody stays so, with more of them."""
+    sources = policy.sources
+    if everybody(program, policy):
+        sources = frozenset((*frame.services, *frame.externals))
+    return replace(policy, sources=sources, calls=_moved(policy.calls, program, index))
+
+
+def _order(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    """Names in new order, and each old one before what followed it."""
+    known = set(new)
+    found = list(new)
+    following: str | None = None
+    for name in reversed(old):
+        if name not in known:
+            found.insert(len(found) if following is None else found.index(following), name)
+        following = name
+    return tuple(found)

@@ -1,0 +1,68 @@
+"""What a transition does, and what it cannot keep single, in words for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from admc.transition.change import acts_once
+from admc.transition.model import Phase
+from admc.transition.schedule import single
+from dsl.program import Side, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from admc.transition.change import Change, Entry
+
+
+def reasons(change: Change, phase: Phase) -> tuple[str, ...]:
+    """Sentences about one step, in canonical order."""
+    crossing = [entry for entry in (*change.coming, *change.leaving) if entry.decision.destination in change.crossing]
+    if phase is Phase.PREPARE:
+        found = [
+            *_moves(change),
+            *(_doubled(entry) for entry in crossing if _twice(change, entry)),
+            *_buckets(crossing),
+        ]
+    elif phase is Phase.FINAL:
+        found = ["connections that are older than this step are closed before what they need is taken away"]
+    else:
+        found = []
+    return tuple(dict.fromkeys(found))
+
+
+def _moves(change: Change) -> Iterable[str]:
+    left = {(entry.policy.name, entry.decision.destination): entry.side for entry in change.leaving}
+    for entry in change.coming:
+        name, destination = entry.policy.name, entry.decision.destination
+        side = left.get((name, destination))
+        if side is entry.side.other:
+            how = "by a marker that senders set" if single(change, entry) else "since meeting it twice changes nothing"
+            how = how if single(change, entry) or not acts_once(entry.policy) else ""
+            kept = f"; it stays single {how}" if how else ""
+            yield f"`{name}` moves from {_where(side, destination)} to {_where(entry.side, destination)}{kept}"
+
+
+def _where(side: Side, destination: str) -> str:
+    return f"the ingress of `{destination}`" if side is Side.INGRESS else f"the egress of all that call `{destination}`"
+
+
+def _twice(change: Change, entry: Entry) -> bool:
+    return acts_once(entry.policy) and not single(change, entry)
+
+
+def _doubled(entry: Entry) -> str:
+    what = "connections" if entry.policy.kind.sides[entry.side] is Stage.FILTER else "requests"
+    return (
+        f"{what} to `{entry.decision.destination}` that are made while both sides hold `{entry.policy.name}` meet it "
+        "twice: no marker can say that they have met it"
+    )
+
+
+def _buckets(entries: Iterable[Entry]) -> Iterable[str]:
+    for entry in entries:
+        if entry.policy.kind.state:
+            yield (
+                f"`{entry.policy.name}` starts with a full bucket at its new side: what one bucket has counted cannot "
+                "be handed to another"
+            )

@@ -1,0 +1,115 @@
+"""Who is there in which step, and which requests meet them: the table behind `steps`.
+
+Each line says in which phases an entry is in its ADM's chains, in which of them no request meets it (`off`), and in
+which one that carries the marker does not (`met`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.transition.between import OLD
+from admc.transition.model import Phase, Toggle
+from dsl.program import Side
+
+if TYPE_CHECKING:
+    from admc.transition.change import Change, Entry
+
+PHASES: Final = tuple(Phase)
+_ANNOUNCE, _PREPARE, _SENDERS, _RECEIVERS, _RELEASE, _FINAL, _CLEAN = PHASES
+
+
+class When(NamedTuple):
+    """`there` is a slice of the phases."""
+
+    there: tuple[Phase, ...]
+    off: tuple[Phase, ...] = ()
+    met: tuple[Phase, ...] = ()
+
+
+_SINGLE: Final = {
+    (True, Side.EGRESS): When(PHASES[1:], off=PHASES[:2]),
+    (True, Side.INGRESS): When(PHASES[1:], off=PHASES[:3], met=(_RECEIVERS, _RELEASE)),
+    (False, Side.EGRESS): When(PHASES[:5], off=(_RELEASE, _FINAL)),
+    (False, Side.INGRESS): When(PHASES[:5], met=PHASES[:3], off=(_RECEIVERS, _RELEASE, _FINAL)),
+}
+"""(comes, side) -> when, where the marker keeps it single."""
+
+_DOUBLE: Final = {
+    (True, Side.EGRESS): When(PHASES[1:]),
+    (True, Side.INGRESS): When(PHASES[1:]),
+    (False, Side.EGRESS): When(PHASES[:4]),
+    (False, Side.INGRESS): When(PHASES[:3]),
+}
+"""The same where both sides hold for a while."""
+
+_ALONE: Final = {
+    (True, Side.EGRESS): When(PHASES[2:]),
+    (True, Side.INGRESS): When(PHASES[3:]),
+    (False, Side.EGRESS): When(PHASES[:2]),
+    (False, Side.INGRESS): When(PHASES[:3]),
+}
+"""The same at destinations where nothing changes sides, and for what changes in place."""
+
+
+def when(change: Change, entry: Entry, *, comes: bool) -> When:
+    """When an entry of one end of a transition is there."""
+    destination = entry.decision.destination
+    if not change.moves(entry):
+        if change.old[entry.key].same(change.new[entry.key]):
+            return When(PHASES if comes else ())
+        return _ALONE[comes, entry.side]
+    if destination not in change.crossing:
+        return _ALONE[comes, entry.side]
+    if single(change, entry):
+        return _SINGLE[comes, entry.side]
+    return _DOUBLE[comes, entry.side]
+
+
+def single(change: Change, entry: Entry) -> bool:
+    """Whether the marker decides which requests meet the entry."""
+    return change.moves(entry) and entry.decision.destination in change.marked and change.skippable(entry)
+
+
+def present(change: Change, phase: Phase) -> tuple[Entry, ...]:
+    """The entries that are in some ADM's chains in a phase."""
+    old = (entry for entry in change.old.values() if phase in when(change, entry, comes=False).there)
+    new = (entry for entry in change.new.values() if phase in when(change, entry, comes=True).there)
+    return (*old, *new)
+
+
+HopKey = tuple[str, Side, str, int]
+"""Whose ADM, side, destination, port number."""
+
+
+def toggles(change: Change, phase: Phase, secrets: dict[str, str]) -> dict[HopKey, Toggle]:
+    """What route tables say in a phase, for each hop with an entry that the marker keeps single."""
+    off: dict[HopKey, set[str]] = {}
+    met: dict[HopKey, set[str]] = {}
+    for comes, entries in ((False, change.old), (True, change.new)):
+        for entry in entries.values():
+            if not single(change, entry):
+                continue
+            rule = when(change, entry, comes=comes)
+            # Under either name: a step may call an old version so where it also has a new one.
+            names = {entry.policy.name} if comes else {entry.policy.name, entry.policy.name + OLD}
+            for key in _keys(change, entry):
+                off.setdefault(key, set()).update(names if phase in rule.off else ())
+                met.setdefault(key, set()).update(names if phase in rule.met else ())
+    return {
+        key: Toggle(
+            frozenset(off[key]),
+            frozenset(met[key]),
+            secrets[key[2]],
+            marks=key[1] is Side.EGRESS and phase in (_SENDERS, _RECEIVERS),
+        )
+        for key in sorted(off)
+    }
+
+
+def _keys(change: Change, entry: Entry) -> set[HopKey]:
+    destination = entry.decision.destination
+    if entry.side is Side.INGRESS:
+        return {(destination, entry.side, destination, port) for port in entry.ports(change.program)}
+    calls = (change.program.calls[index] for index in entry.decision.calls)
+    return {(call.source, entry.side, destination, call.port.number) for call in calls}

@@ -1,0 +1,114 @@
+"""What happens when, from one state to the next.
+
+    (old, new, key) -> [Step, ...]
+
+What changes sides at one destination while requests come in:
+
+    step        senders                              receiver
+    announce    as before                            as before
+    prepare     what comes is there, skipped         what leaves: unless marked; what comes is there, skipped
+      (wait until no connection is left that is older than these filters, or than the redirection)
+    senders     what comes and what leaves; marked
+    receivers                                        what leaves: never; what comes: unless marked
+    release     what comes only, not marked
+    final       without what left                    without what left; what comes: always
+      (wait until no connection is left that is older)
+    clean       as if nothing had been               as if nothing had been
+
+Each step changes one end of a call only. A request meets the old side or the new one, never neither, and never both:
+from `senders` to `release` the marker says which. Whatever goes wrong with the marker (an address that nobody knows, a proxy that lost it) means both, not neither.
+
+Where no marker is needed, since meeting a policy twice is the same as once, or possible (connections, filters of a
+cluster), both sides hold from `prepare` on. What comes or leaves without a counterpart at the other side changes with
+its own ADM, at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import TYPE_CHECKING, Final
+
+from admc.transition.between import between
+from admc.transition.change import Change
+from admc.transition.model import Part, Phase, Placed, Step
+from admc.transition.reasons import reasons
+from admc.transition.schedule import PHASES, HopKey, present, toggles
+from emitters.scope import hops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_SIMPLE: Final = (Phase.FINAL, Phase.CLEAN)
+
+
+def steps(old: Placed, new: Placed, key: bytes) -> tuple[Step, ...]:
+    """The steps from one state to another. `key` is secret: the markers are derived from it."""
+    change = Change(old, new)
+    secrets = {name: _secret(key, name, old, new) for name in sorted(change.marked)}
+    phases = PHASES if change.crossing else _SIMPLE
+    parts = {phase: _parts(change, phase, secrets) for phase in phases}
+    before = _hops(between(change, tuple(change.old.values())))
+    wide = phases[0] if phases is _SIMPLE else Phase.PREPARE
+    during = before | _hops({name: part.placed for name, part in parts[wide].items()})
+    after = _hops({name: part.placed for name, part in parts[Phase.CLEAN].items()})
+    moved = frozenset(
+        host for entry in (*change.coming, *change.leaving, *change.changed) for host in entry.hosts(change.program)
+    )
+    closed_before, closed_after = set(old.placement.closed), set(new.placement.closed)
+    return tuple(
+        Step(
+            phase,
+            parts[phase],
+            awaits=tuple(name for name in parts[phase] if name in moved),
+            drain=phase in (Phase.PREPARE, Phase.FINAL),
+            intercept=_services(during - before) if phase is wide else (),
+            closes=tuple(sorted(closed_after - closed_before)) if phase is wide else (),
+            release=_services(during - after) if phase is Phase.CLEAN else (),
+            opens=tuple(sorted(closed_before - closed_after)) if phase is Phase.CLEAN else (),
+            reasons=reasons(change, phase),
+            secrets=frozenset(secrets.values()),
+        )
+        for phase in phases
+    )
+
+
+def _secret(key: bytes, destination: str, old: Placed, new: Placed) -> str:
+    """A value that only ADMs get. Another transition, or another destination, has another."""
+    parts = [destination]
+    for placed in (old, new):
+        parts += [f"{item.path}\0{item.sha256}" for item in placed.program.inputs]
+        parts += [f"{one.policy}\0{one.destination}\0{'+'.join(one.sides)}" for one in placed.placement.decisions]
+    return hmac.new(key, "\0\0".join(parts).encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _parts(change: Change, phase: Phase, secrets: dict[str, str]) -> dict[str, Part]:
+    entries = tuple(change.new.values()) if phase is Phase.CLEAN else present(change, phase)
+    told = {} if phase is Phase.CLEAN else toggles(change, phase, secrets)
+    placed = between(change, entries)
+    names: dict[str, dict[HopKey, str]] = {}
+    for key, name in _named(placed):
+        names.setdefault(key[0], {})[key] = name
+    return {
+        service: Part(own, {name: told[key] for key, name in names[service].items() if key in told})
+        for service, own in placed.items()
+    }
+
+
+def _named(placed: Mapping[str, Placed]) -> Iterable[tuple[HopKey, str]]:
+    done: dict[int, dict[str, list[tuple[HopKey, str]]]] = {}
+    for service, own in placed.items():
+        if id(own) not in done:
+            done[id(own)] = {
+                name: [((name, hop.side, hop.destination, hop.port.number), hop.name) for hop in found]
+                for name, found in hops(own.program, own.placement).items()
+            }
+        yield from done[id(own)].get(service, ())
+
+
+def _hops(placed: Mapping[str, Placed]) -> frozenset[HopKey]:
+    return frozenset(key for key, _ in _named(placed))
+
+
+def _services(keys: Iterable[HopKey]) -> tuple[str, ...]:
+    return tuple(sorted({service for service, *_ in keys}))
