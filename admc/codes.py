@@ -246,6 +246,34 @@ _USAGE = {
         "Another process listens there already, or the address is not one of this machine. Two servers never share a "
         "port: each would get half of the clients.",
     ),
+    "ADM850": Code(
+        "the xDS port would be open",
+        "`admc serve` tells proxies their configuration, and with it who may call whom. So it wants to know who asks, "
+        "by certificates or tokens over TLS. Plain text has to be asked for, and beyond this machine twice.",
+        good=(
+            "admc serve policies.adm --xds 0.0.0.0:18000 --tls-cert tls.crt --tls-key tls.key --tls-client-ca ca.crt\n"
+            "admc serve policies.adm --xds 127.0.0.1:18000 --plaintext"
+        ),
+    ),
+    "ADM852": Code(
+        "the plan was not made from these files",
+        "A plan names the files of its program with digests. `admc serve` reads the program beside the plan, and "
+        "serves the plan only if every file is the one that it was made from. A server that runs goes on with what it "
+        "has.",
+        good="admc compile policies.adm\nadmc serve policies.plan.json --xds 127.0.0.1:18000 --plaintext",
+    ),
+    "ADM853": Code(
+        "the plan is no correct placement",
+        "Whatever a plan says is checked by the verifier before it is served, as if a solver had just made it. A plan "
+        "that was changed by hand does not pass. A server that runs goes on with what it has.",
+        good="admc compile policies.adm",
+    ),
+    "ADM854": Code(
+        "the kept state cannot be used",
+        "`--state` names a folder in which a server keeps what its proxies have acknowledged, for its next start. What "
+        "does not fit its digests, or was kept by a newer admc, is not used: the server begins with what it compiles, "
+        "and proxies keep what they have until then.",
+    ),
 }
 
 _BUG = {

@@ -17,6 +17,7 @@ from admc.cli.explain import explain
 from admc.cli.fmt import fmt
 from admc.cli.graph import graph
 from admc.cli.parser import Command, Group, usage_error
+from admc.cli.serve import serve
 from admc.exits import Exit
 from admc.output import write_out
 
@@ -34,6 +35,7 @@ app.command("check", cls=Command)(check)
 app.command("fmt", cls=Command)(fmt)
 app.command("explain", cls=Command)(explain)
 app.command("graph", cls=Command)(graph)
+app.command("serve", cls=Command)(serve)
 app.command("doctor", cls=Command)(doctor)
 app.command("completion", cls=Command)(completion)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from admc.serve.run import Counts
+    from admc.serve.serving import Counts
     from admc.serve.status import Status
     from admc.serve.tls import TlsCounts
     from xds_server.metrics import Histogram, Metrics

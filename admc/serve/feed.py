@@ -24,6 +24,7 @@ from admc.serve.planned import recording
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from admc.serve.watch import Signature
     from dsl.diagnostics import Diagnostic
     from dsl.program import Program
     from emitters.addresses import Addresses
@@ -76,8 +77,8 @@ class Read(NamedTuple):
     findings: tuple[Diagnostic, ...]
     """Errors without a state, warnings with one."""
     folder: str
-    files: tuple[Path, ...]
-    """Also those that were looked for and not there."""
+    files: Signature
+    """What each file looked like before it was read; also those that were not there."""
     seconds: float = 0.0
 
 
@@ -87,7 +88,7 @@ def read(source: Source, endpoints: Sequence[bytes]) -> Read:
 
     `endpoints`: what the endpoints file holds, or held, of which the first that can be used is.
     """
-    tried: dict[Path, None] = {source.path: None}
+    tried: Signature = {}
     try:
         if source.is_plan:
             program, placement = planned.placed(source.path, tried)
@@ -95,8 +96,8 @@ def read(source: Source, endpoints: Sequence[bytes]) -> Read:
             program, placement = _compiled(source, tried)
         state, findings = _located(source, program, placement, endpoints)
     except CommandError as error:
-        return Read(None, error.diagnostics, error.folder, tuple(tried))
-    return Read(state, (*findings, *program.warnings), folder_of(source.path), tuple(tried))
+        return Read(None, error.diagnostics, error.folder, tried)
+    return Read(state, (*findings, *program.warnings), folder_of(source.path), tried)
 
 
 def relocated(state: State, endpoints: bytes) -> State:
@@ -128,7 +129,7 @@ def digest(endpoints: bytes) -> str:
     return hashlib.sha256(endpoints).hexdigest()[:16]
 
 
-def _compiled(source: Source, tried: dict[Path, None]) -> tuple[Program, Placement]:
+def _compiled(source: Source, tried: Signature) -> tuple[Program, Placement]:
     folder = folder_of(source.path)
     program = load_program(source.path, recording(source.path.parent, tried))
     placement, _ = place_program(program, folder, effort=source.effort)

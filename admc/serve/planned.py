@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from admc.exits import CommandError, wrong_usage
 from admc.pipeline import expressible, folder_of, load_program
 from admc.plan_read import read_plan
+from admc.serve.watch import look
 from dsl.files import folder_reader
 from solver.placement import Adm, Decision, ObjectiveValue, Placement
 
@@ -20,24 +21,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from admc.plan import Plan
+    from admc.serve.watch import Signature
     from dsl.program import Program
 
 SHOWN = 3
 
 
-def recording(folder: Path, tried: dict[Path, None]) -> Callable[[str], bytes]:
-    """Reads files of a folder and notes which were asked for: they are what has to be watched, there or not."""
+def recording(folder: Path, tried: Signature) -> Callable[[str], bytes]:
+    """Reads files of a folder, and notes what each looked like just before: they are what has to be watched."""
     inner = folder_reader(folder)
 
     def read(path: str) -> bytes:
-        tried[folder / path] = None
+        tried[folder / path] = look(folder / path)
         return inner(path)
 
     return read
 
 
-def placed(path: Path, tried: dict[Path, None]) -> tuple[Program, Placement]:
+def placed(path: Path, tried: Signature) -> tuple[Program, Placement]:
     """The program that a plan was made from, and its placement. Raises `CommandError`."""
+    tried[path] = look(path)
     plan = read_plan(path)
     folder = folder_of(path)
     if not plan.inputs:

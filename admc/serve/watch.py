@@ -38,32 +38,28 @@ Signature = dict["Path", Seen | None]
 """None: there was no file that could be looked at."""
 
 
-def signature(paths: Iterable[Path]) -> Signature:
-    """What files look like now."""
-    return {path: _seen(path) for path in paths}
-
-
-async def until_changed(seen: Signature, *, quiet: float = QUIET_SECONDS) -> None:
-    """Wait until files look otherwise than they did, and have done so for a quiet moment."""
-    while (found := await _look(seen)) == seen:
-        await asyncio.sleep(LOOK_SECONDS)
-    deadline = time.monotonic() + QUIET_LIMIT_SECONDS
-    while time.monotonic() < deadline:
-        await asyncio.sleep(quiet)
-        latest = await _look(seen)
-        if latest == found:
-            return
-        found = latest
-
-
-async def _look(paths: Iterable[Path]) -> Signature:
-    # A network file system may take its time.
-    return await asyncio.to_thread(signature, list(paths))
-
-
-def _seen(path: Path) -> Seen | None:
+def look(path: Path) -> Seen | None:
+    """What a file looks like now; links are followed."""
     try:
         found = path.stat()
     except (OSError, ValueError):
         return None
     return Seen(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+async def signature(paths: Iterable[Path]) -> Signature:
+    """What files look like now. In a thread: a network file system may take its time."""
+    return await asyncio.to_thread(lambda: {path: look(path) for path in paths})
+
+
+async def until_changed(seen: Signature, *, quiet: float = QUIET_SECONDS) -> None:
+    """Wait until files look otherwise than they did, and have done so for a quiet moment."""
+    while (found := await signature(seen)) == seen:
+        await asyncio.sleep(LOOK_SECONDS)
+    deadline = time.monotonic() + QUIET_LIMIT_SECONDS
+    while time.monotonic() < deadline:
+        await asyncio.sleep(quiet)
+        latest = await signature(seen)
+        if latest == found:
+            return
+        found = latest

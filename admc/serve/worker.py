@@ -10,24 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import multiprocessing
 import os
 import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.exits import CommandError
+from admc.bug import said_of
+from admc.exits import CommandError, Exit
 from admc.serve import feed, groups
 from admc.serve.affected import Index
 from admc.serve.feed import Read, Source, State
 from admc.serve.groups import Groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from multiprocessing.connection import Connection
 
+    from dsl.diagnostics import Diagnostic
+    from emitters.addresses import Addresses
+    from solver.placement import Placement
     from xds_server.snapshot import Snapshot
 
 
@@ -49,11 +55,38 @@ class Locate(NamedTuple):
     endpoints: bytes
 
 
-class Made(NamedTuple):
-    """An answer: what was read, and the snapshots of all services that it may have changed."""
+class Emit(NamedTuple):
+    """Make the snapshots of another placement of the same program at the same addresses."""
 
-    read: Read
-    groups: Groups
+    placement: Placement
+    only: frozenset[str] | None = None
+
+
+class Located(NamedTuple):
+    """What came of other addresses: them, or findings."""
+
+    addresses: Addresses | None
+    digest: str
+    findings: tuple[Diagnostic, ...]
+    seconds: float = 0.0
+
+
+class Refusal(NamedTuple):
+    """A `CommandError` on its way: exceptions do not travel well."""
+
+    exit_code: Exit
+    findings: tuple[Diagnostic, ...]
+    folder: str
+
+
+Answer = Read | Located | Refusal | None
+
+
+class _Group(NamedTuple):
+    """A part of an answer. Without a service it is for whoever has no ADM."""
+
+    service: str | None
+    snapshot: Snapshot | None
 
 
 class _Bug(NamedTuple):
@@ -76,8 +109,26 @@ class Worker:
     def pid(self) -> int | None:
         return self._process.pid
 
-    async def ask(self, request: Build | Locate) -> Made:
-        """The answer to a request. Raises `WorkerError`."""
+    async def build(self, request: Build) -> tuple[Read, Groups]:
+        """A new state, which is the worker's from now on. Raises `WorkerError`."""
+        read, groups = await self._ask(request)
+        assert isinstance(read, Read)  # noqa: S101 - what a build is answered with
+        return read, groups
+
+    async def locate(self, endpoints: bytes) -> tuple[Located, Groups]:
+        """The worker's state at other addresses, and the groups that they may change. Raises `WorkerError`."""
+        located, groups = await self._ask(Locate(endpoints))
+        assert isinstance(located, Located)  # noqa: S101 - what such a question is answered with
+        return located, groups
+
+    async def emit(self, placement: Placement, only: frozenset[str] | None = None) -> Groups:
+        """What another placement would tell ADMs. Raises `WorkerError`, and `CommandError` where it cannot be said."""
+        answer, groups = await self._ask(Emit(placement, only))
+        if isinstance(answer, Refusal):
+            raise CommandError(answer.exit_code, answer.findings, answer.folder)
+        return groups
+
+    async def _ask(self, request: Build | Locate | Emit) -> tuple[Answer, Groups]:
         async with self._lock:
             found: dict[str, Snapshot] = {}
             passing: Snapshot | None = None
@@ -88,15 +139,15 @@ class Worker:
                     answer = await self._run(self._connection.recv)
                     if isinstance(answer, _Bug):
                         raise WorkerError(answer.said)
-                    if isinstance(answer, Read):
-                        return Made(answer, Groups(found, passing))
-                    name, snapshot = answer
-                    if name is None:
-                        passing = snapshot
+                    if isinstance(answer, _Group):
+                        if answer.service is None:
+                            passing = answer.snapshot
+                        elif answer.snapshot is not None:
+                            found[answer.service] = answer.snapshot
                     else:
-                        found[name] = snapshot
+                        return answer, Groups(found, passing)
             except (EOFError, OSError) as error:
-                raise WorkerError(f"the process that compiles has ended (code {self._process.exitcode})") from error
+                raise WorkerError("the process that compiles has ended") from error
 
     async def end(self) -> None:
         """End the process, whatever it is doing."""
@@ -112,25 +163,34 @@ class Worker:
 # ---- in the process ----
 
 
+_HEAVY: Final = (
+    "dsl.loader",
+    "solver.place",
+    "solver.verify",
+    "ortools.sat.python.cp_model",
+    "emitters.envoy.listeners",
+)
+"""Loaded before the first question: 0.6 s that a change of the program need not wait for."""
+
+
 def _serve(connection: Connection) -> None:
     """Answer until whoever started this process goes away."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who started this one decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    held: _Held | None = None
-    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+    for name in _HEAVY:
+        importlib.import_module(name)
+    desk = _Desk()
+    with contextlib.suppress(EOFError, OSError):
         while True:
             request = connection.recv()
             try:
-                for answer in _answers(request, held):
-                    if isinstance(answer, Read):
-                        held = _holding(answer.state, request, held)
+                for answer in desk.answers(request):
                     connection.send(answer)
-            except (EOFError, OSError):
-                return
+            except OSError:
+                raise
             except Exception as error:
-                from admc.bug import said_of
-
+                # Whatever it is, it must reach whoever waits for an answer.
                 connection.send(_Bug(said_of(error)))
 
 
@@ -141,43 +201,54 @@ def _leave_with_parent() -> None:
         os._exit(0)
 
 
-class _Held(NamedTuple):
-    state: State
-    readers: Index
+class _Desk:
+    """The state that this process has made, and answers about it."""
 
+    def __init__(self) -> None:
+        self._state: State | None = None
+        self._index: Index | None = None
 
-def _holding(state: State | None, request: Build | Locate, held: _Held | None) -> _Held | None:
-    if state is None:
-        return held
-    if held is not None and isinstance(request, Locate):
-        return _Held(state, held.readers)
-    return _Held(state, Index(state.program, state.placement))
-
-
-def _answers(request: Build | Locate, held: _Held | None) -> Iterator[tuple[str | None, Snapshot | None] | Read]:
-    started = time.perf_counter()
-    if isinstance(request, Build):
-        read = feed.read(request.source, request.endpoints)
-        if read.state is None:
-            yield read
-            return
-        only = None
-    else:
-        if held is None:
+    def answers(self, request: Build | Locate | Emit) -> Iterator[_Group | Answer]:
+        started = time.perf_counter()
+        if isinstance(request, Build):
+            yield from self._build(request, started)
+        elif self._state is None:
             raise WorkerError("there is no state yet")
+        elif isinstance(request, Locate):
+            yield from self._locate(self._state, request, started)
+        else:
+            try:
+                yield from _groups(replace(self._state, placement=request.placement), request.only)
+                yield None
+            except CommandError as error:
+                yield Refusal(error.exit_code, error.diagnostics, error.folder)
+
+    def _build(self, request: Build, started: float) -> Iterator[_Group | Answer]:
+        read = feed.read(request.source, request.endpoints)
+        if read.state is not None:
+            try:
+                yield from _groups(read.state, None)
+                self._state, self._index = read.state, None
+            except CommandError as error:
+                read = read._replace(state=None, findings=error.diagnostics, folder=error.folder)
+        yield read._replace(seconds=time.perf_counter() - started)
+        if self._state is not None and self._index is None:
+            self._index = Index(self._state.program, self._state.placement)
+
+    def _locate(self, state: State, request: Locate, started: float) -> Iterator[_Group | Answer]:
         try:
-            moved = feed.relocated(held.state, request.endpoints)
+            moved = feed.relocated(state, request.endpoints)
+            only = self._index.affected(state.addresses, moved.addresses) if self._index is not None else None
+            yield from _groups(moved, only)
         except CommandError as error:
-            yield Read(None, error.diagnostics, error.folder, ())
+            yield Located(None, "", error.diagnostics)
             return
-        read = Read(moved, (), "", ())
-        only = held.readers.affected(held.state.addresses, moved.addresses)
-    assert read.state is not None  # noqa: S101
-    try:
-        made = groups.snapshots(read.state, only)
-    except CommandError as error:
-        yield read._replace(state=None, findings=error.diagnostics, folder=error.folder)
-        return
-    yield from made.adms.items()
-    yield None, made.passing
-    yield read._replace(seconds=time.perf_counter() - started)
+        self._state = moved
+        yield Located(moved.addresses, moved.located, (), time.perf_counter() - started)
+
+
+def _groups(state: State, only: Collection[str] | None) -> Iterator[_Group]:
+    made = groups.snapshots(state, only)
+    for name, snapshot in made.adms.items():
+        yield _Group(name, snapshot)
+    yield _Group(None, made.passing)

@@ -1,0 +1,210 @@
+"""`admc serve`: keeps running ADMs configured, from a program or a plan, and follows every change of it."""
+
+from __future__ import annotations
+
+import ipaddress
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from admc.exits import wrong_usage
+from admc.terminal import visible
+
+if TYPE_CHECKING:
+    from admc.serve.identity import Settings
+    from admc.serve.tls import TlsFiles
+
+
+class ServeMode(StrEnum):
+    REDIRECT = "redirect"
+    EXPLICIT = "explicit"
+
+
+class Door(NamedTuple):
+    """What the command line says of who may ask."""
+
+    plaintext: bool
+    plaintext_anywhere: bool
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_client_ca: Path | None
+    token_keys: Path | None
+    token_audience: str | None
+    identities: Path | None
+    trust_domain: str | None
+    admins: tuple[str, ...]
+
+
+def serve(
+    program: Annotated[
+        Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm, or a plan of it.")
+    ],
+    xds: Annotated[str, typer.Option("--xds", metavar="ADDRESS:PORT", help="Where proxies ask.")],
+    endpoints: Annotated[
+        Path | None, typer.Option("--endpoints", metavar="FILE", help="Addresses of the services; followed, too.")
+    ] = None,
+    mode: Annotated[
+        ServeMode | None,
+        typer.Option("--mode", help="How ADMs get traffic; explicit listeners are for trying it out on one machine."),
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="DIR", help="Keep there what a restart must not lose.")
+    ] = None,
+    ops: Annotated[
+        str, typer.Option("--ops", metavar="ADDRESS:PORT", help="Where /readyz, /metrics and the status are.")
+    ] = "127.0.0.1:18001",
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key.")] = None,
+    tls_client_ca: Annotated[
+        Path | None, typer.Option("--tls-client-ca", metavar="FILE", help="Whose certificates proxies must have.")
+    ] = None,
+    identities: Annotated[
+        Path | None, typer.Option("--identities", metavar="FILE", help="Which identity is which service.")
+    ] = None,
+    trust_domain: Annotated[
+        str | None,
+        typer.Option("--trust-domain", metavar="NAME", help="Of SPIFFE identities; else cluster.local."),
+    ] = None,
+    token_keys: Annotated[
+        Path | None,
+        typer.Option("--token-keys", metavar="FILE", help="Keys of tokens, if those are what proxies show."),
+    ] = None,
+    token_audience: Annotated[
+        str | None, typer.Option("--token-audience", metavar="NAME", help="Whom tokens must be for.")
+    ] = None,
+    admin: Annotated[
+        list[str] | None, typer.Option("--admin", metavar="IDENTITY", help="May see what all proxies have.")
+    ] = None,
+    plaintext: Annotated[
+        bool, typer.Option("--plaintext", help="No TLS, and proxies are believed; on loopback only.")
+    ] = False,
+    plaintext_anywhere: Annotated[
+        bool, typer.Option("--plaintext-anywhere", help="With --plaintext: beyond loopback, too.")
+    ] = False,
+    effort: Annotated[
+        float | None, typer.Option("--effort", metavar="NUMBER", help="Deterministic time for the solver.")
+    ] = None,
+) -> int:
+    """Serve the configuration of running ADMs, and follow every change of the program."""
+    door = Door(
+        plaintext,
+        plaintext_anywhere,
+        tls_cert,
+        tls_key,
+        tls_client_ca,
+        token_keys,
+        token_audience,
+        identities,
+        trust_domain,
+        tuple(admin or ()),
+    )
+    where, shown = _address("--xds", xds), _address("--ops", ops)
+    _check_door(door, where)
+    if effort is not None and not 0 < effort < float("inf"):
+        raise wrong_usage("ADM801", "`--effort` must be a number above 0")
+    from admc.serve.feed import Source
+    from admc.serve.run import Listening
+    from admc.serve.run import serve as serve_
+    from admc.serve.serving import Options
+    from emitters.envoy import Mode
+
+    source = Source(program, Mode.EXPLICIT if mode is ServeMode.EXPLICIT else Mode.REDIRECT, effort)
+    return serve_(Options(source, endpoints, _settings(door)), Listening(where, shown, _tls(door), state))
+
+
+def _address(option: str, text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535 or (":" in host and not bracketed):
+        raise wrong_usage(
+            "ADM801",
+            f"`{option}` needs an address and a port, and `{visible(text[:100])}` is none",
+            hint=f"write `{option} 127.0.0.1:18000`, or `{option} [::1]:18000`",
+        )
+    return host.strip("[]"), int(port)
+
+
+def _check_door(door: Door, where: tuple[str, int]) -> None:
+    """Closed unless somebody says otherwise, and plain text beyond this machine only if they say it twice."""
+    secured = [
+        name
+        for name, value in (
+            ("--tls-cert", door.tls_cert),
+            ("--tls-key", door.tls_key),
+            ("--tls-client-ca", door.tls_client_ca),
+            ("--token-keys", door.token_keys),
+            ("--token-audience", door.token_audience),
+            ("--identities", door.identities),
+            ("--trust-domain", door.trust_domain),
+            ("--admin", door.admins or None),
+        )
+        if value is not None
+    ]
+    if door.plaintext and secured:
+        raise wrong_usage("ADM801", f"`--plaintext` and `{secured[0]}` contradict each other")
+    if door.plaintext_anywhere and not door.plaintext:
+        raise wrong_usage("ADM801", "`--plaintext-anywhere` says nothing without `--plaintext`")
+    if door.plaintext:
+        if not door.plaintext_anywhere and not _is_loopback(where[0]):
+            raise wrong_usage(
+                "ADM850",
+                f"plain text at `{visible(where[0])}` would tell everybody who reaches it each service's configuration",
+                cause="with `--plaintext`, a proxy is believed to be what it says it is",
+                hint="listen at 127.0.0.1, give certificates, or add `--plaintext-anywhere` if the network is trusted",
+            )
+        return
+    if door.tls_cert is None or door.tls_key is None:
+        missing = [name for name in ("--tls-cert", "--tls-key") if name not in secured]
+        raise wrong_usage(
+            "ADM850",
+            f"`admc serve` needs {' and '.join(f'`{name}`' for name in missing)}",
+            cause="proxies are told their configuration over TLS, and each only its own service's",
+            hint="give `--tls-cert`, `--tls-key` and `--tls-client-ca`, or `--plaintext` to try it out on loopback",
+        )
+    if (door.tls_client_ca is None) == (door.token_keys is None):
+        raise wrong_usage(
+            "ADM850" if door.tls_client_ca is None else "ADM801",
+            "proxies show who they are by a certificate or by a token"
+            + (", and nothing here says which are good" if door.tls_client_ca is None else ", not by either"),
+            hint="give `--tls-client-ca FILE`, or `--token-keys FILE` with `--token-audience NAME`",
+        )
+    if (door.token_keys is None) != (door.token_audience is None):
+        raise wrong_usage(
+            "ADM801",
+            "tokens need keys and an audience",
+            hint="give both `--token-keys FILE` and `--token-audience NAME`",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name may mean anything, and another thing tomorrow
+
+
+def _settings(door: Door) -> Settings:
+    from admc.serve.identity import TRUST_DOMAIN, Proof, Settings
+
+    if door.plaintext:
+        return Settings(Proof.NONE)
+    return Settings(
+        Proof.CERTIFICATE if door.token_keys is None else Proof.TOKEN,
+        door.trust_domain or TRUST_DOMAIN,
+        door.identities,
+        door.token_keys,
+        door.token_audience or "",
+        door.admins,
+    )
+
+
+def _tls(door: Door) -> TlsFiles | None:
+    from admc.serve.tls import TlsFiles
+
+    if door.tls_cert is None or door.tls_key is None:
+        return None
+    return TlsFiles(door.tls_cert, door.tls_key, door.tls_client_ca)

@@ -1,0 +1,159 @@
+"""The main loop of `admc serve`: everything is built here, runs until a signal, and ends in good order.
+
+The first SIGTERM or SIGINT lets streams end as soon as their clients owe no answer; a second one ends at once. Proxies
+keep what they have and come back to whoever serves next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.exits import Exit, wrong_usage
+from admc.serve import log, ops, status
+from admc.serve.exposition import Sources
+from admc.serve.serving import Options, Serving
+from admc.serve.status import Phase
+from admc.serve.tls import Certificates, TlsFiles
+from xds_server.server import ServerError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from admc.serve.status import Status
+
+LOG: Final = logging.getLogger("admc.serve")
+GRACE_SECONDS: Final = 10.0
+"""For streams to end. What Kubernetes gives a pod by default is three times as much."""
+LOOK_SECONDS: Final = 5.0
+"""How often files are looked at for which a moment more or less means nothing."""
+
+
+class Listening(NamedTuple):
+    """Where a server listens, and with which certificate."""
+
+    xds: tuple[str, int]
+    ops: tuple[str, int]
+    tls: TlsFiles | None
+    state: Path | None
+    """The folder of what survives a restart."""
+
+
+def serve(options: Options, listening: Listening) -> int:
+    """Serve until a signal says to stop. Raises `CommandError` where it cannot begin."""
+    log.to_standard_error()
+    return asyncio.run(_Run(options, listening).run())
+
+
+class _Run:
+    def __init__(self, options: Options, listening: Listening) -> None:
+        self._options = options
+        self._listening = listening
+        self._certificates = None if listening.tls is None else Certificates(listening.tls)
+        self._started = time.time()
+        self._stopping: signal.Signals | None = None
+        self._stop = asyncio.Event()
+        self._serving = Serving(options)
+
+    async def run(self) -> int:
+        serving = self._serving
+        server = serving.server
+        credentials = None if self._certificates is None else self._certificates.credentials
+        try:
+            port = await server.start(_joined(*self._listening.xds), credentials)
+        except ServerError as error:
+            raise wrong_usage(
+                "ADM825",
+                str(error),
+                hint="another server may be there already, or the address is not one of this machine",
+            ) from error
+        shown = await ops.serve(self._view(), *self._listening.ops)
+        said = {
+            "xds": _joined(self._listening.xds[0], port),
+            "ops": _joined(*shown.address),
+            "tls": credentials is not None,
+        }
+        LOG.info("listening", extra=said)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._heard, number)
+        try:
+            await self._until_stopped()
+            LOG.info("draining", extra={"clients": len(server.clients())})
+            await server.stop(GRACE_SECONDS)
+        finally:
+            await shown.stop()
+            await serving.close()
+        LOG.info("stopped")
+        return Exit.DONE
+
+    async def _until_stopped(self) -> None:
+        serving = self._serving
+        tasks = [
+            asyncio.create_task(each)
+            for each in (serving.follow_endpoints(), serving.follow_program(), self._look_after())
+        ]
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            waiting = {stop, *tasks}
+            while not stop.done():
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()  # a bug of admc: it ends the server, and who runs it starts another
+        finally:
+            for task in (stop, *tasks):
+                task.cancel()
+            await asyncio.gather(stop, *tasks, return_exceptions=True)
+
+    async def _look_after(self) -> None:
+        """Certificates that are replaced are used though nobody connects: so it shows that they are good."""
+        while True:
+            if self._certificates is not None:
+                await asyncio.to_thread(self._certificates.refresh)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _heard(self, number: signal.Signals) -> None:
+        if self._stopping is not None:
+            LOG.warning("cut_short", extra={"signal": signal.Signals(number).name})
+            os._exit(128 + number)
+        self._stopping = number
+        LOG.info("stopping", extra={"signal": signal.Signals(number).name})
+        self._stop.set()
+
+    def _view(self) -> ops.View:
+        serving = self._serving
+        sources = Sources(
+            serving.store.metrics,
+            serving.counts,
+            self._status,
+            None if self._certificates is None else self._certificates.counts,
+        )
+        return ops.View(self._status, sources)
+
+    def _status(self) -> Status:
+        serving = self._serving
+        state = serving.state
+        phase = Phase.DRAINING if self._stop.is_set() else Phase.SERVING if serving.ready else Phase.STARTING
+        row = status.server_row(
+            phase=phase,
+            app="" if state is None else state.program.app,
+            source=str(self._options.source.path),
+            state="" if state is None else state.version,
+            started=self._started,
+            why=serving.problems.said or ("" if serving.ready else "the program has not been compiled yet"),
+        )
+        adms = () if state is None else tuple(adm.service for adm in state.placement.adms)
+        wanted = {
+            name: snapshot.version
+            for name in serving.store.groups
+            if (snapshot := serving.store.current(name)) is not None
+        }
+        return status.of(row, adms, wanted, serving.server.clients())
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

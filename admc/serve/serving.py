@@ -1,0 +1,369 @@
+"""Files in, snapshots out, and the last good state in force whatever goes wrong.
+
+    program files --Worker--> State + Groups --apply--> SnapshotStore --> XdsServer
+    endpoints file --^ (only what other addresses change)
+
+Everything here runs on one event loop and takes no time; reading, solving and emitting is in processes of their own
+(`worker`). Two of them take turns: one holds what is in force and answers for new addresses, the other is warm for the
+next program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from admc.emission import MAX_ENDPOINTS
+from admc.exits import CommandError
+from admc.files import read_bounded
+from admc.render import text
+from admc.render.report import Report
+from admc.serve import identity
+from admc.serve.feed import digest
+from admc.serve.groups import Groups
+from admc.serve.watch import signature, until_changed
+from admc.serve.worker import Build, Worker, WorkerError
+from dsl.diagnostics import Diagnostic, Severity
+from xds_server.connection import Admission
+from xds_server.server import XdsServer
+from xds_server.snapshot import SnapshotError
+from xds_server.store import SnapshotStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine
+    from pathlib import Path
+
+    from admc.serve.feed import Read, Source, State
+    from admc.serve.identity import Identities, Settings
+    from admc.serve.watch import Signature
+    from xds_server.connection import Caller
+    from xds_server.snapshot import Snapshot
+
+LOG: Final = logging.getLogger("admc.serve")
+AT_ONCE: Final = 50
+"""Groups that are published before streams have their turn again."""
+ENDPOINTS_QUIET_SECONDS: Final = 0.01
+"""Half of a file is no JSON, so this one need not be quiet for long."""
+SUPERSEDED: Final = 3
+"""Times in a row that an unfinished compile gives way to newer text; then one is finished."""
+
+
+class Options(NamedTuple):
+    """What `admc serve` was asked to do."""
+
+    source: Source
+    endpoints: Path | None
+    settings: Settings
+
+
+class Change(NamedTuple):
+    """From what is in force to what is wanted."""
+
+    old: State | None
+    new: State
+    groups: Groups
+    """Of `new`; where only addresses have changed, no more than what they change."""
+
+    @property
+    def only_addresses(self) -> bool:
+        old = self.old
+        return old is not None and old.program is self.new.program and old.placement is self.new.placement
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has happened since the start."""
+
+    compiles: int = 0
+    compile_errors: int = 0
+    locates: int = 0
+    """Changes of addresses that were put in force."""
+    endpoint_errors: int = 0
+    apply_errors: int = 0
+    compile_seconds: float = 0.0
+    """Of the last compile that was put in force."""
+    changed_at: float = 0.0
+    """When the last state was put in force, in seconds since 1970."""
+
+
+@dataclass(slots=True)
+class Problems:
+    """What is wrong now, by what it is wrong with: `program`, `endpoints`, `identities`. Empty when all is well."""
+
+    held: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
+
+    def set(self, what: str, findings: tuple[Diagnostic, ...]) -> None:
+        self.held[what] = findings
+
+    def clear(self, what: str) -> None:
+        self.held.pop(what, None)
+
+    @property
+    def said(self) -> str:
+        """The first of them, and how many more there are; empty where there are none."""
+        found = [item.message for items in self.held.values() for item in items]
+        return "" if not found else found[0] + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+
+
+class Serving:
+    """What is served, and how it changes. All calls belong on one event loop."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.store = SnapshotStore()
+        self.server = XdsServer(self.store, self.identify)
+        self.state: State | None = None
+        """What is in force."""
+        self.identities: Identities | None = None
+        self.counts = Counts()
+        self.problems = Problems()
+        self._endpoints: tuple[bytes, ...] = ()
+        """The endpoints file's content, and before it the last that could be used; the latest first."""
+        self._seen: Signature = {options.source.path: None}
+        self._again = asyncio.Event()
+        """Another compile is wanted."""
+        self._located = asyncio.Event()
+        """There is an endpoints file."""
+        self._active: Worker | None = None
+        self._spare: Worker | None = None
+        self._passing: Snapshot | None = None
+        self._turn = asyncio.Lock()
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to serve."""
+        return bool(self.store.groups)
+
+    def identify(self, caller: Caller) -> Admission:
+        """Who is who. Raises `DeniedError`. Before there is a program nobody can tell: such a group has no snapshot,
+        and its client is to come again."""
+        return Admission("") if self.identities is None else self.identities.identify(caller)
+
+    def may_administer(self, caller: Caller) -> bool:
+        """Whether a client may see what every other one has."""
+        return self.identities is not None and self.identities.may_administer(caller)
+
+    # ---- changes ----
+
+    async def apply(self, change: Change) -> None:
+        """Every new state goes into force here. Raises `SnapshotError` where it cannot: then nothing has changed."""
+        self.identities = await asyncio.to_thread(identity.load, self.options.settings, change.new.program)
+        await self.publish(change.groups, change.new)
+        self.state = change.new
+        self.counts.changed_at = time.time()
+
+    async def publish(self, groups: Groups, state: State) -> None:
+        """Hand snapshots to the store. Whoever has no ADM, or is no service any more, passes everything on."""
+        wanted: dict[str, Snapshot] = dict(groups.adms)
+        if groups.passing is not None:
+            self._passing = groups.passing
+        if self._passing is not None:
+            hosts = {adm.service for adm in state.placement.adms}
+            for name in (*state.program.services, *self.store.groups):
+                if name not in hosts:
+                    wanted[name] = self._passing
+        new = {name: item for name, item in wanted.items() if not self._has(name, item)}
+        for item in new.values():
+            item.check()
+        names = list(new)
+        for start in range(0, len(names), AT_ONCE):
+            self.store.publish_all({name: new[name] for name in names[start : start + AT_ONCE]})
+            await asyncio.sleep(0)
+        LOG.info("published", extra={"groups": len(new), "state": state.version})
+
+    def _has(self, name: str, snapshot: Snapshot) -> bool:
+        current = self.store.current(name)
+        return current is not None and (current is snapshot or current.version == snapshot.version)
+
+    # ---- the program ----
+
+    async def follow_program(self) -> None:
+        """Compile now and whenever a file of the program changes, for ever."""
+        given_way = 0
+        while True:
+            self._again.clear()
+            seen = await signature(self._seen)
+            async with _cancelled(self._compile(), self._changed(seen)) as (compiling, changed):
+                wait_for = (compiling, changed) if given_way < SUPERSEDED else (compiling,)
+                await asyncio.wait(wait_for, return_when=asyncio.FIRST_COMPLETED)
+                if not compiling.done():
+                    given_way += 1
+                    LOG.info("compile_superseded")
+                    continue
+                given_way = 0
+                compiling.result()
+            await self._changed(self._seen)
+
+    async def _changed(self, seen: Signature) -> None:
+        """Wait until files look otherwise, or somebody asks for another compile."""
+        async with _cancelled(until_changed(seen), self._again.wait()) as tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _compile(self) -> None:
+        if self.options.endpoints is not None:
+            await self._located.wait()
+        worker, self._spare = self._spare or Worker(), None
+        try:
+            read, groups = await worker.build(Build(self.options.source, self._endpoints))
+            # A change that comes while this goes into force makes another compile.
+            self._seen = read.files
+            if read.state is None:
+                self._spare = worker
+                self.counts.compile_errors += 1
+                self._report("program", read.findings, read.folder)
+            else:
+                async with self._turn:
+                    await self._take_over(worker, read, read.state, groups)
+        except WorkerError as error:
+            await worker.end()
+            self.counts.compile_errors += 1
+            self._failed("program", error)
+        except asyncio.CancelledError:
+            await worker.end()
+            raise
+
+    async def _take_over(self, worker: Worker, read: Read, state: State, groups: Groups) -> None:
+        """A compile is done: put it in force, with the addresses of now."""
+        latest = self._endpoints[:1]
+        if latest and digest(latest[0]) != state.located:
+            found, moved = await worker.locate(latest[0])
+            if found.addresses is None:
+                self._report("endpoints", found.findings, "")
+            else:
+                state = replace(state, addresses=found.addresses, located=found.digest)
+                groups = Groups({**groups.adms, **moved.adms}, moved.passing)
+        try:
+            await self.apply(Change(self.state, state, groups))
+        except (SnapshotError, CommandError) as error:
+            self._spare = worker
+            self._refused(error)
+            return
+        self._active, self._spare = worker, self._active or Worker()
+        self.problems.clear("program")
+        if latest and digest(latest[0]) == state.located:
+            self._used(latest[0])
+        self.counts.compiles += 1
+        self.counts.compile_seconds = read.seconds
+        self._report("warnings", read.findings, read.folder)
+        said = {"state": state.version, "adms": len(state.placement.adms), "seconds": round(read.seconds, 3)}
+        LOG.info("compiled", extra=said)
+
+    # ---- addresses ----
+
+    async def follow_endpoints(self) -> None:
+        """Put the addresses of the endpoints file in force whenever it changes, for ever."""
+        path = self.options.endpoints
+        while path is not None:
+            seen = await signature((path,))
+            await self._read_endpoints(path)
+            await until_changed(seen, quiet=ENDPOINTS_QUIET_SECONDS)
+
+    async def _read_endpoints(self, path: Path) -> None:
+        try:
+            content = await asyncio.to_thread(read_bounded, path, MAX_ENDPOINTS, "the endpoints file")
+        except CommandError as error:
+            self.counts.endpoint_errors += 1
+            self._report("endpoints", error.diagnostics, "")
+            return
+        if self._endpoints and content == self._endpoints[0]:
+            return
+        # The last good one stays at hand for a program that comes meanwhile.
+        self._endpoints = (content, *self._endpoints[-1:])
+        self._located.set()
+        async with self._turn:
+            if self._active is not None and self.state is not None:
+                await self._locate(self._active, self.state, content)
+            else:
+                self._again.set()
+
+    async def _locate(self, worker: Worker, old: State, content: bytes) -> None:
+        if digest(content) == old.located:
+            self._used(content)
+            return
+        try:
+            found, groups = await worker.locate(content)
+            if found.addresses is None:
+                self.counts.endpoint_errors += 1
+                self._report("endpoints", found.findings, "")
+                return
+            new = replace(old, addresses=found.addresses, located=found.digest)
+            await self.apply(Change(old, new, groups))
+        except WorkerError as error:
+            self.counts.endpoint_errors += 1
+            self._failed("endpoints", error)
+            await self._lose(worker)
+            return
+        except SnapshotError as error:
+            self._refused(error)
+            await self._lose(worker)
+            return
+        self._used(content)
+        self.counts.locates += 1
+        LOG.info("located", extra={"adms": len(groups.adms), "seconds": round(found.seconds, 4)})
+
+    async def _lose(self, worker: Worker) -> None:
+        """A worker whose state is not what is in force is of no more use: compile anew."""
+        self._active = None
+        await worker.end()
+        self._again.set()
+
+    def _used(self, content: bytes) -> None:
+        self._endpoints = (content,)
+        self.problems.clear("endpoints")
+
+    # ---- what is wrong ----
+
+    def _report(self, about: str, findings: tuple[Diagnostic, ...], folder: str) -> None:
+        """Tell of findings, and keep them for whoever asks. What was in force stays."""
+        errors = any(item.severity is Severity.ERROR for item in findings)
+        if about != "warnings":
+            self.problems.set(about, findings)
+        for item in findings:
+            LOG.log(
+                logging.ERROR if item.severity is Severity.ERROR else logging.WARNING,
+                "finding",
+                extra={
+                    "about": about,
+                    "code": item.code,
+                    "text": text.render(Report((item,), folder=folder)).rpartition("\n\n")[0],
+                },
+            )
+        if errors:
+            LOG.error("last_good_state_stays", extra={"about": about, "state": self._version()})
+
+    def _failed(self, about: str, error: WorkerError) -> None:
+        bug = Diagnostic("ADM901", Severity.ERROR, "admc met something that it does not foresee", None, str(error))
+        self._report(about, (bug,), "")
+
+    def _refused(self, error: SnapshotError | CommandError) -> None:
+        self.counts.apply_errors += 1
+        if isinstance(error, CommandError):
+            self._report("program", error.diagnostics, error.folder)
+        else:
+            message = "the configuration does not hold together; this is a bug in admc"
+            self._report("program", (Diagnostic("ADM901", Severity.ERROR, message, None, str(error)),), "")
+
+    def _version(self) -> str:
+        return "" if self.state is None else self.state.version
+
+    async def close(self) -> None:
+        """End the processes."""
+        for worker in (self._active, self._spare):
+            if worker is not None:
+                await worker.end()
+
+
+@contextlib.asynccontextmanager
+async def _cancelled(*coroutines: Coroutine[Any, Any, Any]) -> AsyncIterator[tuple[asyncio.Task[Any], ...]]:
+    """Tasks that do not outlive the block."""
+    tasks = tuple(asyncio.ensure_future(each) for each in coroutines)
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
