@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tests.bench.measure import Run, Spread, run, spread
 from tests.generate import cover, generate
@@ -33,7 +34,7 @@ ADMC = str(Path(sys.executable).with_name("admc"))
 HOTEL = "examples/hotel_reservation/policies.adm"
 SEED = 1
 MEGABYTE = 1_000_000
-RUNS = {"commands": 7, "hotel": 7, "large": 3, "largest": 2, "cover": 1}
+RUNS = {"commands": 7, "hotel": 7, "large": 3, "largest": 2, "cover": 1, "cost": 3}
 SUITES = tuple(RUNS)
 WARMED = ("commands", "hotel")
 """So short that it matters whether the disk's cache is warm."""
@@ -59,12 +60,13 @@ LARGE, LARGEST = Size(10_000, 30_000, 2_000), Size(50_000, 150_000, 5_000)
 
 
 class Bench:
-    """One run: its console, its scratch folder, and how often each thing is measured."""
+    """One run: its console, its scratch folder, how often each thing is measured, and whether suites were named."""
 
-    def __init__(self, console: Console, folder: Path, runs: int | None) -> None:
+    def __init__(self, console: Console, folder: Path, runs: int | None, *, named: bool) -> None:
         self.console = console
         self.folder = folder
         self.runs = runs
+        self.named = named
 
     def repeats(self, suite: str) -> int:
         return self.runs or RUNS[suite]
@@ -192,6 +194,22 @@ def cover_(bench: Bench) -> None:
     bench.console.print(table)
 
 
+def cost_(bench: Bench) -> None:
+    """What a mesh costs; needs Go, an Envoy and network namespaces, which not every machine has."""
+    from tests.bench.cost.arm import CostError
+    from tests.bench.cost.suite import SkippedError, cost
+    from tests.testbed.mesh import MeshError
+
+    try:
+        cost(bench.console, bench.folder, bench.repeats("cost"))
+    except SkippedError as error:
+        if bench.named:
+            raise SystemExit(str(error)) from None
+        bench.console.print(Text(f"skipped: {error}", style="bold red"), soft_wrap=True)
+    except (CostError, MeshError) as error:
+        raise SystemExit(str(error)) from None
+
+
 def _seconds(value: Spread) -> tuple[str, str, str]:
     return f"{value.median:.3f} s", f"{value.low:.3f}", f"{value.high:.3f}"
 
@@ -228,7 +246,7 @@ def _result(runs: list[dict[str, Any]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", nargs="+", choices=SUITES, default=SUITES, metavar="SUITE", help=", ".join(SUITES))
+    parser.add_argument("--only", nargs="+", choices=SUITES, metavar="SUITE", help=", ".join(SUITES))
     parser.add_argument("--runs", type=int, help="runs of each measurement; by default fewer of the long ones")
     options = parser.parse_args(arguments)
     if options.runs is not None and options.runs < 1:
@@ -239,12 +257,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{platform.python_implementation()} {platform.python_version()} on {platform.system()} {platform.machine()}, "
         f"{os.cpu_count()} cores{load}; generated programs have seed {SEED}\n"
     )
-    suites = {"commands": commands, "hotel": hotel, "large": large, "largest": largest, "cover": cover_}
+    suites = {"commands": commands, "hotel": hotel, "large": large, "largest": largest, "cover": cover_, "cost": cost_}
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="admc-bench-") as folder:
-        bench = Bench(console, Path(folder), options.runs)
+        bench = Bench(console, Path(folder), options.runs, named=options.only is not None)
         for name in SUITES:
-            if name in options.only:
+            if name in (options.only or SUITES):
                 suites[name](bench)
     console.print(f"{time.monotonic() - started:.0f} s in all")
     return 0

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from tests.testbed.mesh import Mode
 
-SECOND = 1_000_000_000
-
 
 class Outcome(NamedTuple):
     """One request. Both times are nanoseconds since it should have been sent: until it was, and until its answer."""
@@ -55,9 +53,15 @@ class Window(NamedTuple):
     """CPU seconds that the machine was not given."""
 
     @property
+    def bed(self) -> float:
+        """CPU seconds of everything that was started here."""
+        return self.proxies.cpu + self.application.cpu + self.generator
+
+    @property
     def others(self) -> float:
         """CPU seconds of what is no part of the bed, and of the kernel where it works for nobody in particular."""
-        return max(0.0, self.machine - self.proxies.cpu - self.application.cpu - self.generator)
+        # The kernel counts the machine's time by sampling and that of processes exactly, so the rest may be below 0.
+        return max(0.0, self.machine - self.bed)
 
     def each(self, cpu: float) -> float:
         """CPU seconds for 1,000 requests."""
@@ -82,8 +86,13 @@ def percentile(values: Sequence[int], part: float) -> int:
         raise ValueError("there is no percentile of nothing")
     if not 0 < part <= 1:
         raise ValueError(f"{part} is no part of a whole")
+    return sorted(values)[rank(len(values), part) - 1]
+
+
+def rank(number: int, part: float) -> int:
+    """Which of so many sorted values is the percentile; the smallest is 1."""
     # Not the bare product: 0.999 * 1000 is a little more than 999.
-    return sorted(values)[max(0, math.ceil(round(part * len(values), 6)) - 1)]
+    return max(1, math.ceil(round(part * number, 6)))
 
 
 def over_rounds(windows: Sequence[Window], value: Callable[[Window], float]) -> Spread:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.table import Table
 
-from tests.bench.cost.figures import Window, added, over_rounds, ratio
+from tests.bench.cost.figures import Window, added, over_rounds, rank, ratio
 from tests.bench.measure import spread
 from tests.testbed.mesh import Mode
 
@@ -20,9 +21,13 @@ Rounds = Sequence[Mapping[Mode, Window]]
 MEGABYTE = 1_000_000
 MODES = tuple(Mode)
 RATIOS = ((Mode.FULL, Mode.NONE), (Mode.COMPILED, Mode.NONE), (Mode.COMPILED, Mode.FULL))
-HEAD = ("", *MODES, *(f"{above} / {below}" for above, below in RATIOS))
+VERSUS = tuple(f"{above} / {below}" for above, below in RATIOS)
+TITLE = "Hotel reservation without a mesh, with a full one, compiled: median (lowest .. highest) of the rounds"
+RATIOS_TITLE = "Ratios within a round: median (lowest .. highest)"
 LATE = 0.1
 """A generator that is later than this part of the median latency is part of the figure, not only its observer."""
+BUSY = 0.7
+"""Above this part of the machine's CPU, latencies are about queues more than about the way of a request."""
 OTHERS = 0.1
 """CPU cores that others may use before it is said. The kernel's own work for the bed's packets is in it."""
 
@@ -46,49 +51,70 @@ MEASURES = (
     Measure("memory of proxies (PSS), MB", lambda w: w.proxies.pss / MEGABYTE, 0),
     Measure("memory of proxies (RSS), MB", lambda w: w.proxies.rss / MEGABYTE, 0),
     Measure("memory of the application (PSS), MB", lambda w: w.application.pss / MEGABYTE, 0),
-    Measure("CPU cores that the machine worked", lambda w: w.machine / w.seconds, 2),
+    Measure("CPU cores that all of the bed used", lambda w: w.bed / w.seconds, 2),
 )
 
 
-def rows(rounds: Rounds) -> Iterator[tuple[str, ...]]:
-    """Text for each column of `HEAD`."""
-    last = rounds[-1]
-    of = {mode: last[mode].proxies.processes for mode in MODES}
-    yield (
+class Row(NamedTuple):
+    """Text for each of `MODES`, and for each of `RATIOS`."""
+
+    name: str
+    values: tuple[str, ...]
+    ratios: tuple[str, ...]
+
+
+def rows(rounds: Rounds) -> Iterator[Row]:
+    number = {mode: rounds[-1][mode].proxies.processes for mode in MODES}
+    yield Row(
         "proxies",
-        *(str(number) for number in of.values()),
-        *(f"{of[above] / of[below]:.2f}" if of[below] else "-" for above, below in RATIOS),
+        tuple(str(each) for each in number.values()),
+        tuple(f"{number[above] / number[below]:.2f}" if number[below] else "-" for above, below in RATIOS),
     )
     for measure in MEASURES:
         spreads = [over_rounds([each[mode] for each in rounds], measure.value) for mode in MODES]
         ratios = [ratio(rounds, above, below, measure.value) for above, below in RATIOS]
-        yield (
+        yield Row(
             measure.name,
-            *(_spread(each, measure.digits) if each.high > 0 else "-" for each in spreads),
-            *(_spread(each, 2) if each else "-" for each in ratios),
+            tuple(_spread(each, measure.digits) if each.high > 0 else "-" for each in spreads),
+            tuple(_spread(each, 2) if each and each.high > 0 else "-" for each in ratios),
         )
     for name, part in (("p50", 0.5), ("p99", 0.99)):
         full, compiled = (added(rounds, mode, Mode.NONE, part) for mode in (Mode.FULL, Mode.COMPILED))
         kept = spread([c / f for c, f in zip(compiled, full, strict=True)]) if min(full) > 0 else None
-        more = [_spread(spread(each), 2) for each in (full, compiled)]
-        yield f"added to {name} by the mesh, ms", "-", *more, "-", "-", _spread(kept, 2) if kept else "-"
+        more = tuple(_spread(spread(each), 2) for each in (full, compiled))
+        yield Row(f"added to {name} by the mesh, ms", ("-", *more), ("-", "-", _spread(kept, 2) if kept else "-"))
 
 
-def table(rounds: Rounds) -> Table:
-    made = Table(title=TITLE, title_justify="left")
-    for index, name in enumerate(HEAD):
-        made.add_column(name, justify="right" if index else "left")
-    for row in rows(rounds):
-        made.add_row(*row)
-    return made
-
-
-TITLE = "Hotel reservation without a mesh, with a full one, compiled: median (lowest .. highest) of the rounds"
+def tables(rounds: Rounds) -> Iterator[Table]:
+    """What was measured, and the ratios."""
+    found = list(rows(rounds))
+    yield _table(TITLE, MODES, [(row.name, row.values) for row in found])
+    yield _table(RATIOS_TITLE, VERSUS, [(row.name, row.ratios) for row in _compared(found)])
 
 
 def markdown(rounds: Rounds) -> str:
-    lines = ["| " + " | ".join(HEAD) + " |", "|---|" + "---:|" * (len(HEAD) - 1)]
-    lines += ["| " + " | ".join(each.strip() for each in row) + " |" for row in rows(rounds)]
+    found = list(rows(rounds))
+    measured = _markdown(MODES, [(row.name, row.values) for row in found])
+    return f"{measured}\n\n{_markdown(VERSUS, [(row.name, row.ratios) for row in _compared(found)])}"
+
+
+def _compared(found: Sequence[Row]) -> list[Row]:
+    return [row for row in found if any(ratio != "-" for ratio in row.ratios)]
+
+
+def _table(title: str, head: Sequence[str], body: Sequence[tuple[str, Sequence[str]]]) -> Table:
+    made = Table(title=title, title_justify="left")
+    made.add_column("")
+    for name in head:
+        made.add_column(name, justify="right")
+    for name, cells in body:
+        made.add_row(name, *cells)
+    return made
+
+
+def _markdown(head: Sequence[str], body: Sequence[tuple[str, Sequence[str]]]) -> str:
+    lines = ["| | " + " | ".join(head) + " |", "|---|" + "---:|" * len(head)]
+    lines += [f"| {name.strip()} | " + " | ".join(cells) + " |" for name, cells in body]
     return "\n".join(lines)
 
 
@@ -97,9 +123,9 @@ def remarks(rounds: Rounds, load: Load) -> Iterator[tuple[bool, str]]:
     each = len(rounds[0][MODES[0]].outcomes)
     yield (
         False,
-        f"{load.rate:g} requests/s at even distances, whatever is answered; latency from the intended time; "
-        f"{len(rounds)} rounds, each with {load.warm_up:g} s of warm-up and {load.window:g} s that are measured for "
-        f"every mode: {each:,} requests, so p99.9 rests on {max(1, each // 1000)} of them",
+        f"{load.rate:g} requests/s at even distances, whatever is answered; latency from the intended time. Rounds: "
+        f"{len(rounds)}; in each, for every mode, {load.warm_up:g} s of warm-up and {load.window:g} s that are "
+        f"measured. That is {each:,} requests, so p99.9 is number {each - rank(each, 0.999) + 1} from above",
     )
     for mode in MODES:
         windows = [found[mode] for found in rounds]
@@ -116,6 +142,11 @@ def remarks(rounds: Rounds, load: Load) -> Iterator[tuple[bool, str]]:
             most.median > LATE * over_rounds(windows, lambda w: w.latency(0.5)).median,
             f"{mode}: the generator sent late by {_spread(half, 3)} ms (p50), {_spread(most, 3)} ms (p99), at most "
             f"{last:.2f} ms; that is in the latencies, since they count from the intended time",
+        )
+        busy = over_rounds(windows, lambda w: max(w.machine, w.bed) / w.seconds)
+        yield (
+            busy.median > BUSY * (os.cpu_count() or 1),
+            f"{mode}: the machine worked on {_spread(busy, 2)} of its {os.cpu_count()} cores, whoever for",
         )
     everything = [window for found in rounds for window in found.values()]
     others = over_rounds(everything, lambda w: w.others / w.seconds)
