@@ -135,12 +135,12 @@ def _key(path: Path, number: int, item: object) -> _Key:
     if "d" in item:
         raise _wrong(path, f"key {number} is a private key", "give its public half alone")
     try:
-        key = jwt.PyJWK.from_dict(item).key
-    except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
+        # Not with its `alg`: whether that fits is asked below.
+        key = jwt.PyJWK.from_dict({name: value for name, value in item.items() if name != "alg"}).key
+    except (jwt.PyJWTError, ValueError, TypeError, AttributeError, KeyError, OverflowError):
         # The library's words show the key.
-        raise _wrong(
-            path, f"key {number} is no key that it knows", "RSA, P-256, P-384, P-521 and Ed25519 are"
-        ) from None
+        hint = "RSA, P-256, P-384, P-521 and Ed25519 keys are taken"
+        raise _wrong(path, f"key {number} is no key that admc knows", hint) from None
     algorithms = _algorithms(key)
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < _RSA_BITS:
         raise _wrong(path, f"key {number} has {key.key_size} bits", f"RSA keys need {_RSA_BITS:,}")
