@@ -16,7 +16,7 @@ What changes sides at one destination while requests come in:
     clean       as if nothing had been               as if nothing had been
 
 Each step changes one end of a call only. A request meets the old side or the new one, never neither, and never both:
-from `senders` to `release` the marker says which. Whatever goes wrong with the marker (an address that nobody knows, a proxy that lost it) means both, not neither.
+from `senders` to `release` the marker says which. Whatever goes wrong with the marker means both, not neither.
 
 Where no marker is needed, since meeting a policy twice is the same as once, or possible (connections, filters of a
 cluster), both sides hold from `prepare` on. What comes or leaves without a counterpart at the other side changes with

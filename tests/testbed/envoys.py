@@ -15,9 +15,12 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 READY_SECONDS = 20.0
 STOP_SECONDS = 5.0
@@ -83,8 +86,9 @@ class Envoy:
 class Envoys:
     """The Envoys of one plan: started together, ended together."""
 
-    def __init__(self, folder: Path, command: str) -> None:
-        """`folder` is where logs go; `command` is the Envoy program."""
+    def __init__(self, folder: Path, command: str, options: Sequence[str] = ()) -> None:
+        """`folder` is where logs go; `command` is the Envoy program, `options` what it gets besides."""
+        self._options = tuple(options)
         self._folder = folder
         self._command = command
         self.running: dict[str, Envoy] = {}
@@ -117,6 +121,7 @@ class Envoys:
         log, output = self._folder / f"{service}.log", self._folder / f"{service}.out"
         options = ["-c", str(bootstrap), "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"]
         options += ["--file-flush-interval-msec", "50"]  # access logs are wanted at once
+        options += self._options
         node = f"{service}-{uuid.uuid4().hex}"
         options += ["--service-node", node]
         launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), self._command]

@@ -1,0 +1,213 @@
+"""An application on loopback whose Envoys ask an xDS server for everything, and traffic that never stops.
+
+The server runs on an event loop in a thread of its own. The connections that callers have are kept for as long as the
+proxy lets them, as those of real applications are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import itertools
+import socket
+import threading
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import json_format
+
+from admc.serve.groups import snapshot
+from emitters.addresses import Addresses
+from emitters.dial import binds, sender
+from emitters.envoy import Mode, emit
+from emitters.envoy.bootstrap import xds_bootstrap
+from tests.testbed.echo import EchoServices, Endpoint
+from tests.testbed.envoys import Envoys
+from xds_server.connection import Admission
+from xds_server.server import XdsServer
+from xds_server.store import SnapshotStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from admc.transition.model import Placed
+    from emitters.envoy import AdmResources
+    from xds_server.connection import Caller
+
+DRAIN_SECONDS = 3
+"""Envoy looks at whole seconds: with 1, connections are cut at the end without having been told to close."""
+WAIT_SECONDS = 30.0
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Server:
+    """An xDS server on a loop of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.store = SnapshotStore()
+        self.port = 0
+        self._server = self.call(self._start)
+
+    def call(self, what: Callable[[], Any]) -> Any:
+        """Something on the server's loop."""
+
+        async def run() -> Any:
+            found = what()
+            return await found if asyncio.iscoroutine(found) else found
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(WAIT_SECONDS)
+
+    async def _start(self) -> XdsServer:
+        def identify(caller: Caller) -> Admission:
+            return Admission(caller.node.cluster)
+
+        server = XdsServer(self.store, identify)
+        self.port = await server.start("127.0.0.1:0")
+        return server
+
+    def publish(self, told: Mapping[str, AdmResources]) -> None:
+        """Publish, and wait until every proxy has acknowledged all of it."""
+        made = {service: snapshot(resources) for service, resources in told.items()}
+        self.call(lambda: self.store.publish_all(made))
+        versions = {service: each.version for service, each in made.items()}
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            clients = self.call(self._server.clients)
+            behind = [c for c in clients if c.acknowledged != versions.get(c.group, c.acknowledged)]
+            if not behind and {c.group for c in clients} >= set(versions):
+                return
+            refused = [f"{c.group}: {t.error}" for c in clients for t in c.types if t.error]
+            assert not refused, refused
+            assert time.monotonic() < deadline, [(c.group, c.types) for c in behind]
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        self.call(lambda: self._server.stop(0))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Bed:
+    """Use as a context. `told` is what each ADM was told last."""
+
+    def __init__(self, placed: Placed, folder: Path, envoy: str) -> None:
+        self.placed = placed
+        self.addresses = Addresses.loopback(placed.program)
+        self._folder = folder
+        self._stack = ExitStack()
+        program = placed.program
+        services = program.services.values()
+        protocols = {(each.name, port.number): port.protocol for each in services for port in each.ports}
+        self.services = EchoServices(
+            tuple(
+                Endpoint(bind.service, bind.number, protocols[bind.service, bind.number].value, bind.address, bind.port)
+                for bind in binds(program, placed.placement, self.addresses)
+            )
+        )
+        self.envoys = Envoys(folder / "logs", envoy, ("--drain-time-s", str(DRAIN_SECONDS)))
+        self.server = Server()
+        self._stack.callback(self.server.close)
+        self.told = {each.service: each for each in emit(program, placed.placement, self.addresses, Mode.EXPLICIT)}
+
+    def __enter__(self) -> Bed:
+        with self._stack as stack:
+            stack.enter_context(self.services)
+            stack.enter_context(self.envoys)
+            made = {service: snapshot(each) for service, each in self.told.items()}
+            self.server.call(lambda: self.server.store.publish_all(made))
+            self.envoys.start({service: self._bootstrap(each) for service, each in self.told.items()})
+            self.server.publish(self.told)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _bootstrap(self, told: AdmResources) -> Path:
+        path = self._folder / f"{told.service}.json"
+        bootstrap = xds_bootstrap(told, ("127.0.0.1", self.server.port), admin=("127.0.0.1", _free_port()))
+        path.write_text(json_format.MessageToJson(bootstrap, preserving_proto_field_name=True))
+        return path
+
+    def publish(self, told: Mapping[str, AdmResources]) -> None:
+        self.told = {**self.told, **told}
+        self.server.publish(told)
+
+    def egress(self, source: str, destination: str) -> tuple[str, tuple[str, int]]:
+        """Where a caller sends from and dials, through its own ADM."""
+        port = self.placed.program.services[destination].ports[0].number
+        return sender(self.addresses, source), (self.addresses.egress[source, destination], port)
+
+    def straight(self, source: str, destination: str) -> tuple[str, tuple[str, int]]:
+        """The same, past its own ADM: only the receiver's is in the way."""
+        port = self.placed.program.services[destination].ports[0].number
+        return sender(self.addresses, source), (self.addresses.service_addresses(destination)[0], port)
+
+
+class Keeper:
+    """A caller that keeps its connection for as long as the other end does, and asks again and again."""
+
+    _ids = itertools.count()
+
+    def __init__(self, way: tuple[str, tuple[str, int]], headers: Mapping[str, str], pause: float = 0.01) -> None:
+        self._way = way
+        self._headers = dict(headers)
+        self._pause = pause
+        self._stop = threading.Event()
+        self.answers: list[tuple[str, int | None, str]] = []
+        """Name of the request, status (None where there was no answer), and why there was none."""
+        self.connections = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Keeper:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(WAIT_SECONDS)
+
+    def _run(self) -> None:
+        connection: http.client.HTTPConnection | None = None
+        while not self._stop.is_set():
+            name = f"k{next(self._ids)}"
+            fresh = connection is None
+            try:
+                if connection is None:
+                    connection = self._connect()
+                connection.request("GET", "/", headers={**self._headers, "x-echo-id": name})
+                response = connection.getresponse()
+                response.read()
+                self.answers.append((name, response.status, ""))
+                if response.will_close:
+                    connection.close()
+                    connection = None
+            except (OSError, http.client.HTTPException) as error:
+                # A kept connection may be closed between two requests: then nothing has arrived, and one asks again.
+                idle = isinstance(error, http.client.RemoteDisconnected | ConnectionResetError | BrokenPipeError)
+                if fresh or not idle:
+                    self.answers.append((name, None, repr(error)))
+                if connection is not None:
+                    connection.close()
+                connection = None
+            self._stop.wait(self._pause)
+        if connection is not None:
+            connection.close()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        source, address = self._way
+        connection = http.client.HTTPConnection(*address, timeout=10)
+        connection.sock = socket.create_connection(address, 10, (source, 0))
+        self.connections += 1
+        return connection

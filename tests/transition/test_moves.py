@@ -1,0 +1,77 @@
+"""Policies change sides under constant traffic: every request meets them once."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from admc.transition.model import Placed
+from admc.transition.resources import resources
+from admc.transition.steps import steps
+from dsl import load_text
+from emitters.envoy import Mode
+from solver.place import place
+from tests.testbed.envoys import envoy_binary
+from tests.transition.bed import DRAIN_SECONDS, Bed, Keeper
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENVOY = envoy_binary()
+pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+PORT = 20_000 + os.getpid() % 8_000
+"""Others may run a bed on the same loopback addresses at the same time."""
+KEY = b"a key of the server"
+
+PROGRAM = """
+app move
+service shop { http PORT }
+service till { http PORT }
+service cart { http PORT }
+call shop, till -> cart
+policy once    = add_request_header(name: "x-once", value: "1") on {shop, till} -> cart
+policy closed  = deny() on {shop, till} -> cart when header("x-out") == "1"
+policy slow    = timeout(after: 20s) on {shop, till} -> cart
+policy breaker = circuit_breaking(max_requests: 1000) on {shop, till} -> cart
+pin once at SIDE
+pin closed at SIDE
+"""
+
+
+def placed(side: str, text: str = PROGRAM) -> Placed:
+    program = load_text(text.replace("SIDE", side).replace("PORT", str(PORT)))
+    return Placed(program, place(program))
+
+
+@pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
+def test_every_request_meets_a_policy_once(sides: tuple[str, str], tmp_path: Path) -> None:
+    old, new = placed(sides[0]), placed(sides[1])
+    assert ENVOY is not None
+    with Bed(old, tmp_path, ENVOY) as bed:
+        shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
+        with (
+            Keeper(shop, {}) as first,
+            Keeper(till, {}) as second,
+            Keeper(shop, {"x-out": "1"}) as out,
+            Keeper(till, {"x-out": "1", "x-admc-met": "guess"}) as forged,
+        ):
+            for step in steps(old, new, KEY):
+                before = len(first.answers)
+                bed.publish(resources(step, bed.addresses, Mode.EXPLICIT, bed.told))
+                if step.drain:
+                    time.sleep(DRAIN_SECONDS + 1)
+                until = time.monotonic() + 10
+                while len(first.answers) < before + 20:
+                    assert time.monotonic() < until
+                    time.sleep(0.01)
+        passed = [answer for keeper in (first, second) for answer in keeper.answers]
+        refused = [answer for keeper in (out, forged) for answer in keeper.answers]
+        assert {status for _, status, _ in passed} == {200}, [a for a in passed if a[1] != 200][:5]
+        assert {status for _, status, _ in refused} == {403}, [a for a in refused if a[1] != 403][:5]
+        seen = bed.services.record.all()
+        assert len(seen) == len(passed)
+        assert {each.header("x-once") for each in seen} == {("1",)}
+        assert not any(each.header("x-admc-met") for each in seen)
