@@ -62,8 +62,8 @@ def snapshot(resources: AdmResources) -> Snapshot:
     found = list(_resources(resources))
     named = {reference.name for item in found for reference in item.references if reference.type_url == CLUSTER}
     # Envoy has its own cluster from its bootstrap, and takes no other of that name.
-    own = () if resources.siblings is None else (resources.siblings,)
-    return Snapshot.of(found, elsewhere=(*own, *(name for name in named if name.startswith(REFUSING))))
+    refusing = (name for name in named if name.startswith(REFUSING))
+    return Snapshot.of(found, elsewhere=(resources.siblings, *refusing))
 
 
 def _resources(resources: AdmResources) -> Iterator[Resource]:

@@ -8,6 +8,7 @@ The order of reading: `scope.Hop` (what is enforced on which connections), `http
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostics
@@ -88,4 +89,6 @@ def untouched(program: Program, addresses: Addresses) -> AdmResources | None:
     if service is None:
         return None
     context = Context(program, addresses, Known(program, addresses), Mode.REDIRECT, service)
-    return resources(context, (), waiting=True)
+    found = resources(context, (), waiting=True)
+    clusters = {name: item for name, item in found.clusters.items() if name != found.siblings}
+    return replace(found, clusters=clusters, endpoints={})

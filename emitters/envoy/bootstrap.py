@@ -40,12 +40,15 @@ def static_json(resources: AdmResources, *, admin: tuple[str, int] | None = None
     listeners = [_inline(to_json(item), routes, extensions) for item in resources.listeners.values()]
     clusters = []
     for name, item in resources.clusters.items():
+        if name == resources.siblings and not resources.shares_limits:
+            continue
         content = to_json(item)
         if content.pop("eds_cluster_config", None) is not None:
             content["type"] = "STATIC"
             content["load_assignment"] = to_json(resources.endpoints[name])
         clusters.append(content)
-    return ordered({**_common(resources, admin), "static_resources": {"listeners": listeners, "clusters": clusters}})
+    common = _common(resources, admin, resources.shares_limits)
+    return ordered({**common, "static_resources": {"listeners": listeners, "clusters": clusters}})
 
 
 def xds_bootstrap(resources: AdmResources, xds: tuple[str, int], *, admin: tuple[str, int] | None = None) -> Message:
@@ -56,13 +59,12 @@ def xds_bootstrap(resources: AdmResources, xds: tuple[str, int], *, admin: tuple
     clusters: list[Json] = [_xds_cluster(xds)]
     if resources.redirected:
         clusters[0]["upstream_bind_config"] = marked(Side.EGRESS)
-    if resources.siblings is not None:
-        # Envoy looks for its own cluster before it asks anybody.
-        clusters.append(to_json(resources.clusters[resources.siblings]))
+    # Envoy looks for its own cluster before it asks anybody, and a policy that needs it may come later.
+    clusters.append(to_json(resources.clusters[resources.siblings]))
     return message(
         BOOTSTRAP,
         {
-            **_common(resources, admin),
+            **_common(resources, admin, True),
             "static_resources": {"clusters": clusters},
             "dynamic_resources": {
                 "ads_config": {
@@ -78,7 +80,7 @@ def xds_bootstrap(resources: AdmResources, xds: tuple[str, int], *, admin: tuple
     )
 
 
-def _common(resources: AdmResources, admin: tuple[str, int] | None) -> Json:
+def _common(resources: AdmResources, admin: tuple[str, int] | None, siblings: bool) -> Json:
     address, port = admin or resources.admin
     common: Json = {
         "node": {"cluster": resources.service, "id": resources.service},
@@ -89,7 +91,7 @@ def _common(resources: AdmResources, admin: tuple[str, int] | None) -> Json:
     }
     # By itself Envoy takes expressions of 100 steps, which a header of 90 letters exceeds (`elements`).
     common["layered_runtime"] = {"layers": [{"name": "admc", "static_layer": _RUNTIME}]}
-    if resources.siblings is not None:
+    if siblings:
         common["cluster_manager"] = {"local_cluster_name": resources.siblings}
     return common
 

@@ -80,12 +80,11 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False) -
             # A server changes what is enforced under rules that redirect as before: each direction has to be there.
             if out.captured[side] or waiting:
                 _redirected(context, side, out, waiting=waiting)
-    siblings = None
-    if any(policy.kind.name == "rate_limit" for hop in hops for policy in hop.policies):
-        siblings = f"siblings/{context.service.name}"
-        out.clusters[siblings] = cluster(context, siblings, Side.EGRESS, Protocol.TCP)
-        out.endpoints[siblings] = endpoints(siblings, _siblings(context), INGRESS_PORT)
-    return _messages(context, out, siblings)
+    siblings = f"siblings/{context.service.name}"
+    out.clusters[siblings] = cluster(context, siblings, Side.EGRESS, Protocol.TCP)
+    out.endpoints[siblings] = endpoints(siblings, _siblings(context), INGRESS_PORT)
+    limits = any(policy.kind.name == "rate_limit" for hop in hops for policy in hop.policies)
+    return _messages(context, out, siblings, shares_limits=limits)
 
 
 def _siblings(context: Context) -> tuple[str, ...]:
@@ -96,7 +95,7 @@ def _siblings(context: Context) -> tuple[str, ...]:
     return (*pods, *(str(first + index) for index in range(context.replicas - len(pods))))
 
 
-def _messages(context: Context, out: _Collected, siblings: str | None) -> AdmResources:
+def _messages(context: Context, out: _Collected, siblings: str, *, shares_limits: bool) -> AdmResources:
     def build(type_name: str, items: Mapping[str, Json]) -> dict[str, Message]:
         return {name: message(type_name, items[name]) for name in sorted(items)}
 
@@ -112,6 +111,7 @@ def _messages(context: Context, out: _Collected, siblings: str | None) -> AdmRes
         admin=_admin(context),
         redirected=context.mode is Mode.REDIRECT,
         siblings=siblings,
+        shares_limits=shares_limits,
     )
 
 

@@ -33,5 +33,7 @@ class AdmResources:
     """Where the admin interface listens."""
     redirected: bool
     """Whether connections are redirected to it, so that its own carry a mark."""
-    siblings: str | None = None
-    """The cluster of the ADM's own replicas, where a limit is shared by them. It must be in the bootstrap."""
+    siblings: str
+    """The cluster of the ADM's own replicas. Envoy takes it from its bootstrap and from nowhere else."""
+    shares_limits: bool
+    """Whether a limit is shared by these replicas now."""

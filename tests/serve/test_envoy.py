@@ -1,0 +1,113 @@
+"""Real Envoys, started from what `--emit` wrote, get everything from `admc serve` and follow the program's text."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from admc.__main__ import main
+from admc.pipeline import compile_program
+from tests.serve.serving import served
+from tests.testbed.client import Request, send
+from tests.testbed.echo import EchoServices
+from tests.testbed.envoys import Envoys, envoy_binary
+from tests.testbed.site import Site
+
+if TYPE_CHECKING:
+    from tests.serve.serving import Served
+
+ENVOY = envoy_binary()
+pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+
+PROGRAM = """
+app shop
+
+service web  { http 8080 }
+service cart { http 8081 }
+
+call web -> cart
+
+policy tier = set_request_header(name: "x-tier", value: "TIER") on web -> cart
+"""
+
+
+class Traffic:
+    """Requests one after the other until told to stop, and what the service saw of each."""
+
+    def __init__(self, site: Site) -> None:
+        (self.call,) = site.program.calls
+        self.site = site
+        self.seen: list[tuple[int, str]] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def ask(self) -> tuple[int, str]:
+        reply = send("http", self.site.target(self.call), Request(), 10.0)
+        tier = next((value for name, value in reply.seen.headers if name == "x-tier"), "") if reply.seen else ""
+        return reply.status, tier
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.seen.append(self.ask())
+
+    def __enter__(self) -> Traffic:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def until_seen(server: Served, traffic: Traffic, tier: str) -> None:
+    server.until(lambda: traffic.seen and traffic.seen[-1][1] == tier)
+
+
+def test_the_emitted_bootstrap_works_with_this_server_and_follows_the_program(
+    tmp_path: Path, alone: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "policies.adm"
+    program.write_text(PROGRAM.replace("TIER", "silver"))
+    assert main(["compile", str(program), "--emit", str(tmp_path / "out")]) == 0
+    compiled = compile_program(program)
+    site = Site(compiled.program, compiled.placement, tmp_path)
+    (host,) = [adm.service for adm in compiled.placement.adms]
+    bootstrap = tmp_path / "out" / host / "bootstrap-xds.yaml"
+    assert ENVOY is not None
+    with ExitStack() as stack:
+        stack.enter_context(EchoServices(site.endpoints))
+        server = stack.enter_context(served(tmp_path, "policies.adm", "--mode", "explicit", xds="127.0.0.1:18000"))
+        server.until_event("compiled")
+        envoys = stack.enter_context(Envoys(tmp_path / "logs", ENVOY))
+        envoys.start({host: bootstrap})
+        server.until(lambda: server.status()["adms"][0]["in_sync"])
+        with Traffic(site) as traffic:
+            until_seen(server, traffic, "silver")
+
+            program.write_text(PROGRAM.replace("TIER", "gold"))
+            until_seen(server, traffic, "gold")
+
+            # What is wrong changes nothing, is told, and is healed by the next good text.
+            program.write_text(PROGRAM.replace("TIER", "bronze") + "polizy")
+            server.until(lambda: server.metric("admc_compile_errors_total") == 1.0)
+            assert server.get("/readyz")[0] == 200
+            assert "polizy" in server.status()["server"]["why"]
+            count = len(traffic.seen)
+            server.until(lambda: len(traffic.seen) > count + 20)
+            assert traffic.seen[-1] == (200, "gold")
+
+            # A policy that needs the ADM to know its own replicas, which the first text did not.
+            limit = "policy limit = rate_limit(requests: 100000, per: 1s) on web -> cart\n"
+            program.write_text(PROGRAM.replace("TIER", "bronze") + limit)
+            until_seen(server, traffic, "bronze")
+        assert {status for status, _ in traffic.seen} == {200}
+        tiers = [tier for _, tier in traffic.seen]
+        assert tiers == sorted(tiers, key=["silver", "gold", "bronze"].index)
+        stats = envoys.running[host].stats()
+        assert {name: value for name, value in stats.items() if name.endswith("update_rejected") and value} == {}
+        assert server.stop() == 0
+        assert Traffic(site).ask() == (200, "bronze")
