@@ -1,0 +1,129 @@
+"""Where a transition is, and when it may go on: a state machine that is told what can be seen.
+
+    Walk --look(Sight)--> Walk + what is waited for
+
+It knows no clock, no server and no disk. Nothing is ever let go of because time has passed: a step is over when every
+replica of every service it is about has acknowledged it, and only then does a wait for older connections begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from admc.transition.model import Phase
+
+if TYPE_CHECKING:
+    from admc.transition.model import Step
+
+SETTLE_SECONDS: Final = 1.0
+"""An acknowledgement says that a proxy's main thread has taken something. Its workers follow on their next turn."""
+MARGIN_SECONDS: Final = 2.0
+"""Added to the proxies' own drain time, which they count in whole seconds from when they begin."""
+
+
+class Client(Protocol):
+    """A proxy, as the xDS server sees it (`xds_server.connection.ClientStatus`)."""
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def acknowledged(self) -> str: ...
+
+
+class Sight(NamedTuple):
+    """What can be seen at one moment."""
+
+    now: float
+    """Seconds on a clock that never goes back."""
+    clients: tuple[Client, ...]
+    wanted: Mapping[str, str]
+    """Version of what is published for each service."""
+    replicas: Mapping[str, int]
+    """How many proxies each service has to have."""
+    intercepted: frozenset[str] | None = None
+    """Services whose replicas all have the interception that the step asks for; None: that is taken care of."""
+    closed: frozenset[str] | None = None
+    """Destinations that NetworkPolicies close; None: that is taken care of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A transition under way. `index` is the step that is published."""
+
+    steps: tuple[Step, ...]
+    index: int = 0
+    back: bool = False
+    """The transition is being undone: there is a newer plan, and the old side still stands."""
+    since: float | None = None
+    """When everything that the step waits for had been acknowledged."""
+
+    @property
+    def step(self) -> Step:
+        return self.steps[self.index]
+
+    @property
+    def over(self) -> bool:
+        """Nothing is left to be done but to begin the next transition from `ends_at_old` or its end."""
+        return self.index == (self._first if self.back else len(self.steps) - 1)
+
+    @property
+    def _first(self) -> int:
+        """The step up to which nothing has been moved."""
+        return next((at for at, step in enumerate(self.steps) if step.phase is Phase.PREPARE), 0)
+
+    def undone(self) -> Walk:
+        """What to do with a newer plan: as long as the old side may be let go of or has just been, walk back.
+
+        Each step changes one end only, so each is as safe backwards.
+        """
+        if self.step.phase in (Phase.SENDERS, Phase.RECEIVERS, Phase.RELEASE):
+            return replace(self, back=True, since=None)
+        return self
+
+    @property
+    def at_old(self) -> bool:
+        """Whether the old side is what holds, so that a newer plan begins there. Ask when the walk may end here."""
+        return self.step.phase in (Phase.ANNOUNCE, Phase.PREPARE)
+
+    @property
+    def may_end(self) -> bool:
+        """Whether another transition may begin from here."""
+        return self.step.phase not in (Phase.SENDERS, Phase.RECEIVERS, Phase.RELEASE)
+
+    def look(self, sight: Sight, drain_seconds: float) -> tuple[Walk, tuple[str, ...]]:
+        """Where the walk is now (perhaps at the next step, which is then to be published), and what it waits for."""
+        missing = _missing(self.step, sight)
+        if missing:
+            return replace(self, since=None), missing
+        if self.since is None:
+            return replace(self, since=sight.now), ("proxies to take over what they acknowledged",)
+        # Undoing, nothing is let go of that an older connection could need.
+        wait = drain_seconds + MARGIN_SECONDS if self.step.drain and not self.back else SETTLE_SECONDS
+        left = self.since + wait - sight.now
+        if left > 0:
+            what = "connections that are older to be closed" if wait > SETTLE_SECONDS else "proxies to take over"
+            return self, (f"{what}, for {left:.0f} s",)
+        if self.over:
+            return self, ()
+        return replace(self, index=self.index + (-1 if self.back else 1), since=None), ()
+
+
+def _missing(step: Step, sight: Sight) -> tuple[str, ...]:
+    """Who has not acknowledged a step, in words; empty where all have."""
+    found = []
+    for service in step.awaits:
+        nodes = [client for client in sight.clients if client.group == service]
+        behind = sum(client.acknowledged != sight.wanted.get(service) for client in nodes)
+        expected = max(1, sight.replicas.get(service, 1))
+        if len(nodes) < expected:
+            found.append(f"`{service}`: {len(nodes)} of {expected} proxies are connected")
+        elif behind:
+            found.append(f"`{service}`: {behind} of {len(nodes)} proxies have not acknowledged")
+    if sight.intercepted is not None:
+        found += [f"`{name}`: its interception" for name in step.intercept if name not in sight.intercepted]
+    if sight.closed is not None:
+        found += [f"`{name}`: a NetworkPolicy that closes it" for name in step.closes if name not in sight.closed]
+    return tuple(found)
