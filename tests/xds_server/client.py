@@ -12,14 +12,29 @@ from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 class Client:
     """One stream of one variant."""
 
-    def __init__(self, port: int, variant: str, node: str = "web", *, id: str = "web-1", agent: str = "test") -> None:  # noqa: A002
-        self._channel = grpc.aio.insecure_channel(
-            f"127.0.0.1:{port}",
-            options=[("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)],
-        )
+    def __init__(
+        self,
+        port: int,
+        variant: str,
+        node: str = "web",
+        *,
+        id: str = "web-1",  # noqa: A002
+        agent: str = "test",
+        credentials: Any = None,
+        metadata: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        """With credentials over TLS, to a server that calls itself `localhost`."""
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
+        where = f"127.0.0.1:{port}"
+        if credentials is None:
+            self._channel = grpc.aio.insecure_channel(where, options=options)
+        else:
+            options.append(("grpc.ssl_target_name_override", "localhost"))
+            self._channel = grpc.aio.secure_channel(where, credentials, options=options)
         stub = ads_pb2_grpc.AggregatedDiscoveryServiceStub(self._channel)
         self.variant = variant
-        self.call: Any = stub.StreamAggregatedResources() if variant == "sotw" else stub.DeltaAggregatedResources()
+        begin = stub.StreamAggregatedResources if variant == "sotw" else stub.DeltaAggregatedResources
+        self.call: Any = begin(metadata=metadata)
         self._node = {"cluster": node, "id": id, "user_agent_name": agent}
 
     async def __aenter__(self) -> Self:
