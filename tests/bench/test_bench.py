@@ -23,6 +23,19 @@ def test_an_unknown_suite_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert "everything" in capsys.readouterr().err
 
 
+def test_what_a_machine_cannot_measure_is_said_and_fails_only_where_it_was_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.bench.cost.suite.missing", lambda: ("`iptables-restore`",))
+    monkeypatch.setattr(bench, "SUITES", ("cost",))
+    assert bench.main([]) == 0
+    assert (
+        "skipped: the mesh needs `iptables-restore`. Skipped without it: what a mesh costs" in capsys.readouterr().out
+    )
+    with pytest.raises(SystemExit, match="needs `iptables-restore`"):
+        bench.main(["--only", "cost"])
+
+
 def test_a_run_knows_time_memory_and_exit_code() -> None:
     done = run([sys.executable, "-c", "import sys; b = bytearray(50_000_000); print(len(b)); sys.exit(3)"])
     assert (done.code, done.output) == (3, b"50000000\n")

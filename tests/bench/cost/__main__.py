@@ -35,11 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error("--rounds is at least 1")
+    keep: Path | None = options.keep.resolve() if options.keep else None
+    if keep and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        parser.error(f"`{options.keep}` is there already, and is no empty folder")
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     load = Load(options.rate, options.warm_up, options.window)
     try:
         with tempfile.TemporaryDirectory(prefix="admc-cost-") as folder:
-            cost(console, options.keep or Path(folder), options.rounds, load, as_markdown=options.markdown)
+            cost(console, keep or Path(folder), options.rounds, load, as_markdown=options.markdown)
     except (SkippedError, CostError, MeshError) as error:
         print(error, file=sys.stderr)
         return 1
