@@ -1,6 +1,6 @@
 """What each ADM is told in a step.
 
-    step + addresses (+ what it was told before) -> {service: AdmResources}
+    step + addresses -> {service: AdmResources}     keeping(its snapshot, the one before) -> what is published
 
 Connections that are older than a listener's latest version live on in the version that they began with, so whatever
 that one refers to (routes, clusters, configurations of filters) stays until they are gone: all but the listeners of
@@ -15,55 +15,53 @@ from typing import TYPE_CHECKING
 from admc.transition.model import Phase
 from admc.transition.toggles import toggled
 from emitters.envoy import Mode, emit
+from xds_server.snapshot import Snapshot
+from xds_server.types import LISTENER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator
 
     from admc.transition.model import Placed, Step
     from emitters.addresses import Addresses
     from emitters.envoy import AdmResources
+    from xds_server.snapshot import Resource
 
 
 def resources(
-    step: Step,
-    addresses: Addresses,
-    mode: Mode,
-    before: Mapping[str, AdmResources] | None = None,
-    only: Collection[str] | None = None,
+    step: Step, addresses: Addresses, mode: Mode, only: Collection[str] | None = None
 ) -> dict[str, AdmResources]:
-    """The resources of every ADM in a step, or of those in `only`.
-
-    `before` is what they were told in the step before, or in the state that the transition begins with. Raises
-    `EmitError` where Envoy cannot express the step.
-    """
+    """The resources of every ADM in a step, or of those in `only`. Raises `EmitError` where Envoy cannot express it."""
     sharing: dict[int, tuple[Placed, set[str]]] = {}
     for service, part in step.parts.items():
         if only is None or service in only:
             sharing.setdefault(id(part.placed), (part.placed, set()))[1].add(service)
     made: dict[str, AdmResources] = {}
     for placed, services in sharing.values():
-        for found in emit(
-            placed.program,
-            placed.placement,
-            addresses,
-            mode,
-            waiting=mode is Mode.REDIRECT,
-            only=services,
-        ):
-            made[found.service] = _told(found, step, (before or {}).get(found.service))
+        waiting = mode is Mode.REDIRECT
+        for found in emit(placed.program, placed.placement, addresses, mode, waiting=waiting, only=services):
+            toggles = step.parts[found.service].toggles
+            routes = {
+                name: toggled(table, toggles[name]) if name in toggles else table
+                for name, table in found.routes.items()
+            }
+            made[found.service] = replace(found, routes=routes)
     return {service: made[service] for service in sorted(made)}
 
 
-def _told(found: AdmResources, step: Step, before: AdmResources | None) -> AdmResources:
-    toggles = step.parts[found.service].toggles
-    routes = {name: toggled(table, toggles[name]) if name in toggles else table for name, table in found.routes.items()}
+def keeping(step: Step, new: Snapshot, before: Snapshot | None) -> Snapshot:
+    """What is published in a step: the new snapshot, with all of the earlier one that old connections may need."""
     if before is None or step.phase is Phase.CLEAN:
-        return replace(found, routes=routes)
-    return replace(
-        found,
-        routes={**before.routes, **routes},
-        clusters={**before.clusters, **found.clusters},
-        endpoints={**before.endpoints, **found.endpoints},
-        extensions={**before.extensions, **found.extensions},
-        siblings=found.siblings or before.siblings,
-    )
+        return new
+    held = list(_all(new))
+    names = {(resource.type_url, resource.name) for resource in held}
+    held += [
+        resource
+        for resource in _all(before)
+        if resource.type_url != LISTENER and (resource.type_url, resource.name) not in names
+    ]
+    return Snapshot.of(held, elsewhere=new.elsewhere | before.elsewhere)
+
+
+def _all(snapshot: Snapshot) -> Iterator[Resource]:
+    for collection in snapshot.collections.values():
+        yield from collection.resources.values()

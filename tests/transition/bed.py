@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format
 
 from admc.serve.groups import snapshot
+from admc.transition.driver import MARGIN_SECONDS
+from admc.transition.resources import keeping, resources
 from emitters.addresses import Addresses
 from emitters.dial import binds, sender
 from emitters.envoy import Mode, emit
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from admc.transition.model import Placed
+    from admc.transition.model import Placed, Step
     from emitters.envoy import AdmResources
     from xds_server.connection import Caller
+    from xds_server.snapshot import Snapshot
 
 DRAIN_SECONDS = 3
 """Envoy looks at whole seconds: with 1, connections are cut at the end without having been told to close."""
@@ -75,9 +78,8 @@ class Server:
         self.port = await server.start("127.0.0.1:0")
         return server
 
-    def publish(self, told: Mapping[str, AdmResources]) -> None:
+    def publish(self, made: Mapping[str, Snapshot]) -> None:
         """Publish, and wait until every proxy has acknowledged all of it."""
-        made = {service: snapshot(resources) for service, resources in told.items()}
         self.call(lambda: self.store.publish_all(made))
         versions = {service: each.version for service, each in made.items()}
         deadline = time.monotonic() + WAIT_SECONDS
@@ -99,7 +101,7 @@ class Server:
 
 
 class Bed:
-    """Use as a context. `told` is what each ADM was told last."""
+    """Use as a context."""
 
     def __init__(self, placed: Placed, folder: Path, envoy: str) -> None:
         self.placed = placed
@@ -118,16 +120,16 @@ class Bed:
         self.envoys = Envoys(folder / "logs", envoy, ("--drain-time-s", str(DRAIN_SECONDS)))
         self.server = Server()
         self._stack.callback(self.server.close)
-        self.told = {each.service: each for each in emit(program, placed.placement, self.addresses, Mode.EXPLICIT)}
+        self.told = emit(program, placed.placement, self.addresses, Mode.EXPLICIT)
 
     def __enter__(self) -> Bed:
         with self._stack as stack:
             stack.enter_context(self.services)
             stack.enter_context(self.envoys)
-            made = {service: snapshot(each) for service, each in self.told.items()}
+            made = {each.service: snapshot(each) for each in self.told}
             self.server.call(lambda: self.server.store.publish_all(made))
-            self.envoys.start({service: self._bootstrap(each) for service, each in self.told.items()})
-            self.server.publish(self.told)
+            self.envoys.start({each.service: self._bootstrap(each) for each in self.told})
+            self.server.publish(made)
             self._stack = stack.pop_all()
         return self
 
@@ -140,9 +142,15 @@ class Bed:
         path.write_text(json_format.MessageToJson(bootstrap, preserving_proto_field_name=True))
         return path
 
-    def publish(self, told: Mapping[str, AdmResources]) -> None:
-        self.told = {**self.told, **told}
-        self.server.publish(told)
+    def publish(self, step: Step) -> None:
+        """Take a step, and wait until every proxy has acknowledged it and is rid of older connections."""
+        made = {
+            service: keeping(step, snapshot(told), self.server.store.current(service))
+            for service, told in resources(step, self.addresses, Mode.EXPLICIT).items()
+        }
+        self.server.publish(made)
+        if step.drain:
+            time.sleep(DRAIN_SECONDS + MARGIN_SECONDS)
 
     def egress(self, source: str, destination: str) -> tuple[str, tuple[str, int]]:
         """Where a caller sends from and dials, through its own ADM."""

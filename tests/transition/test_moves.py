@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.transition.model import Placed
-from admc.transition.resources import resources
 from admc.transition.steps import steps
 from dsl import load_text
-from emitters.envoy import Mode
 from solver.place import place
 from tests.testbed.envoys import envoy_binary
-from tests.transition.bed import DRAIN_SECONDS, Bed, Keeper
+from tests.transition.bed import Bed, Keeper
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,9 +58,7 @@ def test_every_request_meets_a_policy_once(sides: tuple[str, str], tmp_path: Pat
         ):
             for step in steps(old, new, KEY):
                 before = len(first.answers)
-                bed.publish(resources(step, bed.addresses, Mode.EXPLICIT, bed.told))
-                if step.drain:
-                    time.sleep(DRAIN_SECONDS + 1)
+                bed.publish(step)
                 until = time.monotonic() + 10
                 while len(first.answers) < before + 20:
                     assert time.monotonic() < until
