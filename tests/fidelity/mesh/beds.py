@@ -1,16 +1,21 @@
-"""The three ways in which an application runs: no mesh, a sidecar everywhere, and what the compiler makes of it."""
+"""An application without a mesh, with a sidecar everywhere, or as compiled: started, asked, judged."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from solver.place import place
+from tests.fidelity.mesh.judging import compare, counting
+from tests.fidelity.mesh.observing import observe
 from tests.fidelity.reference import reference
 from tests.testbed.mesh import Mesh, Mode
 
 if TYPE_CHECKING:
     from dsl.program import Program
+    from tests.fidelity.compare import Difference
+    from tests.fidelity.mesh.asked import Asked
 
 
 def bed(program: Program, mode: Mode) -> Mesh:
@@ -24,3 +29,17 @@ def bed(program: Program, mode: Mode) -> Mesh:
     placement = reference(wide, closing=True)
     assert placement is not None, f"no textbook placement of `{program.app}`"
     return Mesh(wide, placement, mode)
+
+
+def judge(program: Program, mode: Mode, asks: Callable[[], Iterable[Asked]]) -> list[Difference]:
+    """All differences of one application in one mode; of two runs where the first has any.
+
+    A busy machine is late, and only once: what is really different differs again.
+    """
+    return _once(program, mode, asks()) and _once(program, mode, asks())
+
+
+def _once(program: Program, mode: Mode, asks: Iterable[Asked]) -> list[Difference]:
+    with bed(program, mode) as mesh:
+        seen = observe(mesh, asks, counting(program) if mode is not Mode.NONE else ())
+        return compare(program, seen, mode, mesh.placement.closed if mesh.placement else ())

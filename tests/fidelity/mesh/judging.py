@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dsl.program import Program
     from tests.fidelity.judge import Outcome
     from tests.fidelity.mesh.asked import Asked
-    from tests.fidelity.mesh.observing import Found, Seen
+    from tests.fidelity.mesh.observing import Found, Run
 
 COUNTING = frozenset({"access_log", "request_count"})
 REFUSED = frozenset({"connection refused", "connection closed"})
@@ -42,7 +42,7 @@ def without_policies(program: Program) -> Program:
     return replace(program, policies=(), pins=())
 
 
-def compare(program: Program, seen: Seen, mode: Mode, closed: Collection[str] = ()) -> list[Difference]:
+def compare(program: Program, seen: Run, mode: Mode, closed: Collection[str] = ()) -> list[Difference]:
     """All differences of one run. `closed` destinations let nobody in but their declared senders."""
     meant = without_policies(program) if mode is Mode.NONE else program
     found = [difference for each in seen.requests if (difference := _authority(each)) is not None]
@@ -66,7 +66,7 @@ def compare(program: Program, seen: Seen, mode: Mode, closed: Collection[str] = 
 
 
 def _judged(
-    judge: Judge, protocol: Protocol, own: Sequence[Found], group: Collection[str], seen: Seen
+    judge: Judge, protocol: Protocol, own: Sequence[Found], group: Collection[str], seen: Run
 ) -> list[Difference]:
     several = {each.asked.protocol for each in seen.requests if each.asked.destination in group}
     names = counting(judge.program) if len(several) == 1 else ()
@@ -96,7 +96,7 @@ def _authority(each: Found) -> Difference | None:
     return None
 
 
-def _connections(seen: Seen) -> list[Difference]:
+def _connections(seen: Run) -> list[Difference]:
     """Connections have no names, so nobody can say whose it was that arrived unbidden: but how many there were."""
     greeted = Counter(
         (of.service, of.port) for each in seen.requests if each.asked.protocol is Protocol.TCP for of in each.sightings

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tests.fidelity.mesh.asked import Asked
     from tests.testbed.client import Reply
+    from tests.testbed.echo import Seen
     from tests.testbed.mesh import Arrival, Mesh
 
 LINE = re.compile(r'"?policy"?[:=]"?(?P<policy>[^" ,]+)')
@@ -34,18 +35,28 @@ class Found(NamedTuple):
     sent: Sent
     reply: Reply
     arrivals: tuple[Arrival, ...]
+    alike: frozenset[tuple[str, int]] = frozenset()
+    """What the process may call the port that was asked."""
 
     @property
     def sightings(self) -> tuple[Sighting, ...]:
         """Of tcp the one that greeted: connections have no names."""
         if self.asked.protocol is Protocol.TCP:
             seen = self.reply.seen
-            return () if seen is None else (Sighting(seen.service, seen.port, "", "", (), 0),)
-        return tuple(sighting(each) for each in self.arrivals)
+            return () if seen is None else (Sighting(seen.service, self._port(seen), "", "", (), 0),)
+        return tuple(self._sighting(each.seen) for each in self.arrivals)
+
+    def _sighting(self, seen: Seen) -> Sighting:
+        headers = tuple((name.lower(), value) for name, value in seen.headers)
+        return Sighting(seen.service, self._port(seen), seen.method, seen.path, headers, seen.body)
+
+    def _port(self, seen: Seen) -> int:
+        """Of the ports that lead to one socket a process knows one only: then the caller's own."""
+        return self.asked.port.number if (seen.service, seen.port) in self.alike else seen.port
 
 
 @dataclass(frozen=True)
-class Seen:
+class Run:
     """All of one run."""
 
     requests: tuple[Found, ...]
@@ -53,12 +64,6 @@ class Seen:
     """How often a policy that counts or notes says that it was met, by policy and destination."""
     connections: Mapping[tuple[str, int], int]
     """How many tcp connections reached a service, by service and port."""
-
-
-def sighting(arrival: Arrival) -> Sighting:
-    seen = arrival.seen
-    headers = tuple((name.lower(), value) for name, value in seen.headers)
-    return Sighting(seen.service, seen.port, seen.method, seen.path, headers, seen.body)
 
 
 def send(mesh: Mesh, asked: Asked, timeout: float = 10.0) -> tuple[Sent, Reply]:
@@ -85,7 +90,7 @@ def send(mesh: Mesh, asked: Asked, timeout: float = 10.0) -> tuple[Sent, Reply]:
     return Sent(asked.source, asked.destination, asked.port.number, ask.method, path, headers, ask.body, at), reply
 
 
-def observe(mesh: Mesh, asks: Iterable[Asked], counting: Sequence[str] = ()) -> Seen:
+def observe(mesh: Mesh, asks: Iterable[Asked], counting: Sequence[str] = ()) -> Run:
     """Ask everything in order. `counting` are the policies whose marks are read."""
     mesh.arrivals(forget=True)
     before = counts(mesh, counting)
@@ -103,9 +108,15 @@ def observe(mesh: Mesh, asks: Iterable[Asked], counting: Sequence[str] = ()) -> 
     found = []
     for asked, sent, reply in answers:
         names = [value for name, value in sent.headers if name == ID]
-        found.append(Found(asked, sent, reply, tuple(by_name.get(names[0], ()) if names else ())))
+        found.append(Found(asked, sent, reply, tuple(by_name.get(names[0], ()) if names else ()), _alike(mesh, asked)))
     marks = {key: after.get(key, 0) - before.get(key, 0) for key in after}
-    return Seen(tuple(found), marks, connections)
+    return Run(tuple(found), marks, connections)
+
+
+def _alike(mesh: Mesh, asked: Asked) -> frozenset[tuple[str, int]]:
+    service = mesh.program.services.get(asked.destination)
+    ports = service.ports if service else ()
+    return frozenset((asked.destination, port.number) for port in ports if port.target == asked.port.target)
 
 
 def settled(mesh: Mesh) -> list[Arrival]:
