@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: setup demo test lint bench mutants fmt lock clean
+.PHONY: setup demo test lint bench mutants fuzz fmt lock clean
 
 setup: $(STAMP)
 
@@ -40,6 +40,11 @@ bench: setup
 # Mistakes in what is emitted, and by what the comparison notices each.
 mutants: setup
 	$(BIN)/python -m tests.fidelity.mutants
+
+# All pairs of kinds on all sides, then random programs until the time is up; SEED repeats a run.
+MINUTES ?= 30
+fuzz: setup
+	$(BIN)/python -m tests.fidelity.long --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 # Resolve the newest versions that pyproject.toml allows; commit the result.
 lock:

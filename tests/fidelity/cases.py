@@ -137,14 +137,14 @@ def compiled(case: Case) -> Placement | str:
     return placement
 
 
-def accepted(cases: Iterable[Case]) -> tuple[list[Case], dict[str, str]]:
-    """The cases that the compiler takes, and the codes of those that it refuses, by name."""
-    taken: list[Case] = []
+def accepted(cases: Iterable[Case]) -> tuple[dict[str, Placement], dict[str, str]]:
+    """Placements of the cases that the compiler takes, and the codes of those that it refuses, by name."""
+    taken: dict[str, Placement] = {}
     refused: dict[str, str] = {}
     for case in cases:
         found = compiled(case)
         if isinstance(found, str):
             refused[case.name] = found
         else:
-            taken.append(case)
+            taken[case.name] = found
     return taken, refused

@@ -1,46 +1,143 @@
-"""`python -m tests.fidelity.long [SEED...]`: all pairs on all sides, then random programs of each seed; takes long.
+"""`make fuzz MINUTES=30`: every pair on every side, then random programs until the time is up.
 
-Exits with 1 where anything differs that is not known. A random program that differs is printed as small as it gets.
+    python -m tests.fidelity.long [--minutes N] [--seed SEED]    prints the seed that it goes by
+    python -m tests.fidelity.long --again w7_12                  one random program again: the 12th of seed 7
+    python -m tests.fidelity.long --shrink w7_12                 the same, made as small as it gets
+
+Exits with 1 where anything differs that is not known. A random program that differs is made smaller and printed in the
+form in which `tests/fidelity/cases` keeps it.
 """
 
 from __future__ import annotations
 
+import argparse
+import itertools
+import secrets
 import sys
 import tempfile
+import time
+from collections import Counter
 from pathlib import Path
 
 from tests.emitters.envoy.support import ENVOY
-from tests.fidelity.cases import text
+from tests.fidelity.cases import Case, text
+from tests.fidelity.kept import written
 from tests.fidelity.known import reason
-from tests.fidelity.runs import How, What
-from tests.fidelity.store import WILD, Group, groups
-from tests.fidelity.wild import smaller, wild
+from tests.fidelity.runs import How, Result, What, run
+from tests.fidelity.store import WILD, Group, drawn, groups, random_programs
+from tests.fidelity.wild import smaller
+
+MINUTES = 30.0
+SHRINKING = 180.0
+"""Seconds that are spent on making one program smaller."""
+MOST_SHRUNK = 3
 
 
-def main(seeds: list[int]) -> int:
+class Campaign:
+    """What was run so far, and what came of it."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self._folder = folder
+        self._end = time.monotonic() + seconds
+        self.counts: Counter[str] = Counter()
+        self.groups = 0
+        self._shrunk = 0
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() > self._end
+
+    def run(self, group: Group) -> None:
+        """All of one group; whatever differs is printed."""
+        started = time.monotonic()
+        results = group.results(self._folder)
+        cases = {case.name: case for case in group.cases}
+        for found in results.values():
+            case = cases[found.case]
+            known = found.what == What.DIFFERENT and reason(case.key, found.how)
+            self.counts["known to differ" if known else found.what] += 1
+            if found.what != What.DIFFERENT or known:
+                continue
+            print(f"== {case.key} ({found.how})\n{found.detail}\n{text([case])}")
+            if group.name.startswith("wild"):
+                print(f"again: python -m tests.fidelity.long --again {case.name}")
+                if self._shrunk < MOST_SHRUNK:
+                    self._shrunk += 1
+                    shrink(case.name, self._folder / f"smaller_{case.name}")
+        self.groups += 1
+        took = time.monotonic() - started
+        print(
+            f"{group.name}: {len(results)} results in {took:.0f} s, {self.counts[What.DIFFERENT]} differ so far",
+            flush=True,
+        )
+
+
+def again(name: str, folder: Path) -> int:
+    """One random program by itself."""
+    case = next(each for each in drawn(_seed(name), WILD) if each.name == name)
+    (found,) = run([case], (How.COMPILED,), folder)
+    print(f"{text([case])}\n{found.what} {found.detail}")
+    return 1 if found.what == What.DIFFERENT else 0
+
+
+def shrink(name: str, folder: Path) -> int:
+    """The smallest program found that still differs."""
+    tries = itertools.count()
+
+    def attempt(case: Case) -> Result:
+        return run([case], (How.COMPILED,), folder / str(next(tries)))[0]
+
+    case, least = smaller(_seed(name), WILD, name, attempt, time.monotonic() + SHRINKING)
+    if least is None:
+        print(f"by itself, `{name}` does not differ")
+        return 0
+    print(f"smaller:\n{least.detail}\n{text([case])}\n{written(case)}", flush=True)
+    return 1
+
+
+def _seed(name: str) -> int:
+    return int(name.removeprefix("w").partition("_")[0])
+
+
+def everything(minutes: float, seed: int) -> int:
+    """Kept cases, all kinds and pairs, and random programs for the rest of the time."""
+    print(f"{minutes:g} minutes, seed {seed}; the same again: make fuzz MINUTES={minutes:g} SEED={seed}", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        campaign = Campaign(Path(name), minutes * 60)
+        fixed = [group for group in groups(1) if not group.name.startswith("wild")]
+        for group in fixed:
+            if campaign.over:
+                break
+            campaign.run(group)
+        if campaign.groups < len(fixed):
+            print(f"the time was up after {campaign.groups} of {len(fixed)} applications of all kinds and pairs")
+        programs = 0
+        while not campaign.over:
+            for group in random_programs(seed, WILD):
+                if not campaign.over:
+                    campaign.run(group)
+                    programs += len(group.names)
+            seed += 1
+    told = ", ".join(f"{count} {what}" for what, count in sorted(campaign.counts.items()))
+    print(f"{campaign.groups} applications, {programs} random programs: {told}")
+    return 1 if campaign.counts[What.DIFFERENT] else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fidelity.long")
+    parser.add_argument("--minutes", type=float, default=MINUTES)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--again", metavar="PROGRAM")
+    parser.add_argument("--shrink", metavar="PROGRAM")
+    chosen = parser.parse_args()
     if ENVOY is None:
         print("there is no Envoy for this platform, so nothing can be compared")
         return 1
-    wrong = 0
-    fixed = [] if seeds else groups(1)
-    chosen = [*fixed, *(Group(f"wild_{seed}", wild(seed, WILD), (How.COMPILED,)) for seed in seeds)]
-    with tempfile.TemporaryDirectory() as name:
-        for group in chosen:
-            results = group.results(Path(name))
-            cases = {case.name: case for case in group.cases}
-            for found in results.values():
-                case = cases[found.case]
-                if found.what != What.DIFFERENT or reason(case.key, found.how):
-                    continue
-                wrong += 1
-                detail = found.detail
-                if group.name.startswith("wild"):
-                    case, least = smaller(case, Path(name) / f"smaller_{case.name}")
-                    detail = f"{least.detail}\n{text([case])}"
-                print(f"== {case.key} ({found.how})\n{detail}")
-            print(f"{group.name}: {len(results)} results, {wrong} differ so far", flush=True)
-    return 1 if wrong else 0
+    if chosen.again or chosen.shrink:
+        with tempfile.TemporaryDirectory() as name:
+            return again(chosen.again, Path(name)) if chosen.again else shrink(chosen.shrink, Path(name))
+    return everything(chosen.minutes, secrets.randbelow(1_000_000) if chosen.seed is None else chosen.seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main([int(argument) for argument in sys.argv[1:]]))
+    sys.exit(main())

@@ -6,18 +6,18 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from solver.place import place
 from tests.fidelity.cases import accepted, load, text
 from tests.fidelity.compare import judged
 from tests.fidelity.harness import NOBODY, observe
 from tests.fidelity.judge import Judge
+from tests.fidelity.placing import together
 from tests.fidelity.programs import ALL
 from tests.fidelity.reference import everywhere, reference
 from tests.fidelity.samples import FILES
 from tests.fidelity.servers import echo
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from dsl.program import Program
@@ -54,7 +54,8 @@ class Result(NamedTuple):
 
 def run(cases: Sequence[Case], hows: Sequence[How], folder: Path) -> list[Result]:
     """Everything that the given cases show, run in the given ways."""
-    taken, refused = accepted(cases)
+    alone, refused = accepted(cases)
+    taken = [case for case in cases if case.name in alone]
     by_name = {case.name: case for case in cases}
     results = [
         Result(name, by_name[name].label, how, What.REFUSED, code)
@@ -63,11 +64,11 @@ def run(cases: Sequence[Case], hows: Sequence[How], folder: Path) -> list[Result
         if how is How.COMPILED
     ]
     for how in hows:
-        results += _together(taken, how, folder / how) if taken else []
+        results += _together(taken, alone, how, folder / how) if taken else []
     return results
 
 
-def _together(cases: Sequence[Case], how: How, folder: Path) -> list[Result]:
+def _together(cases: Sequence[Case], alone: Mapping[str, Placement], how: How, folder: Path) -> list[Result]:
     results: list[Result] = []
     taps = str(folder / "taps")
     (folder / "taps").mkdir(parents=True, exist_ok=True)
@@ -82,7 +83,9 @@ def _together(cases: Sequence[Case], how: How, folder: Path) -> list[Result]:
         taken = list(cases)
     written = text(taken, taps, policies=how is not How.NONE)
     program = load(written)
-    ran, placement = _placed(program, written, how)
+    ran, placement = _full(written) if how is How.FULL else (program, NOBODY)
+    if how is How.COMPILED:
+        placement = together(program, taken, alone)
     seen = observe(ran, placement, taken, folder)
     judge = Judge(program, echo, ALL)
     labels = {case.name: case.label for case in cases}
@@ -96,11 +99,7 @@ def _together(cases: Sequence[Case], how: How, folder: Path) -> list[Result]:
     return results
 
 
-def _placed(program: Program, written: str, how: How) -> tuple[Program, Placement]:
-    if how is How.NONE:
-        return program, NOBODY
-    if how is How.COMPILED:
-        return program, place(program)
+def _full(written: str) -> tuple[Program, Placement]:
     wide = everywhere(written, FILES.__getitem__)
     placement = reference(wide)
     assert placement is not None, "each case alone has a textbook placement, and they share no call"

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import fcntl
 import json
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from tests.fidelity.kept import kept
 from tests.fidelity.known import reason
 from tests.fidelity.pairs import pairs, shared
 from tests.fidelity.runs import How, Result, What, run
@@ -16,7 +18,7 @@ from tests.fidelity.singles import singles
 from tests.fidelity.wild import wild
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from tests.fidelity.cases import Case
@@ -26,17 +28,28 @@ SIZE = 220
 EVERY = 8
 """Of the pairs on given sides, one in so many is part of `make test`; `python -m tests.fidelity.long` runs all."""
 
-WILD = 200
-"""Random programs of an ordinary test run, always the same."""
+SEED, WILD = 0, 330
+"""Random programs of an ordinary test run, always the same. The compiler refuses up to a third; two hundred are run."""
 
 
 class Group:
-    """Cases that run in one application."""
+    """Cases that run in one application. Their names are known at once; cases that take long are made when needed."""
 
-    def __init__(self, name: str, cases: list[Case], hows: tuple[How, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        cases: list[Case] | Callable[[], list[Case]],
+        hows: tuple[How, ...],
+        names: tuple[str, ...] = (),
+    ) -> None:
         self.name = name
-        self.cases = cases
         self.hows = hows
+        self._cases = cases
+        self.names = names or tuple(case.name for case in self.cases)
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        return self._cases() if callable(self._cases) else self._cases
 
     def results(self, folder: Path) -> Mapping[tuple[str, str], Result]:
         """By case and way of running; `folder` is shared by all processes of a test run."""
@@ -77,9 +90,35 @@ class Group:
 def groups(every: int = EVERY) -> list[Group]:
     """All of them; of the pairs on given sides one in `every`."""
     everyway = (How.NONE, How.FULL, How.COMPILED)
-    found = [*_parts("singles", singles(), everyway), *_parts("shared", shared(), (How.FULL, How.COMPILED))]
-    found += _parts("wild", wild(0, WILD), (How.COMPILED,))
-    return [*found, *_parts("pairs", pairs()[::every], (How.COMPILED,))]
+    return [
+        Group("kept", [each.case for each in kept()], (How.FULL, How.COMPILED)),
+        *_parts("singles", singles(), everyway),
+        *_parts("shared", shared(), (How.FULL, How.COMPILED)),
+        *random_programs(SEED, WILD),
+        *_parts("pairs", pairs()[::every], (How.COMPILED,)),
+    ]
+
+
+def random_programs(seed: int, count: int) -> list[Group]:
+    """`wild(seed, count)` in parts, drawn by whoever comes first."""
+
+    def part(at: int) -> Callable[[], list[Case]]:
+        return lambda: drawn(seed, count)[at : at + SIZE]
+
+    return [
+        Group(
+            f"wild_{seed}_{at // SIZE}",
+            part(at),
+            (How.COMPILED,),
+            tuple(f"w{seed}_{index}" for index in range(at, min(at + SIZE, count))),
+        )
+        for at in range(0, count, SIZE)
+    ]
+
+
+@cache
+def drawn(seed: int, count: int) -> list[Case]:
+    return wild(seed, count)
 
 
 def _parts(name: str, cases: list[Case], hows: tuple[How, ...]) -> list[Group]:

@@ -1,4 +1,4 @@
-"""Real proxies against the judge: one kind at a time on every side, and two kinds in both orders."""
+"""Real proxies against the judge: one kind at a time on every side, two in both orders, and random programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.emitters.envoy.support import ENVOY
+from tests.fidelity.cases import TWO_CALLERS, Case, text
+from tests.fidelity.kept import Kept, kept, read, written
 from tests.fidelity.known import reason
-from tests.fidelity.runs import What
-from tests.fidelity.store import groups
+from tests.fidelity.runs import How, Result, What
+from tests.fidelity.store import SEED, WILD, groups, random_programs
+from tests.fidelity.wild import smaller, wild
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +25,10 @@ pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platfor
 
 def _parameters() -> Iterator[object]:
     for group in groups():
+        if group.name.startswith("wild"):  # drawn when they are run
+            for name in group.names:
+                yield pytest.param(group, name, How.COMPILED, id=f"compiled-{name}")
+            continue
         for case in group.cases:
             for how in group.hows:
                 why = reason(case.key, how)
@@ -40,4 +47,53 @@ def folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 def test_as_judged(group: Group, case: str, how: str, folder: Path) -> None:
     results = group.results(folder)
     found = results.get((case, how)) or results[case, "compiled"]
-    assert found.what != What.DIFFERENT, f"\n{found.label}, {how}\n{found.detail}"
+    assert found.what != What.DIFFERENT, f"\n{found.label}, {how}\n{found.detail}{_again(group, case)}"
+
+
+def _again(group: Group, name: str) -> str:
+    """For a random program: all of it, and how to make it smaller."""
+    if not group.name.startswith("wild"):
+        return ""
+    case = next(each for each in group.cases if each.name == name)
+    return f"\n{text([case])}\npython -m tests.fidelity.long --shrink {name}"
+
+
+def test_enough_random_programs_are_run(folder: Path) -> None:
+    results = [each for group in random_programs(SEED, WILD) for each in group.results(folder).values()]
+    assert sum(each.what != What.REFUSED for each in results) >= 200
+
+
+@pytest.mark.parametrize("each", [each for each in kept() if each.refused], ids=lambda each: each.case.name)
+def test_what_is_refused_stays_refused(each: Kept, folder: Path) -> None:
+    (group,) = (group for group in groups() if group.name == "kept")
+    found = group.results(folder)[each.case.name, How.COMPILED]
+    assert (found.what, found.detail) == (What.REFUSED, each.refused)
+
+
+def test_a_kept_case_is_read_as_it_was_written() -> None:
+    for each in kept():
+        assert read(written(each.case, each.why, each.refused), each.case.name) == each
+
+
+def test_random_programs_are_always_the_same() -> None:
+    assert wild(1, 20) == wild(1, 20) != wild(2, 20)
+
+
+def test_a_random_program_is_made_smaller_by_hypothesis() -> None:
+    """A difference that one policy makes: what is left is that policy, another, and the plainest of everything else."""
+
+    def attempt(case: Case) -> Result:
+        differs = any(policy.kind == "set_response_header" for policy in case.policies)
+        return Result(case.name, case.label, How.COMPILED, What.DIFFERENT if differs else What.EQUAL)
+
+    batch = wild(SEED, 100)
+    name = next(case.name for case in batch if len(case.policies) > 3 and attempt(case).what == What.DIFFERENT)
+    case, result = smaller(SEED, 100, name, attempt)
+    assert result is not None
+    assert "set_response_header" in {policy.kind for policy in case.policies}
+    assert (len(case.policies), case.calls, len(case.asks)) == (2, TWO_CALLERS, 3)
+
+
+def test_a_program_that_does_not_differ_is_left_as_it_is() -> None:
+    case, result = smaller(SEED, 20, f"w{SEED}_3", lambda case: Result(case.name, case.label, "compiled", What.EQUAL))
+    assert (case, result) == (wild(SEED, 20)[3], None)

@@ -1,0 +1,189 @@
+"""Programs at random, as Hypothesis draws them: a topology, two to five policies on its calls, and requests.
+
+What is drawn first is the plainest: it is what Hypothesis comes down to when it makes a program smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from dsl.program import Protocol, Side
+from tests.fidelity.asks import Ask, answer_header, header
+from tests.fidelity.cases import TWO_CALLERS, Case, Written, load, text
+from tests.fidelity.pairs import ABORTED, HALVES, IN, OLD, READERS, SLOWED, Half, set_aside
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dsl.program import Kind
+
+Calls = tuple[tuple[str, str], ...]
+
+TOPOLOGIES: Final[Mapping[str, Calls]] = {
+    "two callers": TWO_CALLERS,
+    "a chain": (("a", "b"), ("b", "d"), ("d", "e")),
+    "fan-in": (("a", "b"), ("c", "b"), ("d", "b")),
+    "fan-out": (("a", "b"), ("a", "d"), ("a", "e")),
+    "two callers of two": (("a", "b"), ("a", "d"), ("c", "b"), ("c", "d")),
+    "a diamond": (("a", "b"), ("a", "d"), ("b", "e"), ("d", "e")),
+}
+
+MATCHES: Final = (
+    'header("x-in") == "set"',
+    'header("x-in") != "client"',
+    'header("x-in") starts_with "cl"',
+    'header("x-in") matches "(set|client)[0-9]*"',
+    'path == "/new/a"',
+    'path starts_with "/old"',
+    'path != "/a"',
+    'method == "POST"',
+    'method != "GET"',
+)
+HEADERS: Final = ("x-in", "x-out", "x-other")
+VALUES: Final = ("set", "client", "other")
+VARIED: Final[Mapping[str, tuple[str, ...]]] = {
+    "rate_limit": (*(f"requests: {n}, per: 1h" for n in (4, 1, 2)), "requests: 1, per: 1h, burst: 3"),
+    "connection_rate_limit": tuple(f"connections: {n}, per: 1h" for n in (3, 1, 2)),
+    "buffer_limit": ("max: 50B", "max: 100B", "max: 99B"),
+    "retry": (
+        "attempts: 3, backoff: 1ms, on: [gateway_error]",
+        "attempts: 2, backoff: 1ms",
+        "attempts: 4, backoff: 1ms, on: [server_error]",
+        "attempts: 2, backoff: 1ms, on: [unavailable, resource_exhausted]",
+    ),
+    "timeout": ("after: 300ms", "after: 700ms"),
+    "fault_abort": ("status: 503", "status: 418", "status: 429"),
+    "fault_delay": ("delay: 450ms", "delay: 150ms"),
+    "compression": ("", "algorithm: zstd", "min_size: 100KB"),
+    "rewrite_path": ('prefix: "/old", to: "/new"', 'prefix: "/new", to: "/newer"', 'prefix: "/", to: "/old/"'),
+    "split": ("to: TARGET, percent: 50%", "to: TARGET, percent: 100%"),
+    **{
+        f"{verb}_{what}_header": tuple(
+            f'name: "{name}", value: "{value}"' if verb != "remove" else f'name: "{name}"'
+            for name in HEADERS
+            for value in (VALUES if verb != "remove" else VALUES[:1])
+        )
+        for verb in ("set", "add", "remove")
+        for what in ("request", "response")
+    },
+}
+"""Arguments that are worth trying besides those of `HALVES`; `TARGET` is the helper, or another destination."""
+BLOCKING: Final = frozenset({"deny", "fault_abort", "fault_delay"})
+"""Without a match of its own, nothing else would be seen."""
+ONE_CALLER: Final = frozenset({"outlier_detection"})
+"""Each sender has errors of its own to count; the judge knows those of one."""
+OTHERS: Final = (Ask(), IN, header("x-in", "set"), header("x-in", "other"), OLD, Ask(path="/new/a"), SLOWED, ABORTED)
+MOST = 5
+PROTOCOLS: Final = (Protocol.HTTP, Protocol.GRPC, Protocol.HTTP, Protocol.GRPC, Protocol.HTTP, Protocol.TCP)
+"""As often as there is something to find out."""
+
+
+class Policy(NamedTuple):
+    """One that was drawn, and what shows it."""
+
+    written: Written
+    half: Half
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Case:
+    """A case without a name."""
+    protocol = draw(st.sampled_from(PROTOCOLS))
+    calls = TOPOLOGIES[draw(st.sampled_from(tuple(TOPOLOGIES)))]
+    policies: list[Policy] = []
+    number = draw(st.integers(2, MOST))
+    for half in draw(st.lists(st.sampled_from(_fitting(protocol)), min_size=number, max_size=number, unique=True)):
+        if _fits(policy := draw(_policy(half, protocol, calls)), policies):
+            policies.append(policy)
+    assume(len(policies) > 1)
+    asked = draw(st.lists(_ask(protocol, calls, policies), min_size=3, max_size=9))
+    always = {pair[0]: pair for policy in policies for pair in policy.half.always}
+    kinds = {policy.written.kind for policy in policies}
+    asks = tuple(_with(ask, always) for ask in asked if not set_aside(ask, kinds, protocol))
+    assume(asks)
+    return Case("w", protocol, tuple(policy.written for policy in policies), asks, calls)
+
+
+@st.composite
+def _policy(draw: st.DrawFn, half: Half, protocol: Protocol, calls: Calls) -> Policy:
+    destinations = sorted({destination for _, destination in calls})
+    to: tuple[str, ...] = (draw(st.sampled_from(destinations)),)
+    if len(destinations) > 1 and half.kind not in ONE_CALLER and draw(st.integers(0, 3)) == 3:
+        to = tuple(destinations)
+    senders = sorted({source for source, destination in calls if destination in to})
+    scopes = list(senders)
+    if len(senders) > 1 and half.kind not in ONE_CALLER:
+        scopes.append(f"{{{', '.join(senders)}}}")
+    if half.kind not in ONE_CALLER:
+        scopes.append("*")
+    sides = tuple(_kinds()[half.kind].sides)
+    side: Side | None = draw(st.sampled_from((None, None, None, *sides)))
+    arguments = draw(st.sampled_from((half.arguments, *VARIED.get(half.kind, ()))))
+    if "TARGET" in arguments:
+        beside = [each for each in destinations if (senders[0], each) in calls and each not in to]
+        elsewhere = draw(st.booleans())
+        if beside and elsewhere:
+            arguments = arguments.replace("TARGET", f"{beside[0]}:PORT")
+    when = ""
+    if protocol is not Protocol.TCP:
+        when = half.when if half.when else draw(_when()) if half.kind in BLOCKING or draw(st.booleans()) else ""
+    written = Written(half.kind, arguments, when, draw(st.sampled_from(scopes)), side, to)
+    return Policy(written, half)
+
+
+def _when() -> st.SearchStrategy[str]:
+    """A condition of up to three comparisons."""
+    plain = st.sampled_from(MATCHES)
+    return st.one_of(
+        plain.map(lambda one: f"when {one}"),
+        plain.map(lambda one: f"when not ({one})"),
+        st.tuples(plain, st.sampled_from(("and", "or")), plain).map(lambda each: f"when {' '.join(each)}"),
+        st.tuples(plain, plain, plain).map(lambda each: f"when ({each[0]} or {each[1]}) and not {each[2]}"),
+    )
+
+
+@st.composite
+def _ask(draw: st.DrawFn, protocol: Protocol, calls: Calls, policies: Sequence[Policy]) -> Ask:
+    """What one policy is seen by, often mixed with something else; from any declared call."""
+    source, destination = draw(st.sampled_from(calls))
+    if protocol is Protocol.TCP:
+        return Ask(source=source, destination=destination, times=draw(st.integers(1, 4)))
+    shown = [ask for policy in policies for ask in policy.half.asks]
+    ask = draw(st.sampled_from(shown))
+    if draw(st.booleans()):
+        ask = replace(ask.besides(draw(st.sampled_from((*OTHERS, *shown)))), pause=0.0)
+    if draw(st.integers(0, 3)) == 3:
+        ask = ask.besides(answer_header("x-out", "server"))
+    return replace(ask, source=source, destination=destination, times=min(ask.times, 5))
+
+
+def _fits(policy: Policy, others: Sequence[Policy]) -> bool:
+    """Whether a policy makes sense beside those that were drawn before it."""
+    kind = policy.written.kind
+    for other in others:
+        same = bool(set(policy.written.to) & set(other.written.to))
+        if kind == other.written.kind and same and _kinds()[kind].exclusive:
+            return False
+        if {kind, other.written.kind} == {"mirror", "split"} and same:
+            return False  # both at one service: which arrives first is nobody's promise
+    return True
+
+
+@cache
+def _kinds() -> Mapping[str, Kind]:
+    return load(text([])).kinds
+
+
+@cache
+def _fitting(protocol: Protocol) -> tuple[Half, ...]:
+    return tuple(half for half in dict.fromkeys((*HALVES, *READERS)) if protocol in _kinds()[half.kind].protocols)
+
+
+def _with(ask: Ask, headers: Mapping[str, tuple[str, str]]) -> Ask:
+    given = {name for name, _ in ask.headers}
+    return replace(ask, headers=(*ask.headers, *(pair for name, pair in headers.items() if name not in given)))
