@@ -71,6 +71,11 @@ class SnapshotStore:
             return None
         return found.accepted if found.refused and found.accepted is not None else found.current
 
+    def taken(self, group: str) -> Snapshot | None:
+        """The last snapshot of which some client of the group has acknowledged everything."""
+        found = self._groups.get(group)
+        return None if found is None else found.accepted
+
     @property
     def groups(self) -> tuple[str, ...]:
         return tuple(sorted(self._groups))

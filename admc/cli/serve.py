@@ -107,13 +107,19 @@ def serve(
     if effort is not None and not 0 < effort < float("inf"):
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
     from admc.serve.feed import Source
+    from admc.serve.kept import opened
     from admc.serve.run import Listening
     from admc.serve.run import serve as serve_
     from admc.serve.serving import Options
     from emitters.envoy import Mode
 
     source = Source(program, Mode.EXPLICIT if mode is ServeMode.EXPLICIT else Mode.REDIRECT, effort)
-    return serve_(Options(source, endpoints, _settings(door)), Listening(where, shown, _tls(door), state))
+    kept = None if state is None else opened(state)
+    try:
+        return serve_(Options(source, endpoints, _settings(door), kept), Listening(where, shown, _tls(door)))
+    finally:
+        if kept is not None:
+            kept.close()
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

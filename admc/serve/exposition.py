@@ -87,6 +87,7 @@ def _application(counts: Counts) -> Iterator[Metric]:
     yield _number("admc_locates", "Changes of addresses that were put in force", counts.locates)
     yield _number("admc_endpoint_errors", "Endpoints files that could not be used", counts.endpoint_errors)
     yield _number("admc_apply_errors", "States that were made and could not be put in force", counts.apply_errors)
+    yield _number("admc_kept_errors", "Times that the kept state could not be used or written", counts.kept_errors)
     yield GaugeMetricFamily("admc_changed_timestamp_seconds", "When the last state was put in force", counts.changed_at)
 
 

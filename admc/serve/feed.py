@@ -16,10 +16,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.collector import no_collection
 from admc.emission import addresses_of
-from admc.exits import CommandError, Exit
+from admc.exits import CommandError, Exit, wrong_usage
 from admc.pipeline import expressible, folder_of, load_program, place_program
+from admc.plan_build import build
+from admc.plan_json import to_json
+from admc.plan_read import PlanFormatError, from_json
 from admc.serve import planned
+from admc.serve.kept import Recipe
 from admc.serve.planned import recording
+from admc.serve.watch import look
+from solver.placement import Costs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,25 +85,56 @@ class Read(NamedTuple):
     folder: str
     files: Signature
     """What each file looked like before it was read; also those that were not there."""
+    recipe: Recipe | None = None
+    """With which the state can be made again, where that was asked for."""
     seconds: float = 0.0
 
 
 @no_collection()
-def read(source: Source, endpoints: Sequence[bytes]) -> Read:
+def read(source: Source, endpoints: Sequence[bytes], *, keep: bool = False) -> Read:
     """Read, place and verify. What is wrong is in the findings; bugs of admc are raised.
 
-    `endpoints`: what the endpoints file holds, or held, of which the first that can be used is.
+    `endpoints`: what the endpoints file holds, or held, of which the first that can be used is. `keep`: with the
+    recipe.
     """
-    tried: Signature = {}
+    tried: Signature = {source.path: look(source.path)}
+    contents: dict[str, bytes] = {}
     try:
         if source.is_plan:
-            program, placement = planned.placed(source.path, tried)
+            program, placement = planned.placed(source.path, tried, contents)
         else:
-            program, placement = _compiled(source, tried)
+            program, placement = _compiled(source, tried, contents)
         state, findings = _located(source, program, placement, endpoints)
     except CommandError as error:
         return Read(None, error.diagnostics, error.folder, tried)
-    return Read(state, (*findings, *program.warnings), folder_of(source.path), tried)
+    recipe = None
+    if keep:
+        used = next((content for content in endpoints if digest(content) == state.located), None)
+        inputs = {item.path: contents[item.path] for item in program.inputs}
+        plan = to_json(build(program, placement, Costs()))
+        recipe = Recipe(program.inputs[0].path, source.mode.value, inputs, plan, used)
+    return Read(state, (*findings, *program.warnings), folder_of(source.path), tried, recipe)
+
+
+@no_collection()
+def recalled(source: Source, recipe: Recipe) -> State:
+    """The state that a recipe makes. Raises `CommandError` where it makes none, not being what this admc wrote."""
+    from emitters.envoy import Mode
+
+    def content(path: str) -> bytes:
+        if path not in recipe.inputs:
+            raise FileNotFoundError(2, "there is no such file")
+        return recipe.inputs[path]
+
+    main = Path(recipe.main)
+    program = load_program(main, content)
+    try:
+        plan = from_json(recipe.plan)
+    except PlanFormatError as error:
+        raise wrong_usage("ADM854", "the kept plan cannot be used", cause=str(error)) from error
+    placement = planned.checked(main, plan, program)
+    kept = source._replace(mode=Mode(recipe.mode))
+    return _located(kept, program, placement, () if recipe.endpoints is None else (recipe.endpoints,))[0]
 
 
 def relocated(state: State, endpoints: bytes) -> State:
@@ -129,9 +166,9 @@ def digest(endpoints: bytes) -> str:
     return hashlib.sha256(endpoints).hexdigest()[:16]
 
 
-def _compiled(source: Source, tried: Signature) -> tuple[Program, Placement]:
+def _compiled(source: Source, tried: Signature, contents: dict[str, bytes]) -> tuple[Program, Placement]:
     folder = folder_of(source.path)
-    program = load_program(source.path, recording(source.path.parent, tried))
+    program = load_program(source.path, recording(source.path.parent, tried, contents))
     placement, _ = place_program(program, folder, effort=source.effort)
     expressible(program, placement, folder)
     return program, placement

@@ -27,28 +27,33 @@ if TYPE_CHECKING:
 SHOWN = 3
 
 
-def recording(folder: Path, tried: Signature) -> Callable[[str], bytes]:
+def recording(folder: Path, tried: Signature, contents: dict[str, bytes]) -> Callable[[str], bytes]:
     """Reads files of a folder, and notes what each looked like just before: they are what has to be watched."""
     inner = folder_reader(folder)
 
     def read(path: str) -> bytes:
         tried[folder / path] = look(folder / path)
-        return inner(path)
+        contents[path] = inner(path)
+        return contents[path]
 
     return read
 
 
-def placed(path: Path, tried: Signature) -> tuple[Program, Placement]:
+def placed(path: Path, tried: Signature, contents: dict[str, bytes]) -> tuple[Program, Placement]:
     """The program that a plan was made from, and its placement. Raises `CommandError`."""
     tried[path] = look(path)
     plan = read_plan(path)
-    folder = folder_of(path)
     if not plan.inputs:
         raise _unfit(path, "it names no program", "compile again to write a new one")
     main = path.parent / plan.inputs[0].path
     if main.parent != path.parent:
         raise _unfit(path, f"its program `{plan.inputs[0].path}` is not beside it", "compile again to write a new one")
-    program = load_program(main, recording(path.parent, tried))
+    program = load_program(main, recording(path.parent, tried, contents))
+    return program, checked(path, plan, program)
+
+
+def checked(path: Path, plan: Plan, program: Program) -> Placement:
+    """The placement of a plan, if it is one of this program and a correct one. Raises `CommandError`."""
     _same_files(path, plan, program)
     placement = _placement(path, plan, program)
     from solver.verify import verify
@@ -57,8 +62,8 @@ def placed(path: Path, tried: Signature) -> tuple[Program, Placement]:
     if violations:
         said = "; ".join(violation.message for violation in violations[:SHOWN])
         raise _unfit(path, said, "compile again to write a new one; a plan is not to be changed by hand", code="ADM853")
-    expressible(program, placement, folder)
-    return program, placement
+    expressible(program, placement, folder_of(path))
+    return placement
 
 
 def _same_files(path: Path, plan: Plan, program: Program) -> None:

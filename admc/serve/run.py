@@ -22,8 +22,6 @@ from admc.serve.tls import Certificates, TlsFiles
 from xds_server.server import ServerError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from admc.serve.status import Status
 
 LOG: Final = logging.getLogger("admc.serve")
@@ -39,8 +37,6 @@ class Listening(NamedTuple):
     xds: tuple[str, int]
     ops: tuple[str, int]
     tls: TlsFiles | None
-    state: Path | None
-    """The folder of what survives a restart."""
 
 
 def serve(options: Options, listening: Listening) -> int:
@@ -85,6 +81,7 @@ class _Run:
             await self._until_stopped()
             LOG.info("draining", extra={"clients": len(server.clients())})
             await server.stop(GRACE_SECONDS)
+            await serving.keep()
         finally:
             await shown.stop()
             await serving.close()
@@ -92,11 +89,7 @@ class _Run:
         return Exit.DONE
 
     async def _until_stopped(self) -> None:
-        serving = self._serving
-        tasks = [
-            asyncio.create_task(each)
-            for each in (serving.follow_endpoints(), serving.follow_program(), self._look_after())
-        ]
+        tasks = [asyncio.create_task(each) for each in (self._follow(), self._look_after())]
         stop = asyncio.create_task(self._stop.wait())
         try:
             waiting = {stop, *tasks}
@@ -108,6 +101,12 @@ class _Run:
             for task in (stop, *tasks):
                 task.cancel()
             await asyncio.gather(stop, *tasks, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        await self._serving.recall()
+        await asyncio.gather(
+            self._serving.follow_endpoints(), self._serving.follow_program(), self._serving.follow_kept()
+        )
 
     async def _look_after(self) -> None:
         """Certificates that are replaced are used though nobody connects: so it shows that they are good."""

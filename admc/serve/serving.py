@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.emission import MAX_ENDPOINTS
-from admc.exits import CommandError
+from admc.exits import CommandError, Exit
 from admc.files import read_bounded
 from admc.render import text
 from admc.render.report import Report
@@ -26,7 +26,7 @@ from admc.serve import identity
 from admc.serve.feed import digest
 from admc.serve.groups import Groups
 from admc.serve.watch import signature, until_changed
-from admc.serve.worker import Build, Worker, WorkerError
+from admc.serve.worker import Build, Recall, Worker, WorkerError
 from dsl.diagnostics import Diagnostic, Severity
 from xds_server.connection import Admission
 from xds_server.server import XdsServer
@@ -39,11 +39,13 @@ if TYPE_CHECKING:
 
     from admc.serve.feed import Read, Source, State
     from admc.serve.identity import Identities, Settings
+    from admc.serve.kept import Kept, Recipe
     from admc.serve.watch import Signature
     from xds_server.connection import Caller
     from xds_server.snapshot import Snapshot
 
 LOG: Final = logging.getLogger("admc.serve")
+KEEP_SECONDS: Final = 0.5
 AT_ONCE: Final = 50
 """Groups that are published before streams have their turn again."""
 ENDPOINTS_QUIET_SECONDS: Final = 0.01
@@ -58,6 +60,8 @@ class Options(NamedTuple):
     source: Source
     endpoints: Path | None
     settings: Settings
+    kept: Kept | None = None
+    """Where the state is kept for the next start."""
 
 
 class Change(NamedTuple):
@@ -84,6 +88,8 @@ class Counts:
     """Changes of addresses that were put in force."""
     endpoint_errors: int = 0
     apply_errors: int = 0
+    kept_errors: int = 0
+    """Times that the kept state could not be used or written."""
     compile_seconds: float = 0.0
     """Of the last compile that was put in force."""
     changed_at: float = 0.0
@@ -131,6 +137,7 @@ class Serving:
         self._active: Worker | None = None
         self._spare: Worker | None = None
         self._passing: Snapshot | None = None
+        self._recipe: Recipe | None = None
         self._turn = asyncio.Lock()
 
     @property
@@ -156,8 +163,9 @@ class Serving:
         self.state = change.new
         self.counts.changed_at = time.time()
 
-    async def publish(self, groups: Groups, state: State) -> None:
-        """Hand snapshots to the store. Whoever has no ADM, or is no service any more, passes everything on."""
+    async def publish(self, groups: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
+        """Hand snapshots to the store, but for services that somebody else has in hand. Whoever has no ADM, or is no
+        service any more, passes everything on. Raises `SnapshotError` before anything has changed."""
         wanted: dict[str, Snapshot] = dict(groups.adms)
         if groups.passing is not None:
             self._passing = groups.passing
@@ -166,7 +174,7 @@ class Serving:
             for name in (*state.program.services, *self.store.groups):
                 if name not in hosts:
                     wanted[name] = self._passing
-        new = {name: item for name, item in wanted.items() if not self._has(name, item)}
+        new = {name: item for name, item in wanted.items() if name not in held and not self._has(name, item)}
         for item in new.values():
             item.check()
         names = list(new)
@@ -178,6 +186,61 @@ class Serving:
     def _has(self, name: str, snapshot: Snapshot) -> bool:
         current = self.store.current(name)
         return current is not None and (current is snapshot or current.version == snapshot.version)
+
+    # ---- what is kept ----
+
+    async def recall(self) -> None:
+        """Begin with what an earlier server kept, until something better is known."""
+        if self.options.kept is None:
+            return
+        worker = Worker()
+        try:
+            found = await asyncio.to_thread(self.options.kept.recall)
+            if found is None or found.recipe is None:
+                self._spare = worker
+                return
+            read = await worker.recall(Recall(self.options.source, found.recipe))
+            if read.state is None:
+                raise CommandError(Exit.INPUT, read.findings, read.folder)
+            self.identities = await asyncio.to_thread(identity.load, self.options.settings, read.state.program)
+        except (CommandError, WorkerError) as error:
+            self.counts.kept_errors += 1
+            if isinstance(error, CommandError):
+                self._report("kept", error.diagnostics, error.folder)
+            else:
+                self._failed("kept", error)
+            await worker.end()
+            return
+        for problem in found.problems:
+            self.counts.kept_errors += 1
+            LOG.error("kept_group_not_used", extra={"problem": problem})
+        self.store.publish_all(found.groups)
+        for name, snapshot in found.groups.items():
+            self.store.accepted(name, snapshot)
+        self.state, self._recipe, self._active = read.state, found.recipe, worker
+        LOG.info("recalled", extra={"groups": len(found.groups), "state": read.state.version})
+
+    async def follow_kept(self) -> None:
+        """Keep what proxies acknowledge, as it comes, for ever."""
+        while self.options.kept is not None:
+            await self.keep()
+            await asyncio.sleep(KEEP_SECONDS)
+
+    async def keep(self) -> None:
+        """Keep what is in force and what proxies have acknowledged."""
+        kept = self.options.kept
+        if kept is None or self.state is None:
+            return
+        taken = {name: self.store.taken(name) for name in self.store.groups}
+        groups = {name: snapshot for name, snapshot in taken.items() if snapshot is not None}
+        try:
+            await asyncio.to_thread(kept.save, self._recipe, groups)
+        except CommandError as error:
+            self.counts.kept_errors += 1
+            if "kept" not in self.problems.held:
+                self._report("kept", error.diagnostics, "")
+        else:
+            self.problems.clear("kept")
 
     # ---- the program ----
 
@@ -208,7 +271,9 @@ class Serving:
             await self._located.wait()
         worker, self._spare = self._spare or Worker(), None
         try:
-            read, groups = await worker.build(Build(self.options.source, self._endpoints))
+            read, groups = await worker.build(
+                Build(self.options.source, self._endpoints, self.options.kept is not None)
+            )
             # A change that comes while this goes into force makes another compile.
             self._seen = read.files
             if read.state is None:
@@ -236,6 +301,7 @@ class Serving:
             else:
                 state = replace(state, addresses=found.addresses, located=found.digest)
                 groups = Groups({**groups.adms, **moved.adms}, moved.passing)
+                read = read._replace(recipe=_at(read.recipe, latest[0]))
         try:
             await self.apply(Change(self.state, state, groups))
         except (SnapshotError, CommandError) as error:
@@ -243,6 +309,7 @@ class Serving:
             self._refused(error)
             return
         self._active, self._spare = worker, self._active or Worker()
+        self._recipe = read.recipe
         self.problems.clear("program")
         if latest and digest(latest[0]) == state.located:
             self._used(latest[0])
@@ -302,6 +369,7 @@ class Serving:
             await self._lose(worker)
             return
         self._used(content)
+        self._recipe = _at(self._recipe, content)
         self.counts.locates += 1
         LOG.info("located", extra={"adms": len(groups.adms), "seconds": round(found.seconds, 4)})
 
@@ -355,6 +423,10 @@ class Serving:
         for worker in (self._active, self._spare):
             if worker is not None:
                 await worker.end()
+
+
+def _at(recipe: Recipe | None, endpoints: bytes) -> Recipe | None:
+    return None if recipe is None else recipe._replace(endpoints=endpoints)
 
 
 @contextlib.asynccontextmanager

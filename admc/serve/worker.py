@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from multiprocessing.connection import Connection
 
+    from admc.serve.kept import Recipe
     from dsl.diagnostics import Diagnostic
     from emitters.addresses import Addresses
     from solver.placement import Placement
@@ -47,6 +48,15 @@ class Build(NamedTuple):
     source: Source
     endpoints: tuple[bytes, ...]
     """What the endpoints file holds, the latest first; the first that can be used is."""
+    keep: bool = False
+    """Whether the recipe is wanted, too."""
+
+
+class Recall(NamedTuple):
+    """Make the state of a recipe, without any snapshot."""
+
+    source: Source
+    recipe: Recipe
 
 
 class Locate(NamedTuple):
@@ -79,6 +89,7 @@ class Refusal(NamedTuple):
     folder: str
 
 
+Request = Build | Recall | Locate | Emit
 Answer = Read | Located | Refusal | None
 
 
@@ -115,6 +126,12 @@ class Worker:
         assert isinstance(read, Read)  # noqa: S101 - what a build is answered with
         return read, groups
 
+    async def recall(self, request: Recall) -> Read:
+        """The state of a recipe, which is the worker's from now on. Raises `WorkerError`."""
+        read, _ = await self._ask(request)
+        assert isinstance(read, Read)  # noqa: S101 - what a recipe is answered with
+        return read
+
     async def locate(self, endpoints: bytes) -> tuple[Located, Groups]:
         """The worker's state at other addresses, and the groups that they may change. Raises `WorkerError`."""
         located, groups = await self._ask(Locate(endpoints))
@@ -128,7 +145,7 @@ class Worker:
             raise CommandError(answer.exit_code, answer.findings, answer.folder)
         return groups
 
-    async def _ask(self, request: Build | Locate | Emit) -> tuple[Answer, Groups]:
+    async def _ask(self, request: Request) -> tuple[Answer, Groups]:
         async with self._lock:
             found: dict[str, Snapshot] = {}
             passing: Snapshot | None = None
@@ -208,10 +225,12 @@ class _Desk:
         self._state: State | None = None
         self._index: Index | None = None
 
-    def answers(self, request: Build | Locate | Emit) -> Iterator[_Group | Answer]:
+    def answers(self, request: Request) -> Iterator[_Group | Answer]:
         started = time.perf_counter()
         if isinstance(request, Build):
             yield from self._build(request, started)
+        elif isinstance(request, Recall):
+            yield self._recall(request, started)
         elif self._state is None:
             raise WorkerError("there is no state yet")
         elif isinstance(request, Locate):
@@ -224,7 +243,7 @@ class _Desk:
                 yield Refusal(error.exit_code, error.diagnostics, error.folder)
 
     def _build(self, request: Build, started: float) -> Iterator[_Group | Answer]:
-        read = feed.read(request.source, request.endpoints)
+        read = feed.read(request.source, request.endpoints, keep=request.keep)
         if read.state is not None:
             try:
                 yield from _groups(read.state, None)
@@ -234,6 +253,14 @@ class _Desk:
         yield read._replace(seconds=time.perf_counter() - started)
         if self._state is not None and self._index is None:
             self._index = Index(self._state.program, self._state.placement)
+
+    def _recall(self, request: Recall, started: float) -> Read:
+        try:
+            state = feed.recalled(request.source, request.recipe)
+        except CommandError as error:
+            return Read(None, error.diagnostics, error.folder, {})
+        self._state, self._index = state, Index(state.program, state.placement)
+        return Read(state, (), "", {}, None, time.perf_counter() - started)
 
     def _locate(self, state: State, request: Locate, started: float) -> Iterator[_Group | Answer]:
         try:

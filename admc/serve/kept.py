@@ -1,0 +1,326 @@
+"""What survives a restart: the state in force, and for each service the snapshot that its proxies acknowledged last.
+
+    FOLDER/state.json          what belongs together, by digest; replaced in one step
+    FOLDER/objects/SHA256      the parts: inputs, plan, endpoints file, snapshots; never changed once written
+    FOLDER/lock                held by the server that uses the folder
+
+So a server that comes back knows endpoints before it has read a file, and can tell what changed while it was away.
+Whatever moment it is killed at, `state.json` names parts that were complete before it was written. A part is known by
+its digest: one that a power cut or a hand has touched is not used.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import threading
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+
+from envoy.service.discovery.v3 import discovery_pb2
+from google.protobuf.message import DecodeError
+
+from admc.exits import CommandError, wrong_usage
+from admc.files import read_bounded, write_whole
+from xds_server.snapshot import Resource, Snapshot, SnapshotError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+SCHEMA_VERSION: Final = 1
+MAX_MANIFEST: Final = 64_000_000
+MAX_OBJECT: Final = 256_000_000
+MAX_GROUPS: Final = 100_000
+MAX_TOTAL: Final = 4_000_000_000
+"""Bytes of all snapshots together."""
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Recipe(NamedTuple):
+    """All that a state is made from: with it the same state can be made again, without a solver."""
+
+    main: str
+    """The program's path among the inputs."""
+    mode: str
+    inputs: Mapping[str, bytes]
+    plan: bytes
+    endpoints: bytes | None
+
+
+class Recalled(NamedTuple):
+    """What was kept. `problems` are groups that cannot be used, and why."""
+
+    recipe: Recipe | None
+    groups: Mapping[str, Snapshot]
+    problems: tuple[str, ...]
+
+
+class _Saved(NamedTuple):
+    version: str
+    digest: str
+    elsewhere: tuple[str, ...]
+
+
+class _WrongError(Exception):
+    """The content is not what this admc writes; the message says what is wrong."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """The folder, for as long as this process holds its lock."""
+
+    folder: Path
+    _lock: IO[bytes]
+    _recipe: dict[str, Any] | None = None
+    _groups: dict[str, _Saved] = field(default_factory=dict)
+    _sound: set[str] = field(default_factory=set)
+    """Parts that this process has read or written."""
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    # ---- reading ----
+
+    def recall(self) -> Recalled | None:
+        """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used."""
+        path = self.folder / "state.json"
+        if not path.exists():
+            return None
+        content = read_bounded(path, MAX_MANIFEST, "the kept state")
+        try:
+            return self._recalled(_manifest(content))
+        except _WrongError as error:
+            raise _unusable(path, str(error)) from error
+
+    def _recalled(self, manifest: dict[str, Any]) -> Recalled:
+        recipe = None if manifest["state"] is None else self._recipe_of(manifest["state"])
+        groups: dict[str, Snapshot] = {}
+        problems: list[str] = []
+        left = MAX_TOTAL
+        for name, saved in sorted(manifest["groups"].items()):
+            try:
+                content = self._object(saved["object"])
+                left -= len(content)
+                if left < 0:
+                    raise _WrongError(f"its snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
+                snapshot = _parse(content, saved["elsewhere"])
+            except _WrongError as error:
+                problems.append(f"`{name}`: {error}")
+                continue
+            groups[name] = snapshot
+            self._groups[name] = _Saved(snapshot.version, saved["object"], tuple(saved["elsewhere"]))
+        self._recipe = manifest["state"]
+        return Recalled(recipe, groups, tuple(problems))
+
+    def _recipe_of(self, state: dict[str, Any]) -> Recipe:
+        endpoints = state["endpoints"]
+        return Recipe(
+            state["main"],
+            state["mode"],
+            {path: self._object(digest) for path, digest in state["inputs"].items()},
+            self._object(state["plan"]),
+            None if endpoints is None else self._object(endpoints),
+        )
+
+    def _object(self, digest: str) -> bytes:
+        try:
+            content = read_bounded(self.folder / "objects" / digest, MAX_OBJECT, "a part of the kept state")
+        except CommandError as error:
+            raise _WrongError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise _WrongError("a part of it is not what was kept")
+        self._sound.add(digest)
+        return content
+
+    # ---- writing ----
+
+    def save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
+        """Keep these instead; without a recipe, the state that is kept stays. False where nothing is new.
+
+        Raises `CommandError` where the folder takes nothing: what was kept before is still there.
+        """
+        with self._writing:
+            return self._save(recipe, groups)
+
+    def _save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
+        state = self._recipe if recipe is None else self._put_recipe(recipe)
+        saved = {name: self._put_group(name, snapshot) for name, snapshot in groups.items()}
+        if state == self._recipe and saved == self._groups:
+            return False
+        manifest = {
+            "schema_version": SCHEMA_VERSION,
+            "state": state,
+            "groups": {
+                name: {"object": item.digest, "elsewhere": list(item.elsewhere)} for name, item in sorted(saved.items())
+            },
+        }
+        write_whole(self.folder / "state.json", (json.dumps(manifest) + "\n").encode())
+        self._recipe, self._groups = state, saved
+        self._sweep()
+        return True
+
+    def close(self) -> None:
+        self._lock.close()
+
+    def _put_recipe(self, recipe: Recipe) -> dict[str, Any]:
+        return {
+            "main": recipe.main,
+            "mode": recipe.mode,
+            "inputs": {path: self._put(content) for path, content in sorted(recipe.inputs.items())},
+            "plan": self._put(recipe.plan),
+            "endpoints": None if recipe.endpoints is None else self._put(recipe.endpoints),
+        }
+
+    def _put_group(self, name: str, snapshot: Snapshot) -> _Saved:
+        before = self._groups.get(name)
+        elsewhere = tuple(sorted(snapshot.elsewhere))
+        if before is not None and (before.version, before.elsewhere) == (snapshot.version, elsewhere):
+            return before
+        return _Saved(snapshot.version, self._put(_serialised(snapshot)), elsewhere)
+
+    def _put(self, content: bytes) -> str:
+        """A part, whole under its name or not there at all. Not flushed to the disk: a process that dies loses
+        nothing, and after a power cut the digest tells."""
+        digest = hashlib.sha256(content).hexdigest()
+        path = self.folder / "objects" / digest
+        try:
+            # One that an earlier server left may have been touched since.
+            if digest not in self._sound:
+                temporary = path.with_name(f"{digest}.{os.getpid()}.tmp")
+                temporary.write_bytes(content)
+                temporary.replace(path)
+                self._sound.add(digest)
+        except OSError as error:
+            raise _cannot_keep(self.folder, error) from error
+        return digest
+
+    def _sweep(self) -> None:
+        """Remove what `state.json` does not name any more, left-overs of a killed server among them."""
+        state = self._recipe or {"inputs": {}, "plan": "", "endpoints": ""}
+        wanted = {item.digest for item in self._groups.values()}
+        wanted |= {*state["inputs"].values(), state["plan"], state["endpoints"]}
+        try:
+            for path in (self.folder / "objects").iterdir():
+                if path.name not in wanted:
+                    path.unlink(missing_ok=True)
+                    self._sound.discard(path.name)
+        except OSError as error:
+            raise _cannot_keep(self.folder, error) from error
+
+
+def opened(folder: Path) -> Kept:
+    """The folder, made if need be, for this process alone. Raises `CommandError` (ADM854)."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / "objects").mkdir(mode=0o700, exist_ok=True)
+        lock = (folder / "lock").open("ab")
+    except OSError as error:
+        raise _cannot_keep(folder, error) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise wrong_usage(
+            "ADM854",
+            f"another server keeps its state in `{folder}`",
+            hint="give each server a folder of its own",
+        ) from error
+    return Kept(folder, lock)
+
+
+# ---- content ----
+
+
+def _serialised(snapshot: Snapshot) -> bytes:
+    response = discovery_pb2.DiscoveryResponse()
+    for collection in snapshot.collections.values():
+        for resource in collection.resources.values():
+            response.resources.add(type_url=resource.type_url, value=resource.body)
+    found: bytes = response.SerializeToString(deterministic=True)
+    return found
+
+
+def _parse(content: bytes, elsewhere: list[str]) -> Snapshot:
+    try:
+        response = discovery_pb2.DiscoveryResponse.FromString(content)
+        snapshot = Snapshot.of(
+            (Resource.parse(item.type_url, item.value) for item in response.resources), elsewhere=elsewhere
+        )
+        snapshot.check()
+    except (DecodeError, SnapshotError) as error:
+        raise _WrongError(f"its snapshot cannot be used: {error}") from error
+    return snapshot
+
+
+def _manifest(content: bytes) -> dict[str, Any]:
+    """The content of `state.json`, every field checked. Raises `_WrongError`."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _WrongError("it is not JSON; the file may be cut short") from error
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if type(version) is not int or version < 1:
+        raise _WrongError("it has no `schema_version`")
+    if version > SCHEMA_VERSION:
+        raise _WrongError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
+    groups = document.get("groups")
+    if document.keys() != {"schema_version", "state", "groups"} or not isinstance(groups, dict):
+        raise _WrongError("it does not have the fields that belong there")
+    if len(groups) > MAX_GROUPS:
+        raise _WrongError(f"it has more than {MAX_GROUPS:,} groups")
+    for name, saved in groups.items():
+        if (
+            not isinstance(saved, dict)
+            or saved.keys() != {"object", "elsewhere"}
+            or not _is_digest(saved["object"])
+            or not _are_names(saved["elsewhere"])
+        ):
+            raise _WrongError(f"its group `{name[:100]}` does not have the fields that belong there")
+    state = document["state"]
+    if state is not None and not _is_state(state):
+        raise _WrongError("its `state` does not have the fields that belong there")
+    found: dict[str, Any] = document
+    return found
+
+
+def _is_state(state: object) -> bool:
+    return (
+        isinstance(state, dict)
+        and state.keys() == {"main", "mode", "inputs", "plan", "endpoints"}
+        and isinstance(state["main"], str)
+        and state["mode"] in ("redirect", "explicit")
+        and isinstance(state["inputs"], dict)
+        and state["main"] in state["inputs"]
+        and all(map(_is_digest, state["inputs"].values()))
+        and _is_digest(state["plan"])
+        and (state["endpoints"] is None or _is_digest(state["endpoints"]))
+    )
+
+
+def _is_digest(value: object) -> bool:
+    return isinstance(value, str) and bool(_DIGEST.fullmatch(value))
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _unusable(path: Path, cause: str) -> CommandError:
+    return wrong_usage(
+        "ADM854",
+        f"the kept state `{path}` cannot be used",
+        cause=cause,
+        hint="the server goes on without it, and keeps a new one once proxies have acknowledged what it compiles",
+    )
+
+
+def _cannot_keep(folder: Path, error: OSError) -> CommandError:
+    said = error.strerror or "the system refused"
+    return wrong_usage(
+        "ADM854",
+        f"cannot keep the state in `{folder}`",
+        cause=said[:1].lower() + said[1:],
+        hint="give a folder that admc may write to; what was kept there before is as it was",
+    )

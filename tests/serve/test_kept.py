@@ -1,0 +1,173 @@
+"""What is kept comes back as it was, survives every death, and is refused where anybody touched it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from envoy.config.cluster.v3 import cluster_pb2
+from envoy.config.endpoint.v3 import endpoint_pb2
+
+from admc.exits import CommandError
+from admc.serve.kept import Recalled, Recipe, opened
+from tests.testbed.envoys import LAUNCHER
+from xds_server.snapshot import Resource, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECIPE = Recipe("policies.adm", "redirect", {"policies.adm": b"app shop\n"}, b"{}", b'{"services": {}}')
+
+
+def recall(folder: Path) -> Recalled:
+    with closing(opened(folder)) as kept:
+        found = kept.recall()
+    assert found is not None
+    return found
+
+
+def snapshot(*names: str) -> Snapshot:
+    return Snapshot.of(Resource.of(cluster_pb2.Cluster(name=name)) for name in names)
+
+
+def test_what_is_kept_comes_back(tmp_path: Path) -> None:
+    endpoints = Resource.of(endpoint_pb2.ClusterLoadAssignment(cluster_name="own"))
+    groups = {"a": snapshot("x", "y"), "b": Snapshot.of([endpoints], elsewhere=["own"])}
+    kept = opened(tmp_path / "state")
+    assert kept.recall() is None
+    assert kept.save(RECIPE, groups)
+    assert not kept.save(RECIPE, groups)
+    kept.close()
+
+    again = opened(tmp_path / "state")
+    found = again.recall()
+    assert found is not None
+    assert found.recipe == RECIPE
+    assert found.problems == ()
+    assert {name: item.version for name, item in found.groups.items()} == {
+        name: item.version for name, item in groups.items()
+    }
+    assert found.groups["b"].elsewhere == {"own"}
+    # Nothing has changed, and without a recipe the one that is kept stays.
+    assert not again.save(None, groups)
+    assert again.save(None, {"a": snapshot("z")})
+    again.close()
+    last = recall(tmp_path / "state")
+    assert last.recipe == RECIPE
+    assert list(last.groups) == ["a"]
+    # One snapshot, and the recipe's three parts.
+    assert len(list((tmp_path / "state" / "objects").iterdir())) == 4
+
+
+def test_two_servers_do_not_share_a_folder(tmp_path: Path) -> None:
+    kept = opened(tmp_path)
+    with pytest.raises(CommandError) as caught:
+        opened(tmp_path)
+    assert caught.value.diagnostics[0].code == "ADM854"
+    kept.close()
+    opened(tmp_path).close()
+
+
+def _change(folder: Path, change: Callable[[dict[str, object]], object]) -> None:
+    path = folder / "state.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "cut short": (lambda f: os.truncate(f / "state.json", 40), "cut short"),
+    "newer": (lambda f: _change(f, lambda c: c.update(schema_version=2)), "schema version 2"),
+    "no version": (lambda f: _change(f, lambda c: c.pop("schema_version")), "no `schema_version`"),
+    "a list": (lambda f: (f / "state.json").write_text("[]"), "no `schema_version`"),
+    "deep": (lambda f: (f / "state.json").write_text("[" * 200_000), "not JSON"),
+    "binary": (lambda f: (f / "state.json").write_bytes(b"\xff\xfe\0"), "not JSON"),
+    "another field": (lambda f: _change(f, lambda c: c.update(more=1)), "fields"),
+    "a path for a digest": (
+        lambda f: _change(f, lambda c: c["groups"]["a"].update(object="../../../etc/passwd")),  # type: ignore[index]
+        "`a`",
+    ),
+    "no plan": (lambda f: _change(f, lambda c: c["state"].pop("plan")), "`state`"),  # type: ignore[attr-defined]
+    "an input that was changed": (
+        lambda f: [p.write_bytes(b"app mine\n") for p in (f / "objects").iterdir() if p.read_bytes() == b"app shop\n"],
+        "not what was kept",
+    ),
+    "an input that is gone": (
+        lambda f: [p.unlink() for p in (f / "objects").iterdir() if p.read_bytes() == b"app shop\n"],
+        "cannot be read",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_somebody_touched_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+    kept = opened(tmp_path)
+    kept.save(RECIPE, {"a": snapshot("x")})
+    kept.close()
+    spoil, words = BROKEN[name]
+    spoil(tmp_path)
+    with closing(opened(tmp_path)) as again:
+        with pytest.raises(CommandError) as caught:
+            again.recall()
+        (finding,) = caught.value.diagnostics
+        assert finding.code == "ADM854"
+        assert words in (finding.cause or "")
+        # And the next save puts it right.
+        assert again.save(RECIPE, {"a": snapshot("y")})
+    assert recall(tmp_path).recipe == RECIPE
+
+
+def test_a_snapshot_that_was_touched_costs_its_own_group_only(tmp_path: Path) -> None:
+    kept = opened(tmp_path)
+    kept.save(RECIPE, {"a": snapshot("x"), "b": snapshot("y")})
+    kept.close()
+    groups = json.loads((tmp_path / "state.json").read_text())["groups"]
+    (tmp_path / "objects" / groups["a"]["object"]).write_bytes(b"\xff" * 100)
+    found = recall(tmp_path)
+    assert list(found.groups) == ["b"]
+    assert found.problems == ("`a`: a part of it is not what was kept",)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.serve.test_kept import RECIPE, snapshot
+from admc.serve.kept import opened
+kept = opened(Path(sys.argv[1]))
+for number in range(1_000_000):
+    recipe = RECIPE._replace(endpoints=str(number).encode())
+    kept.save(recipe, {f"group{n}": snapshot(f"cluster{number}") for n in range(5)})
+    if number == 0:
+        print("begun", flush=True)
+"""
+
+
+def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
+    """Whenever the writer dies, what is found belongs together."""
+    numbers = set()
+    for attempt in range(6):
+        command = [sys.executable, str(LAUNCHER), str(os.getpid()), sys.executable, "-c", WRITER, str(tmp_path)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        time.sleep(attempt * 0.007)  # a moment of no meaning, and another each time
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        found = recall(tmp_path)
+        assert found.recipe is not None
+        assert found.recipe.endpoints is not None
+        assert found.problems == ()
+        number = int(found.recipe.endpoints)
+        numbers.add(number)
+        assert {item.version for item in found.groups.values()} == {snapshot(f"cluster{number}").version}
+        assert len(found.groups) == 5
+    assert len(numbers) > 1
