@@ -18,6 +18,7 @@ from admc.cli.fmt import fmt
 from admc.cli.graph import graph
 from admc.cli.parser import Command, Group, usage_error
 from admc.cli.serve import serve
+from admc.cli.status import status
 from admc.exits import Exit
 from admc.output import write_out
 
@@ -36,6 +37,7 @@ app.command("fmt", cls=Command)(fmt)
 app.command("explain", cls=Command)(explain)
 app.command("graph", cls=Command)(graph)
 app.command("serve", cls=Command)(serve)
+app.command("status", cls=Command)(status)
 app.command("doctor", cls=Command)(doctor)
 app.command("completion", cls=Command)(completion)
 

@@ -7,10 +7,12 @@ and `HEAD` alone, and changes nothing. Connections are few and cheap: beyond a b
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from admc.exits import CommandError, wrong_usage
 from admc.serve.exposition import CONTENT_TYPE
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from admc.serve.exposition import Sources
     from admc.serve.status import Status
 
+LOG: Final = logging.getLogger("admc.serve.ops")
 CONNECTIONS: Final = 64
 """Each takes a file handle that a proxy might need."""
 
@@ -61,7 +64,9 @@ async def serve(view: View, host: str, port: int) -> Running:
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         return _answer(view, request)
 
-    handlers = _Bounded(answer, access_log=None, max_line_size=4096, lingering_time=0.0, keepalive_timeout=75.0)
+    handlers = _Bounded(
+        answer, access_log=None, logger=LOG, max_line_size=4096, lingering_time=0.0, keepalive_timeout=75.0
+    )
     runner = web.ServerRunner(handlers)
     await runner.setup()
     try:
@@ -93,6 +98,15 @@ class _Bounded(web.Server):
             connections[0].transport.abort()
 
 
+def _is_our_concern(record: logging.LogRecord) -> bool:
+    """Whoever sends what is no HTTP is told so; a traceback in the log would be no use to anybody."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+LOG.addFilter(_is_our_concern)
+
+
 def _answer(view: View, request: web.BaseRequest) -> web.StreamResponse:
     if request.method not in {"GET", "HEAD"}:
         return _text(405, "only `GET` and `HEAD` are answered here\n", {"Allow": "GET, HEAD"})
@@ -100,10 +114,8 @@ def _answer(view: View, request: web.BaseRequest) -> web.StreamResponse:
         return _text(200, "alive\n")
     if request.path == "/readyz":
         server = view.status().server
-        ready = server.phase is Phase.SERVING
-        return _text(
-            200 if ready else 503, f"{server.phase}\n" if ready else f"{server.phase}: {visible(server.why)}\n"
-        )
+        why = f": {visible(server.why)}" if server.why else ""
+        return _text(200 if server.phase is Phase.SERVING else 503, f"{server.phase}{why}\n")
     if request.path == "/metrics":
         return web.Response(body=view.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
     if request.path == "/status.json":

@@ -1,0 +1,123 @@
+"""`admc status`: what a running server has told which proxy, and what the proxy said."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from admc.exits import CommandError, wrong_usage
+from admc.terminal import visible
+
+if TYPE_CHECKING:
+    import http.client
+
+SERVER: Final = "http://127.0.0.1:18001"
+SECONDS: Final = 10.0
+"""For the whole answer."""
+MAX_BYTES: Final = 128_000_000
+
+
+class StatusFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def status(
+    server: Annotated[str, typer.Option("--server", metavar="URL", help="Where the server's `--ops` is.")] = SERVER,
+    format_: Annotated[StatusFormat, typer.Option("--format", help="How it is shown.")] = StatusFormat.TEXT,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit with 2 unless every ADM has proxies and all are in sync.")
+    ] = False,
+) -> int:
+    """Show which proxies a running server has, and whether they have what they are to have."""
+    from admc.exits import Exit
+    from admc.output import write_out
+    from admc.serve.status import StatusFormatError, from_json, to_json
+
+    try:
+        found = from_json(_fetched(server))
+    except StatusFormatError as error:
+        raise wrong_usage(
+            "ADM824",
+            f"what answers at `{visible(server)}` is no `admc serve`",
+            cause=str(error),
+            hint="give the address that the server logs as `ops` when it starts",
+        ) from error
+    if format_ is StatusFormat.JSON:
+        write_out(to_json(found).decode("ascii"))
+    else:
+        from admc.render.status_text import render
+
+        write_out(render(found))
+    return Exit.CHANGES if detailed_exitcode and not all(adm.in_sync for adm in found.adms) else Exit.DONE
+
+
+def _fetched(server: str) -> bytes:
+    """The body of the status document. Raises `CommandError`."""
+    import http.client
+
+    connection, path = _connection(server)
+    try:
+        connection.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
+        response = connection.getresponse()
+        if response.status != http.client.OK:
+            raise _unreachable(server, f"it answers with HTTP status {response.status}")
+        return _read(server, response)
+    except (OSError, http.client.HTTPException) as error:
+        raise _unreachable(server, _said(error)) from error
+    finally:
+        connection.close()
+
+
+def _connection(server: str) -> tuple[http.client.HTTPConnection, str]:
+    import http.client
+    from urllib.parse import urlsplit
+
+    try:
+        url = urlsplit(server)
+        host, port = url.hostname, url.port
+        fine = url.scheme in {"http", "https"} and host and not (url.query or url.fragment or "@" in url.netloc)
+        if not fine or host is None or not server.isascii() or not server.isprintable():
+            raise ValueError
+        kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+        return kind(host, port, timeout=SECONDS), url.path.rstrip("/") + "/status.json"
+    except (ValueError, http.client.HTTPException) as error:
+        raise wrong_usage(
+            "ADM801",
+            f"`{visible(server[:200])}` is not the address of a server",
+            hint=f"it is a URL such as `{SERVER}`",
+        ) from error
+
+
+def _read(server: str, response: http.client.HTTPResponse) -> bytes:
+    parts: list[bytes] = []
+    size, deadline = 0, time.monotonic() + SECONDS
+    while part := response.read1(1 << 16):
+        parts.append(part)
+        size += len(part)
+        if size > MAX_BYTES:
+            raise _unreachable(server, f"its answer has more than {MAX_BYTES // 1_000_000} MB")
+        if time.monotonic() > deadline:
+            raise _unreachable(server, f"its answer takes more than {SECONDS:.0f} seconds")
+    return b"".join(parts)
+
+
+def _unreachable(server: str, cause: str) -> CommandError:
+    return wrong_usage(
+        "ADM823",
+        f"cannot ask the server at `{visible(server)}`",
+        cause=cause,
+        hint="is `admc serve` running there, and is this the address of its `--ops`?",
+    )
+
+
+def _said(error: Exception) -> str:
+    """What went wrong, without the names that Python has for it."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {SECONDS:.0f} seconds"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[:1].lower() + error.strerror[1:]
+    return "what answers there does not speak HTTP"

@@ -1,0 +1,98 @@
+"""A server's status as text: one line for each proxy, and below it what the proxy refused, in its own words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from admc.serve.status import AdmRow, NodeRow, Phase, Status
+from admc.terminal import cells, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+HEAD: Final = ("ADM", "NODE", "WANTED", "SENT", "ACKED", "")
+SHORT: Final = 8
+"""Characters of a digest: enough to tell two apart."""
+WIDEST: Final = 48
+WORDS: Final = 500
+"""Characters of a refusal; JSON has all of them."""
+
+Row = tuple[str, ...]
+
+
+def render(status: Status) -> str:
+    """The whole status, with a final line break. Whatever the server said is safe to print."""
+    rows = [HEAD, *(row for adm in status.adms for row in _rows(adm))]
+    widths = [max(cells(row[column]) for row in rows if len(row) > 1) for column in range(len(HEAD) - 1)]
+    lines = [*_about(status), ""]
+    if status.adms:
+        lines += [*(_line(row, widths) for row in rows), ""]
+    return "\n".join([*lines, _counts(status)]) + "\n"
+
+
+def _about(status: Status) -> Iterator[str]:
+    server = status.server
+    app = f"`{visible(server.app)}`" if server.app else "nothing yet"
+    state = f", state {_short(server.state)}" if server.state else ""
+    word = {Phase.STARTING: "starting with", Phase.SERVING: "serving", Phase.DRAINING: "draining, was serving"}
+    yield f"{word[server.phase]} {app} from `{visible(server.source)}`{state}"
+    yield f"admc {visible(server.version)}, since {visible(server.since)}"
+    if server.why:
+        yield f"problem: {visible(server.why)}"
+
+
+def _rows(adm: AdmRow) -> Iterator[Row]:
+    name = _cut(adm.service)
+    if not adm.nodes:
+        yield (name, "-", _short(adm.wanted), "-", "-", "no proxy is connected")
+    for node in adm.nodes:
+        about = _standing(node) + ("" if adm.in_plan else ", has no ADM in the plan")
+        yield (name, _cut(node.id), _short(node.wanted), _short(node.sent), _short(node.acknowledged), about)
+        for item in node.types:
+            if item.error:
+                said = visible(item.error[:WORDS]) + (" ..." if len(item.error) > WORDS else "")
+                yield (f"    refused {visible(item.type)}: {said}",)
+        name = ""
+
+
+def _standing(node: NodeRow) -> str:
+    if node.in_sync:
+        return "in sync"
+    if node.error:
+        return "refused"
+    if not node.acknowledged:
+        return "starting"
+    # Another proxy of its service has refused the wanted one: this one is not even sent it.
+    return "kept at the last good one" if node.sent == node.acknowledged else "behind"
+
+
+def _counts(status: Status) -> str:
+    planned = [adm for adm in status.adms if adm.in_plan]
+    nodes = [node for adm in status.adms for node in adm.nodes]
+    alone = sum(not adm.nodes for adm in planned)
+    behind = sum(not node.in_sync for node in nodes)
+    return (
+        f"{_number(len(planned), 'ADM')}{f', {alone} without a proxy' if alone else ''}; "
+        f"{_number(len(nodes), 'proxy', 'proxies')}{f', {behind} not in sync' if behind else ''}"
+    )
+
+
+def _number(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def _line(row: Row, widths: Iterable[int]) -> str:
+    if len(row) == 1:
+        return row[0]
+    return "  ".join(
+        [*(cell + " " * (width - cells(cell)) for cell, width in zip(row, widths, strict=False)), row[-1]]
+    ).rstrip()
+
+
+def _short(version: str) -> str:
+    return visible(version[:SHORT]) or "-"
+
+
+def _cut(text: str) -> str:
+    shown = visible(text)
+    return (shown if len(shown) <= WIDEST else shown[: WIDEST - 3] + "...") or "-"

@@ -1,0 +1,305 @@
+"""What a server says of itself over HTTP, and `admc status` that asks it: real sockets, good and bad ones."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from admc.__main__ import main
+from admc.exits import CommandError
+from admc.serve import ops
+from admc.serve.exposition import Sources
+from admc.serve.serving import Counts
+from admc.serve.status import Phase, Status, from_json
+from admc.serve.tls import TlsCounts
+from tests.serve.test_status import OLD, client
+from tests.serve.test_status import serving as status_of
+from xds_server.metrics import Metrics
+from xds_server.types import CLUSTER
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+class Bed:
+    """A view whose content can be changed, and its server."""
+
+    def __init__(self) -> None:
+        self.status: Status = status_of(client("search", "s-1"))
+        self.xds = Metrics()
+        self.counts = Counts()
+        self.tls = TlsCounts(expires=5.0)
+        self.port = 0
+
+    def view(self) -> ops.View:
+        return ops.View(lambda: self.status, Sources(self.xds, self.counts, lambda: self.status, self.tls))
+
+    async def get(self, path: str, method: str = "GET") -> tuple[int, str]:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, f"http://127.0.0.1:{self.port}{path}") as response,
+        ):
+            return response.status, await response.text()
+
+
+@contextlib.asynccontextmanager
+async def running() -> AsyncIterator[Bed]:
+    bed = Bed()
+    server = await ops.serve(bed.view(), "127.0.0.1", 0)
+    bed.port = server.address[1]
+    try:
+        yield bed
+    finally:
+        await server.stop()
+
+
+async def test_alive_and_ready_are_two_things() -> None:
+    async with running() as bed:
+        for phase, why, ready in [
+            (
+                Phase.STARTING,
+                "the program has not been compiled yet",
+                (503, "starting: the program has not been compiled yet\n"),
+            ),
+            (Phase.SERVING, "", (200, "serving\n")),
+            (Phase.SERVING, "the program is wrong now", (200, "serving: the program is wrong now\n")),
+            (Phase.DRAINING, "", (503, "draining\n")),
+        ]:
+            bed.status = status_of(phase=phase, why=why)
+            assert await bed.get("/readyz") == ready
+            assert await bed.get("/healthz") == (200, "alive\n")
+
+
+async def test_the_status_is_the_published_document() -> None:
+    async with running() as bed:
+        code, text = await bed.get("/status.json")
+        assert code == 200
+        assert from_json(text.encode()) == bed.status
+
+
+async def test_nothing_else_is_answered() -> None:
+    async with running() as bed:
+        assert (await bed.get("/"))[0] == 404
+        assert (await bed.get("/status.json/../x"))[0] == 404
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            assert (await bed.get("/metrics", method))[0] == 405
+        assert await bed.get("/healthz", "HEAD") == (200, "")
+
+
+async def test_metrics_can_be_scraped() -> None:
+    async with running() as bed:
+        bed.xds.pushes[CLUSTER] += 3
+        bed.xds.rejects[CLUSTER] += 1
+        bed.xds.connected = 2
+        bed.xds.denials["unmapped"] += 4
+        bed.xds.convergence.observe(0.02)
+        bed.xds.convergence.observe(100.0)
+        bed.counts.compile_errors = 5
+        bed.tls.reload_errors = 6
+        bed.status = status_of(client("search", "s-1", OLD))
+        code, text = await bed.get("/metrics")
+        assert code == 200
+        found = {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+        for name, value in {
+            ("admc_xds_pushes_total", "Cluster"): 3,
+            ("admc_xds_rejects_total", "Cluster"): 1,
+            ("admc_xds_connected_clients",): 2,
+            ("admc_xds_denials_total", "unmapped"): 4,
+            ("admc_proxy_convergence_seconds_bucket", "0.01"): 0,
+            ("admc_proxy_convergence_seconds_bucket", "0.025"): 1,
+            ("admc_proxy_convergence_seconds_bucket", "60.0"): 1,
+            ("admc_proxy_convergence_seconds_bucket", "+Inf"): 2,
+            ("admc_proxy_convergence_seconds_count",): 2,
+            ("admc_compile_errors_total",): 5,
+            ("admc_tls_reload_errors_total",): 6,
+            ("admc_tls_certificate_expiry_timestamp_seconds",): 5,
+            ("admc_ready",): 1,
+            ("admc_adms",): 2,
+            ("admc_adms_without_nodes",): 1,
+            ("admc_nodes_out_of_sync",): 1,
+        }.items():
+            assert found[name] == value, name
+        assert found["process_open_fds",] > 0
+
+
+async def test_every_metric_is_documented() -> None:
+    from pathlib import Path
+
+    documented = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    async with running() as bed:
+        for counter in (
+            bed.xds.pushes,
+            bed.xds.pushed_bytes,
+            bed.xds.requests,
+            bed.xds.acknowledgements,
+            bed.xds.rejects,
+        ):
+            counter[CLUSTER] += 1
+        bed.xds.streams["closed"] += 1
+        bed.xds.denials["unknown"] += 1
+        _, text = await bed.get("/metrics")
+    names = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in text_string_to_metric_families(text)
+        if family.name.startswith("admc_")
+    }
+    assert {name for name in names if f"`{name}" not in documented} == set()
+
+
+async def test_garbage_and_silence_hurt_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as bed, contextlib.AsyncExitStack() as stack:
+        for _ in range(ops.CONNECTIONS + 20):
+            _, writer = await asyncio.open_connection("127.0.0.1", bed.port)
+            stack.callback(writer.close)
+        assert (await bed.get("/healthz"))[0] == 200
+        for rubbish in (
+            b"\x16\x03\x01\x02\x00",
+            b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
+            b"GET / HTTP/9\r\n\r\n",
+        ):
+            reader, writer = await asyncio.open_connection("127.0.0.1", bed.port)
+            stack.callback(writer.close)
+            with contextlib.suppress(ConnectionError):
+                writer.write(rubbish)
+                await asyncio.wait_for(reader.read(), 5.0)
+        assert (await bed.get("/healthz"))[0] == 200
+    assert "Traceback" not in caplog.text
+
+
+async def test_silent_connections_give_way_to_new_ones() -> None:
+    async with running() as bed, contextlib.AsyncExitStack() as stack:
+        first, writer = await asyncio.open_connection("127.0.0.1", bed.port)
+        stack.callback(writer.close)
+        for _ in range(ops.CONNECTIONS):
+            _, writer = await asyncio.open_connection("127.0.0.1", bed.port)
+            stack.callback(writer.close)
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(first.read(), 5.0) == b""
+        assert (await bed.get("/healthz"))[0] == 200
+
+
+async def test_two_servers_do_not_share_an_address() -> None:
+    async with running() as bed:
+        with pytest.raises(CommandError) as caught:
+            await ops.serve(bed.view(), "127.0.0.1", bed.port)
+        (found,) = caught.value.diagnostics
+        assert (found.code, found.message) == ("ADM825", f"cannot listen at `127.0.0.1:{bed.port}`")
+
+
+# ---- admc status ----
+
+
+@pytest.fixture
+def bed() -> Iterator[Bed]:
+    """The server in a loop of its own: the command is not asynchronous."""
+    found: Bed = Bed()
+    started, stop = threading.Event(), asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def run() -> None:
+        server = await ops.serve(found.view(), "127.0.0.1", 0)
+        found.port = server.address[1]
+        started.set()
+        await stop.wait()
+        await server.stop()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
+    thread.start()
+    assert started.wait(10)
+    yield found
+    loop.call_soon_threadsafe(stop.set)
+    thread.join(10)
+    loop.close()
+
+
+def test_the_table_and_the_document(bed: Bed, capsys: pytest.CaptureFixture[str]) -> None:
+    where = f"http://127.0.0.1:{bed.port}/"
+    assert main(["status", "--server", where]) == 0
+    shown = capsys.readouterr().out
+    assert "search  s-1" in shown
+    assert "no proxy is connected" in shown
+    assert main(["status", "--server", where, "--format", "json"]) == 0
+    assert from_json(capsys.readouterr().out.encode()) == bed.status
+    assert main(["status", "--server", where, "--detailed-exitcode"]) == 2
+    bed.status = status_of(client("search", "s-1"), client("geo", "g-1"))
+    assert main(["status", "--server", where, "--detailed-exitcode"]) == 0
+
+
+@contextlib.contextmanager
+def answering(what: bytes) -> Iterator[int]:
+    """Something that answers once, with anything."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(what)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join(10)
+
+
+def body(content: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(content) + content
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "cause"),
+    [
+        (b"", "ADM823", "what answers there does not speak HTTP"),
+        (b"SSH-2.0-x\r\n", "ADM823", "what answers there does not speak HTTP"),
+        (b"HTTP/1.1 404 no\r\n\r\n", "ADM823", "it answers with HTTP status 404"),
+        (b"HTTP/1.1 302 no\r\nlocation: http://127.0.0.1:1/\r\n\r\n", "ADM823", "it answers with HTTP status 302"),
+        (body(b"<html>"), "ADM824", "it is not JSON"),
+        (body(b'{"schema_version": 99}'), "ADM824", "it has schema version 99, and this admc reads up to 1"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", "ADM824", "it is not JSON"),
+    ],
+)
+def test_whatever_else_answers(answer: bytes, code: str, cause: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with answering(answer) as port:
+        assert main(["status", "--server", f"http://127.0.0.1:{port}", "--format", "json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert (found["code"], found["cause"]) == (code, cause)
+
+
+def test_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert main(["status", "--server", f"http://127.0.0.1:{port}"]) == 1
+    said = capsys.readouterr().err
+    assert f"cannot ask the server at `http://127.0.0.1:{port}`" in said
+    assert "connection refused" in said
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["", "127.0.0.1:18001", "ftp://x", "http://", "http://a:b@x/", "http://x:99999", "http://x/?y", "http://x\x1b"],
+)
+def test_what_is_no_address(where: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--server", where]) == 1
+    assert "is not the address of a server" in capsys.readouterr().err
+
+
+def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import admc.cli.status as command
+
+    monkeypatch.setattr(command, "MAX_BYTES", 1_000)
+    with answering(body(b" " * 5_000)) as port:
+        assert main(["status", "--server", f"http://127.0.0.1:{port}"]) == 1
+    assert "its answer has more than" in capsys.readouterr().err

@@ -1,0 +1,145 @@
+"""The status: what follows from clients and snapshots, its JSON, its text, and what a stranger may answer instead."""
+
+from __future__ import annotations
+
+import json
+import typing
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admc.render.status_text import render
+from admc.serve import status as model
+from admc.serve.status import NodeRow, Phase, Status, StatusFormatError, TypeRow, from_json, of, server_row, to_json
+from xds_server.connection import ClientStatus
+from xds_server.events import TypeStatus
+from xds_server.types import CLUSTER, LISTENER
+from xds_server.wire import Node
+
+SCHEMA = json.loads((Path(model.__file__).parents[1] / "status.schema.json").read_text())
+NEW, OLD = "1a2b3c4d5e6f", "99aabbccddee"
+
+
+def client(
+    group: str, node: str, acknowledged: str = NEW, sent: str = NEW, error: str = "", **more: Any
+) -> ClientStatus:
+    types = (TypeStatus(CLUSTER, "c2", "c2", "c1" if error else "c2", error), TypeStatus(LISTENER, "l", "l", "l", ""))
+    return ClientStatus(
+        group, Node(node, group, "envoy"), "ipv4:10.0.0.1:5", "delta", types, since=1_000_000_000.0,
+        wanted=NEW, sent=sent, acknowledged=acknowledged, **more,
+    )  # fmt: skip
+
+
+def serving(*clients: ClientStatus, phase: Phase = Phase.SERVING, why: str = "") -> Status:
+    row = server_row(phase=phase, app="shop", source="policies.adm", state="abcdef0123", started=1e9, why=why)
+    return of(row._replace(version="0.1.0"), ["search", "geo"], {"search": NEW, "geo": NEW}, clients)
+
+
+def test_adms_without_proxies_and_proxies_without_adms_are_both_there() -> None:
+    found = serving(client("search", "b"), client("search", "a", OLD), client("web", "w"))
+    assert [(adm.service, adm.in_plan, adm.in_sync, len(adm.nodes)) for adm in found.adms] == [
+        ("geo", True, False, 0),
+        ("search", True, False, 2),
+        ("web", False, True, 1),
+    ]
+    assert [(node.id, node.in_sync) for node in found.adms[1].nodes] == [("a", False), ("b", True)]
+    assert found.adms[1].nodes[0].types[0] == TypeRow("Cluster", "c2", "c2", "c2", "")
+
+
+def test_whoever_refused_something_is_not_in_sync_and_says_why() -> None:
+    (node,) = serving(client("geo", "g", OLD, error="no such thing")).adms[0].nodes
+    assert (node.in_sync, node.error) == (False, "no such thing")
+
+
+def test_types_and_schema_name_the_same_fields() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    rows = {"ServerRow": "server", "AdmRow": "adm", "NodeRow": "node", "TypeRow": "type"}
+    assert set(rows.values()) == SCHEMA["$defs"].keys()
+    assert typing.get_type_hints(Status).keys() == SCHEMA["properties"].keys() == set(SCHEMA["required"])
+    for name, definition in ((name, SCHEMA["$defs"][key]) for name, key in rows.items()):
+        assert set(getattr(model, name)._fields) == definition["properties"].keys() == set(definition["required"])
+        assert definition["additionalProperties"] is False
+
+
+def test_json_fits_the_schema_and_reads_back() -> None:
+    for found in (
+        serving(client("search", "a", OLD, error="bad\n\x1b[2J"), client("web", "ü", identity="spiffe://t/w")),
+        of(server_row(phase=Phase.STARTING, app="", source="x", state="", started=0.0), [], {}, []),
+    ):
+        content = to_json(found)
+        jsonschema.validate(json.loads(content), SCHEMA)
+        assert from_json(content) == found
+
+
+def test_text() -> None:
+    found = serving(
+        client("search", "search-1"),
+        client("search", "search-2", OLD, error="listener in:\nport \x1b[31m80"),
+        client("search", "search-3", OLD, sent=OLD),
+        client("search", "search-4", OLD),
+        client("search", "search-5", ""),
+        client("old", "old-1"),
+        why="policies.adm:3: there is no kind `rat_limit`",
+    )
+    assert render(found) == (
+        "serving `shop` from `policies.adm`, state abcdef01\n"
+        "admc 0.1.0, since 2001-09-09T01:46:40Z\n"
+        "problem: policies.adm:3: there is no kind `rat_limit`\n"
+        "\n"
+        "ADM     NODE      WANTED    SENT      ACKED\n"
+        "geo     -         1a2b3c4d  -         -         no proxy is connected\n"
+        "old     old-1     1a2b3c4d  1a2b3c4d  1a2b3c4d  in sync, has no ADM in the plan\n"
+        "search  search-1  1a2b3c4d  1a2b3c4d  1a2b3c4d  in sync\n"
+        "        search-2  1a2b3c4d  1a2b3c4d  99aabbcc  refused\n"
+        "    refused Cluster: listener in:\\nport \\x1b[31m80\n"
+        "        search-3  1a2b3c4d  99aabbcc  99aabbcc  kept at the last good one\n"
+        "        search-4  1a2b3c4d  1a2b3c4d  99aabbcc  behind\n"
+        "        search-5  1a2b3c4d  1a2b3c4d  -         starting\n"
+        "\n"
+        "2 ADMs, 1 without a proxy; 6 proxies, 4 not in sync\n"
+    )
+
+
+def test_text_before_there_is_a_program() -> None:
+    row = server_row(phase=Phase.STARTING, app="", source="p.adm", state="", started=1e9, why="it is being compiled")
+    assert render(of(row._replace(version="1"), [], {}, [])) == (
+        "starting with nothing yet from `p.adm`\n"
+        "admc 1, since 2001-09-09T01:46:40Z\n"
+        "problem: it is being compiled\n"
+        "\n"
+        "0 ADMs; 0 proxies\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it is not JSON"),
+        (b"\xff", "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b"[]", "it has no `schema_version`"),
+        (b'{"schema_version": true}', "it has no `schema_version`"),
+        (b'{"schema_version": 2}', "it has schema version 2, and this admc reads up to 1"),
+        (b'{"schema_version": 1}', "`the status` lacks `adms`"),
+        (b'{"schema_version": 1, "server": {}, "adms": 5}', "`server` lacks `app`"),
+    ],
+)
+def test_other_answers_are_refused(content: bytes, why: str) -> None:
+    with pytest.raises(StatusFormatError) as caught:
+        from_json(content)
+    assert str(caught.value) == why
+
+
+TEXTS = st.text(max_size=30)
+
+
+@given(st.builds(NodeRow, *[TEXTS] * 9, st.booleans(), TEXTS, st.lists(st.builds(TypeRow, *[TEXTS] * 5)).map(tuple)))
+def test_no_answer_takes_over_a_terminal(node: NodeRow) -> None:
+    found = serving()
+    shown = render(found._replace(adms=(found.adms[0]._replace(nodes=(node,)),)))
+    assert all(character.isprintable() or character == "\n" for character in shown)
+    assert len(shown.splitlines()) == 7 + sum(bool(item.error) for item in node.types)
