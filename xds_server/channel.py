@@ -7,7 +7,6 @@ changed, so that streams with the same resources share one.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,20 +17,12 @@ from xds_server.wire import Composer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from xds_server.snapshot import Snapshot
+
 NOTHING: Final[Mapping[str, Known]] = MappingProxyType({})
 REMEMBERED: Final = 128
 FEW: Final = 16
 """So many resources are put in order faster than it is looked up whether somebody did."""
-
-
-class Gate(Enum):
-    """Whether a type may be sent now, as far as types before it go."""
-
-    OPEN = auto()
-    SHUT = auto()
-    """Something before it has not been acknowledged."""
-    HELD = auto()
-    """Something before it was refused: no changes until that is mended."""
 
 
 class Flight(NamedTuple):
@@ -89,6 +80,21 @@ class Shared:
             return names()
         found = self._remember(f"used {type_url}", content, before, names)
         assert isinstance(found, frozenset)  # noqa: S101 - for the type checker
+        return found
+
+    def needs(self, known: Mapping[str, Known], root: str, target: Snapshot) -> Mapping[str, frozenset[str]]:
+        """By type, the names in a snapshot that resources of it refer to, of those that a client has of one type."""
+
+        def names() -> Mapping[str, frozenset[str]]:
+            there = target.of_type(root).resources
+            found: dict[str, set[str]] = {}
+            for reference in {each for name in known if name in there for each in there[name].references}:
+                if reference.name in target.of_type(reference.type_url).resources:
+                    found.setdefault(reference.type_url, set()).add(reference.name)
+            return {type_url: frozenset(each) for type_url, each in found.items()}
+
+        found = self._remember(f"needs of {root}", known, target, names)
+        assert isinstance(found, dict)  # noqa: S101 - for the type checker
         return found
 
     def overlaid(self, under: Collection, over: Collection) -> Collection:

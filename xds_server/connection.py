@@ -221,7 +221,8 @@ class Connection:
     async def _read(self) -> None:
         try:
             while True:
-                await self._room.wait()
+                if not self._room.is_set():
+                    await self._room.wait()
                 data = await self._context.read()
                 if data is grpc.aio.EOF:
                     self._end = self._end or "closed"
@@ -264,9 +265,13 @@ class Connection:
         return {key: tuple(values) for key, values in self._context.auth_context().items()}
 
     def _say(self, responses: list[Response]) -> None:
-        self._outbox.extend(responses)
-        if len(self._outbox) >= OUTBOX:
-            self._room.clear()
+        if responses:
+            self._outbox.extend(responses)
+            if len(self._outbox) >= OUTBOX:
+                self._room.clear()
+        if responses or self._end:
+            # Most answers of clients are no reason to wake the writer.
+            self._wake.set()
         for event in self._machine.take_events():
             if isinstance(event, Refused):
                 LOG.warning(
@@ -286,7 +291,6 @@ class Connection:
             self._patience = asyncio.get_running_loop().call_later(
                 self._server.limits.patience_seconds, self._lose_patience
             )
-        self._wake.set()
 
     def _lose_patience(self) -> None:
         self._patience = None

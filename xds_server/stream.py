@@ -10,13 +10,15 @@ old and new are both there, and the next snapshot goes on from that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from xds_server.channel import Channel, Flight, Gate, Shared
+from xds_server.channel import Channel, Flight, Shared
 from xds_server.events import Accepted, Completed, Event, Refused, TypeStatus
+from xds_server.ordering import STAGED, Gate, Phase, complete, in_order
+from xds_server.ordering import gate as gate_of
+from xds_server.ordering import removing as may_remove
 from xds_server.snapshot import Known, Resource, no_endpoints
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ORDER, ROUTES, SECRET
+from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET
 from xds_server.wire import Payload, ProtocolError, Request, Response, TooMuchError
 
 if TYPE_CHECKING:
@@ -29,20 +31,6 @@ MAX_NAMES: Final = 100_000
 MAX_ERROR: Final = 4096
 """Characters of a client's error that are kept."""
 
-_WAITS_FOR: Final = {
-    EXTENSION: (CLUSTER,),
-    LISTENER: (CLUSTER, EXTENSION),
-    ROUTES: (CLUSTER, EXTENSION, LISTENER),
-}
-_STAGED: Final = (CLUSTER, EXTENSION, LISTENER, ROUTES)
-_KEPT_WHILE_USED: Final = frozenset({CLUSTER, ENDPOINTS, EXTENSION, ROUTES, SECRET})
-
-
-class Phase(IntEnum):
-    MAKE = 0
-    BREAK = 1
-    DONE = 2
-
 
 class Stream(ABC):
     """What both variants of the protocol share; `sotw` and `delta` say what differs."""
@@ -52,6 +40,7 @@ class Stream(ABC):
         self._shared = shared
         self._empty_is_all = empty_is_all
         self._channels: dict[str, Channel] = {}
+        """In the order in which they are served."""
         self._target = snapshot
         self._next: Snapshot | None = None
         self._phase = Phase.MAKE
@@ -88,12 +77,12 @@ class Stream(ABC):
     def channels(self) -> list[tuple[Channel, Mapping[str, Resource]]]:
         """What was asked for, with what the client is to have of it in the end."""
         latest = self._next or self._target
-        return [(channel, channel.wanted(latest.of_type(channel.type_url))) for channel in self._in_order()]
+        return [(channel, channel.wanted(latest.of_type(channel.type_url))) for channel in self._channels.values()]
 
     @property
     def waits_for_request(self) -> bool:
         """Whether it is for the client to ask for endpoints."""
-        return bool(self._unsent_endpoints())
+        return bool(self._warming) and bool(self._unsent_endpoints())
 
     @property
     def idle(self) -> bool:
@@ -102,6 +91,8 @@ class Stream(ABC):
 
     def take_events(self) -> list[Event]:
         """What has happened since the last call."""
+        if not self._events:
+            return []
         events, self._events = self._events, []
         return events
 
@@ -115,7 +106,7 @@ class Stream(ABC):
                 channel.acknowledged,
                 channel.error,
             )
-            for channel in self._in_order()
+            for channel in self._channels.values()
         )
 
     # What differs between the variants.
@@ -143,7 +134,8 @@ class Stream(ABC):
         if channel is None:
             if len(self._channels) >= MAX_TYPES:
                 raise TooMuchError(f"more than {MAX_TYPES} types on one stream")
-            channel = self._channels[request.type_url] = Channel(request.type_url)
+            channel = Channel(request.type_url)
+            self._channels = in_order({**self._channels, request.type_url: channel})
         return channel
 
     def _answered(self, channel: Channel, request: Request) -> None:
@@ -196,48 +188,31 @@ class Stream(ABC):
     def _advance(self) -> list[Response]:
         out: list[Response] = []
         while True:
-            for channel in self._in_order():
+            for channel in self._channels.values():
                 self._serve(channel, out)
             if not self._turn():
                 return out
 
-    def _in_order(self) -> list[Channel]:
-        known = [self._channels[kind] for kind in ORDER if kind in self._channels]
-        return known + [channel for kind, channel in self._channels.items() if kind not in ORDER]
-
     def _turn(self) -> bool:
         """Go to the next phase or snapshot, if this one is through; whether there is more to serve."""
-        staged = [self._channels[kind] for kind in _STAGED if kind in self._channels]
-        if self._warming or any(channel.flights for channel in staged):
+        if self._warming:
             return False
-        stuck = any(channel.refused for channel in self._channels.values())
+        stuck = False
+        for channel in self._channels.values():
+            if channel.flights and channel.type_url in STAGED:
+                return False
+            stuck = stuck or bool(channel.refused)
         if not stuck and self._phase is Phase.MAKE:
             self._phase = Phase.BREAK
             return True
         if not stuck:
             self._phase = Phase.DONE
-            if self._completed is not self._target and self._complete():
+            if self._completed is not self._target and complete(self._channels, self._target, self._shared):
                 self._completed = self._target
                 self._events.append(Completed(self._target))
         if self._next is None:
             return False
         self._target, self._next, self._phase = self._next, None, Phase.MAKE
-        return True
-
-    def _complete(self) -> bool:
-        """Whether the client has listeners and clusters, if there are any, and all that those refer to."""
-        for root in (CLUSTER, LISTENER):
-            there = self._target.of_type(root).resources
-            channel = self._channels.get(root)
-            if there and (channel is None or channel.flights or not channel.known):
-                return False
-            for name in channel.known if channel else ():
-                for reference in there[name].references if name in there else ():
-                    used = self._channels.get(reference.type_url)
-                    if reference.name not in self._target.of_type(reference.type_url).resources:
-                        continue
-                    if used is None or used.flights or reference.name not in used.known:
-                        return False
         return True
 
     def _collection(self, type_url: str) -> Collection:
@@ -252,39 +227,15 @@ class Stream(ABC):
     def _unsent_endpoints(self) -> list[str]:
         return [name for name, nonce in self._warming.items() if not nonce]
 
-    def _gate(self, type_url: str) -> Gate:
-        gate = Gate.OPEN
-        for kind in _WAITS_FOR.get(type_url, ()):
-            channel = self._channels.get(kind)
-            if (kind == CLUSTER and self._warming) or (channel is not None and channel.flights):
-                return Gate.SHUT
-            if channel is not None and channel.refused:
-                gate = Gate.HELD
-        endpoints = self._channels.get(ENDPOINTS)
-        if type_url in _WAITS_FOR and endpoints is not None and endpoints.refused:
-            gate = Gate.HELD
-        return gate
-
-    def _removing(self, type_url: str) -> bool:
-        if type_url not in _KEPT_WHILE_USED:
-            return True
-        if self._phase is Phase.MAKE:
-            return False
-        clusters = self._channels.get(CLUSTER)
-        if type_url not in {ENDPOINTS, SECRET} or clusters is None:
-            return True
-        gone = clusters.known.keys() <= self._target.of_type(CLUSTER).resources.keys()
-        return gone and not clusters.flights
-
     def _serve(self, channel: Channel, out: list[Response]) -> None:
         if self._one_at_a_time() and channel.flights:
             return
-        removing = self._removing(channel.type_url)
+        removing = may_remove(channel.type_url, self._channels, self._target, self._phase)
         collection = self._collection(channel.type_url)
         wanted = channel.wanted(collection)
         if channel.known is wanted and not (channel.owed or channel.again or channel.answer or channel.refused):
             return
-        gate = self._gate(channel.type_url)
+        gate = gate_of(channel.type_url, self._channels, warming=bool(self._warming))
         step = self._shared.difference(channel.known, wanted)
         if channel.refused and channel.mended(wanted if removing else step.kept):
             channel.owed |= {name for name in channel.refused if channel.subscription.covers(name)}
@@ -314,8 +265,9 @@ class Stream(ABC):
         if channel.refused and not asked:
             return
         if asked or changes:
-            content: dict[str, Known | None] = dict(step.changed)
-            content.update((name, None) for name in step.removed if removing)
+            content: Mapping[str, Known | None] = step.changed
+            if removing and step.removed:
+                content = {**content, **dict.fromkeys(step.removed)}
             self._send(channel, content, after, after, out)
         channel.owed.clear()
         channel.answer = False

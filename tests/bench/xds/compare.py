@@ -53,7 +53,7 @@ class Round(NamedTuple):
     """Bytes for one change."""
 
 
-class Broken(Exception):
+class BrokenError(Exception):
     """A program of the benchmark does not do what it should."""
 
 
@@ -70,7 +70,7 @@ def build(compiler: str) -> tuple[str, str]:
         [compiler, "build", "-o", f"{BUILT.resolve()}/", "./..."], cwd=SOURCES, text=True, capture_output=True
     )
     if done.returncode != 0:
-        raise Broken(f"`go build` ended with {done.returncode}: {done.stderr.strip()}")
+        raise BrokenError(f"`go build` ended with {done.returncode}: {done.stderr.strip()}")
     return str(BUILT / "server"), str(BUILT / "client")
 
 
@@ -90,7 +90,7 @@ class Program:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise Broken(f"`{self._command[0]}` ended with {self._process.wait()}")
+            raise BrokenError(f"`{self._command[0]}` ended with {self._process.wait()}")
         return line.strip()
 
     @property
@@ -130,7 +130,7 @@ def running(command: Sequence[str]) -> Iterator[Program]:
 
 
 def measure(server: Sequence[str], client: str, scenario: Scenario, states: Sequence[Path], changes: int) -> Round:
-    """One round. Raises `Broken`."""
+    """One round. Raises `BrokenError`."""
     with ExitStack() as stack:
         serving = stack.enter_context(running([*server, *map(str, states)]))
         port = serving.hear()
@@ -159,7 +159,7 @@ def measure(server: Sequence[str], client: str, scenario: Scenario, states: Sequ
 def _publish(serving: Program, number: int) -> None:
     serving.tell(str(number))
     if serving.hear() != "published":
-        raise Broken("the server does not publish")
+        raise BrokenError("the server does not publish")
 
 
 def _noted(found: Round, report: dict[str, Any], started: int, scenario: Scenario, cpu: float) -> Round:
@@ -168,7 +168,7 @@ def _noted(found: Round, report: dict[str, Any], started: int, scenario: Scenari
     del expected
     took = sorted((at - started) / 1e9 for at in report["at"])
     if not took:
-        raise Broken(f"no stream got anything: {report['failures'][:3]}")
+        raise BrokenError(f"no stream got anything: {report['failures'][:3]}")
     return Round(
         [*found.half, statistics.median(took)],
         [*found.most, took[int(len(took) * 0.99) - 1]],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def cluster(name: str, content: int) -> Any:
-    """A cluster of the size and kind that a mesh has: addresses by name, limits, a health check and outlier detection."""
+    """A cluster of the size and kind that a mesh has: addresses by name, limits, health checks, outliers."""
     made = cluster_pb2.Cluster(
         name=f"outbound|8080||{name}.shop.svc.cluster.local", type=cluster_pb2.Cluster.STRICT_DNS
     )

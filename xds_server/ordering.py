@@ -1,0 +1,89 @@
+"""What waits for what on one stream, given what the client asked for, has, and has not answered yet: pure functions."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum, auto
+from typing import TYPE_CHECKING, Final
+
+from xds_server.channel import NOTHING
+from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ORDER, ROUTES, SECRET
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xds_server.channel import Channel, Shared
+    from xds_server.snapshot import Snapshot
+
+_WAITS_FOR: Final = {
+    EXTENSION: (CLUSTER,),
+    LISTENER: (CLUSTER, EXTENSION),
+    ROUTES: (CLUSTER, EXTENSION, LISTENER),
+}
+STAGED: Final = frozenset({CLUSTER, EXTENSION, LISTENER, ROUTES})
+"""Types whose responses have to be answered before a transition goes on."""
+_KEPT_WHILE_USED: Final = frozenset({CLUSTER, ENDPOINTS, EXTENSION, ROUTES, SECRET})
+_PLACE: Final = {type_url: place for place, type_url in enumerate(ORDER)}
+
+
+class Phase(IntEnum):
+    """Where a transition is."""
+
+    MAKE = 0
+    BREAK = 1
+    DONE = 2
+
+
+class Gate(Enum):
+    """Whether a type may be sent now, as far as types before it go."""
+
+    OPEN = auto()
+    SHUT = auto()
+    """Something before it has not been acknowledged."""
+    HELD = auto()
+    """Something before it was refused: no changes until that is mended."""
+
+
+def in_order(channels: Mapping[str, Channel]) -> dict[str, Channel]:
+    """As they are to be served; types that nobody knows come last, as they came."""
+    return dict(sorted(channels.items(), key=lambda item: _PLACE.get(item[0], len(_PLACE))))
+
+
+def gate(type_url: str, channels: Mapping[str, Channel], *, warming: bool) -> Gate:
+    """`warming`: whether clusters wait for endpoints."""
+    found = Gate.OPEN
+    if type_url not in _WAITS_FOR:
+        return found
+    for kind in _WAITS_FOR[type_url]:
+        channel = channels.get(kind)
+        if (kind == CLUSTER and warming) or (channel is not None and channel.flights):
+            return Gate.SHUT
+        if channel is not None and channel.refused:
+            found = Gate.HELD
+    endpoints = channels.get(ENDPOINTS)
+    return Gate.HELD if endpoints is not None and endpoints.refused else found
+
+
+def removing(type_url: str, channels: Mapping[str, Channel], target: Snapshot, phase: Phase) -> bool:
+    """Whether what is not in the target may be taken away now."""
+    if type_url not in _KEPT_WHILE_USED:
+        return True
+    if phase is Phase.MAKE:
+        return False
+    clusters = channels.get(CLUSTER)
+    if type_url not in {ENDPOINTS, SECRET} or clusters is None:
+        return True
+    gone = clusters.known.keys() <= target.of_type(CLUSTER).resources.keys()
+    return gone and not clusters.flights
+
+
+def complete(channels: Mapping[str, Channel], target: Snapshot, shared: Shared) -> bool:
+    """Whether the client has listeners and clusters, if there are any, and all that those refer to."""
+    for root in (CLUSTER, LISTENER):
+        channel = channels.get(root)
+        if target.of_type(root).resources and (channel is None or channel.flights or not channel.known):
+            return False
+        for type_url, names in shared.needs(channel.known if channel else NOTHING, root, target).items():
+            used = channels.get(type_url)
+            if used is None or used.flights or not names <= used.known.keys():
+                return False
+    return True
