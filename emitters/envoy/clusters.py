@@ -194,7 +194,8 @@ def _outlier_detection(policy: Policy, result: Json, limit: Json) -> None:
         "max_ejection_time": duration(max(ejection, 300_000_000)),
         "max_ejection_percent": round(float(percent)),
     }
-    result["common_lb_config"] = {"healthy_panic_threshold": {"value": 0.0}}
+    # By itself Envoy lets an ejection wait for a second where the endpoints have just changed.
+    result["common_lb_config"] = {"healthy_panic_threshold": {"value": 0.0}, "update_merge_window": "0s"}
 
 
 _LB: Final = {

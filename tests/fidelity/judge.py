@@ -160,7 +160,8 @@ class Run:
         status = behaviour.status
         if status is None:
             status = 0 if place.grpc else 200
-        return Answer(status, behaviour.headers, place.destination, size=behaviour.size)
+        committed = place.grpc and bool(behaviour.headers)
+        return Answer(status, behaviour.headers, place.destination, committed=committed, size=behaviour.size)
 
 
 @dataclass(frozen=True)

@@ -21,16 +21,20 @@ if TYPE_CHECKING:
     from dsl.program import Policy
     from tests.fidelity.judge import Handler, Inner, Run
 
-OK, CANCELLED, UNKNOWN, DEADLINE, DENIED, EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, UNAUTHENTICATED = (
-    *(0, 1, 2, 4, 7, 8, 12, 13, 14, 16),
+OK, CANCELLED, UNKNOWN, DEADLINE, DENIED, EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, LOST, UNAUTHENTICATED = (
+    *(0, 1, 2, 4, 7, 8, 12, 13, 14, 15, 16),
 )
+SERVER_ERRORS: Final = frozenset({UNKNOWN, DEADLINE, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, LOST})
+"""What counts against an endpoint."""
 TRANSLATED: Final = {400: INTERNAL, 401: UNAUTHENTICATED, 403: DENIED, 404: UNIMPLEMENTED} | dict.fromkeys(
     (429, 502, 503, 504), UNAVAILABLE
 )
 """An HTTP status in gRPC's words, as gRPC itself defines it."""
 NOTICED: Final = 0.3
 """Seconds until whoever ejects an endpoint has surely done so."""
-KEPT: Final = 1 << 20
+LONGEST: Final = 300.0
+"""Seconds that an ejection may grow to."""
+KEPT: Final = 64 << 20
 """A longer body is sent once."""
 
 
@@ -176,14 +180,18 @@ def retry(run: Run, policy: Policy, place: Place, message: Message, inner: Inner
     conditions = words(policy, "on")
     statuses = GRPC_WORDS if place.grpc else HTTP_WORDS
     attempts = whole(policy, "attempts") if len(message.body) <= KEPT else 1
+    nowhere = True
     for attempt in range(attempts):
         answer = inner(message)
-        if answer.gave_up:
+        nowhere = nowhere and answer.nowhere
+        if answer.committed:
+            again = False
+        elif answer.gave_up:
             again = any(word in UNANSWERED for word in conditions)
         else:
             again = any(answer.status in statuses.get(word, ()) for word in conditions)
         if not again or attempt == attempts - 1:
-            return answer
+            return replace(answer, nowhere=nowhere)
         run.late += seconds(policy, "backoff") * 2**attempt
     raise AssertionError("a retry makes one attempt at least")
 
@@ -199,7 +207,9 @@ def timeout(run: Run, policy: Policy, place: Place, message: Message, inner: Inn
 
 
 def outlier_detection(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    """For services of one replica. What is ejected comes back at the next look after its time."""
+    """For services of one replica. What is ejected comes back at the next look after its time, which grows."""
+    if number(policy, "max_ejected") < 100:
+        return inner(message)
     key = (policy.name, place.destination)
     if key in run.world.ejected:
         since, early, sure = run.world.ejected[key]
@@ -207,9 +217,9 @@ def outlier_detection(run: Run, policy: Policy, place: Place, message: Message, 
         if run.now - since < NOTICED:
             if run.choices.flip(f"{policy.name} goes on for a moment", None):
                 return inner(message)
-            return refusal(place, 503)
+            return replace(refusal(place, 503), nowhere=True)
         if not run.choices.flip(f"{policy.name} has it back", back):
-            return refusal(place, 503)
+            return replace(refusal(place, 503), nowhere=True)
         del run.world.ejected[key]
     answer: Answer | None = None
     try:
@@ -218,8 +228,10 @@ def outlier_detection(run: Run, policy: Policy, place: Place, message: Message, 
         bad = answer is None or _is_error(place, answer)
         run.world.errors[key] = run.world.errors.get(key, 0) + 1 if bad else 0
         if run.world.errors[key] >= whole(policy, "consecutive_errors"):
-            early = run.now + seconds(policy, "ejection")
-            run.world.ejected[key] = (run.now, early, early + seconds(policy, "interval"))
+            time = seconds(policy, "ejection")
+            run.world.ejections[key] = run.world.ejections.get(key, 0) + 1
+            longest = min(run.world.ejections[key] * time, max(time, LONGEST)) + seconds(policy, "interval")
+            run.world.ejected[key] = (run.now, run.now + time, run.now + longest)
             run.world.errors[key] = 0
     return answer
 
@@ -227,7 +239,9 @@ def outlier_detection(run: Run, policy: Policy, place: Place, message: Message, 
 def _is_error(place: Place, answer: Answer) -> bool:
     if answer.status is None:
         return True
-    return answer.status in (UNKNOWN, DEADLINE, INTERNAL, UNAVAILABLE) if place.grpc else answer.status >= 500
+    if answer.committed:
+        return False
+    return answer.status in SERVER_ERRORS if place.grpc else answer.status >= 500
 
 
 def load_balancing(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
@@ -236,11 +250,20 @@ def load_balancing(run: Run, policy: Policy, place: Place, message: Message, inn
 
 
 def mirror(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    if run.choices.flip(f"{policy.name} copies", number(policy, "percent") / 100):
-        to, port = target(run.program, policy.arguments["to"])
-        with run.aside():
-            run.call(place.source, to, port, message)
-    return inner(message)
+    """Copies what is sent on, when it is: of a request that finds no endpoint there is no copy."""
+    if not run.choices.flip(f"{policy.name} copies", number(policy, "percent") / 100):
+        return inner(message)
+    began = run.now
+    answer: Answer | None = None
+    try:
+        answer = inner(message)
+    finally:
+        if answer is None or not answer.nowhere:
+            to, port = target(run.program, policy.arguments["to"])
+            with run.aside():
+                run.now = began
+                run.call(place.source, to, port, message)
+    return answer
 
 
 def split(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:

@@ -8,15 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_COPY = "Envoy makes no copy of a request that finds no healthy endpoint, though the mirror is declared outside of it"
-_LATE_STATUS = (
-    "an attempt whose gRPC status comes after headers of its own is not repeated: Envoy looks at the status only where "
-    "it comes with the headers"
-)
-KNOWN: Final[tuple[tuple[str, str, str], ...]] = (
-    (r"grpc: retry@egress\(attempts: 4, .*\)", "full compiled", _LATE_STATUS),
-    (r"\w+: mirror((?:@egress)?)\(.*\) then outlier_detection\1\(.*\)", "full compiled", _COPY),
-)
+KNOWN: Final[tuple[tuple[str, str, str], ...]] = ()
 """Pattern of the case's key, how it runs, and why it differs."""
 
 

@@ -51,6 +51,10 @@ class Answer:
     """The service that gave it; None where a policy did."""
     gave_up: bool = False
     """An attempt that was not waited for."""
+    committed: bool = False
+    """Of gRPC: its status comes after headers of its own, when nobody repeats the call any more."""
+    nowhere: bool = False
+    """Nothing was sent on: no endpoint was left."""
     encoding: str | None = None
     size: int = 0
     """Bytes of the body, as far as anybody asks: of a service's answer at least this many."""

@@ -6,7 +6,7 @@ import pytest
 
 import dsl
 from dsl.program import Protocol
-from tests.fidelity.asks import Ask, delay, header, status
+from tests.fidelity.asks import Ask, answer_header, delay, header, status
 from tests.fidelity.cases import FIRST_PORT, load, text
 from tests.fidelity.judge import Judge, Outcome
 from tests.fidelity.message import Sent, joined
@@ -95,6 +95,40 @@ def test_a_copy_is_made_where_the_mirror_stands() -> None:
 def test_callers_are_told_apart_by_who_they_are() -> None:
     found = follow("policy g = allow(callers: [a]) on * -> b", Ask(), Ask(source="c"))
     assert [each.answer.status for each in found] == [200, 403]
+
+
+OUTLIERS = "policy o = outlier_detection(consecutive_errors: 2, ejection: 60s, max_ejected: 100%) on a -> b\n"
+MIRROR = "policy m = mirror(to: s) on a -> b\n"
+
+
+def test_what_is_sent_nowhere_is_not_copied() -> None:
+    judge, world = Judge(dsl.load_text(BASE + MIRROR + OUTLIERS), echo, ALL), World()
+    for index in range(2):
+        (failed,) = judge.outcomes(world, sent(status(503), index))
+        assert {each.service for each in failed.sightings} == {"b", "s"}
+        world = failed.world
+    (nowhere,) = judge.outcomes(world, sent(Ask(), 2, at=1.0))
+    assert (nowhere.answer.status, nowhere.sightings) == (503, ())
+
+
+def test_a_copy_is_made_where_the_first_attempt_went_out() -> None:
+    judge = Judge(dsl.load_text(BASE + MIRROR + RETRY + OUTLIERS), echo, ALL)
+    outcomes = judge.outcomes(World(), sent(status(503)))
+    assert {tuple(sorted(each.service for each in found.sightings)) for found in outcomes} >= {("b", "b", "s")}
+    assert all("s" in {each.service for each in found.sightings} for found in outcomes)
+
+
+def test_a_share_of_the_endpoints_is_no_endpoint_of_one() -> None:
+    found = follow(OUTLIERS.replace("100%", "99%"), status(503), status(503), Ask())
+    assert [each.answer.status for each in found] == [503, 503, 200]
+
+
+def test_a_grpc_call_is_committed_by_headers() -> None:
+    judge = Judge(dsl.load_text(BASE.replace("http", "grpc") + RETRY), echo, ALL)
+    (alone,) = judge.outcomes(World(), sent(status(14, 0)))
+    assert (alone.answer.status, len(alone.sightings)) == (0, 2)
+    (committed,) = judge.outcomes(World(), sent(answer_header("x-out", "1").besides(status(14, 0))))
+    assert (committed.answer.status, len(committed.sightings)) == (14, 1)
 
 
 def test_chance_leaves_every_outcome_with_its_probability() -> None:

@@ -48,6 +48,8 @@ class World:
     """Errors in a row of a destination, for outlier detection."""
     ejected: dict[Place, tuple[float, float, float]] = field(default_factory=dict)
     """Since when an endpoint is ejected, from when on an ejected endpoint may be back, and from when on it is."""
+    ejections: dict[Place, int] = field(default_factory=dict)
+    """How often an endpoint has been ejected."""
     inside: dict[Place, int] = field(default_factory=dict)
     """Of a group of requests that are sent at once: how many were let in."""
     asked: dict[Place, int] = field(default_factory=dict)

@@ -31,7 +31,7 @@ from tests.testbed.echo import EchoServices, Endpoint
 from tests.testbed.envoys import Envoys, envoy_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from solver.placement import Placement
 
@@ -118,8 +118,10 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(text: str, folder: Path, files: Mapping[str, bytes] | None = None) -> Iterator[Running]:
-    """Start a program's services and ADMs."""
+def running(
+    text: str, folder: Path, files: Mapping[str, bytes] | None = None, *, without: Collection[str] = ()
+) -> Iterator[Running]:
+    """Start a program's services and ADMs. Nobody plays the services in `without`."""
     assert ENVOY is not None
     program, placement = load(text, files)
     addresses = private(Addresses.loopback(program))
@@ -132,6 +134,7 @@ def running(text: str, folder: Path, files: Mapping[str, bytes] | None = None) -
     where = [
         Endpoint(bind.service, bind.number, protocols[bind.service, bind.number], bind.address, bind.port)
         for bind in binds(program, placement, addresses)
+        if bind.service not in without
     ]
     paths = {}
     for service, content in bootstraps(program, placement, addresses=addresses).items():
