@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.bench.cost import usage
 from tests.bench.cost.figures import Outcome, Use, Window
 from tests.bench.cost.schedule import Planned, schedule
-from tests.bench.cost.walk import ENTRY, PAGES, configurations
+from tests.bench.cost.walk import ENTRY, PAGES, configurations, reached
 from tests.testbed.client import Request
 from tests.testbed.mesh import Mesh, Mode
 
@@ -142,6 +142,7 @@ def _measure(
     if len(outcomes) != len(planned):
         raise CostError(f"{mesh.mode}: {len(planned)} requests were planned, {len(outcomes)} were sent")
     _marked(mesh.mode, outcomes)
+    _passed(mesh, planned)
     first = next(index for index, each in enumerate(planned) if each.after >= load.warm_up * 1e6)
     return Window(
         outcomes=outcomes[first:],
@@ -163,6 +164,14 @@ def _marked(mode: Mode, outcomes: Sequence[Outcome]) -> None:
         raise CostError(f"{mode}: {marked:,} of {len(answered):,} answers bear `{MARKER}`")
     if not answered:
         raise CostError(f"{mode}: nothing was answered; the first of {len(outcomes):,}: {outcomes[0].status}")
+
+
+def _passed(mesh: Mesh, planned: Sequence[Planned]) -> None:
+    """Every proxy of a service that was called stood in the way."""
+    called = reached({each.path for each in planned})
+    idle = [name for name in mesh.proxies if mesh.layout.by_name[name].party in called and not mesh.accepted(name)]
+    if idle:
+        raise CostError(f"{mesh.mode}: no connection went through the proxies of {', '.join(f'`{n}`' for n in idle)}")
 
 
 def read_outcomes(text: str) -> tuple[Outcome, ...]:

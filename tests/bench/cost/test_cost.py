@@ -18,7 +18,7 @@ from tests.bench.cost.figures import Outcome, Use, Window, added, percentile, ra
 from tests.bench.cost.golang import BuildError, build
 from tests.bench.cost.schedule import PREMIUM, schedule
 from tests.bench.cost.suite import HOTEL, order, textbook
-from tests.bench.cost.walk import PAGES, Page, UndeclaredError, Visit, calls_made, configurations
+from tests.bench.cost.walk import PAGES, Page, UndeclaredError, Visit, calls_made, configurations, reached
 from tests.testbed.mesh import Mode
 
 MS = 1_000_000
@@ -106,6 +106,14 @@ def test_every_step_of_the_application_is_a_declared_call() -> None:
     assert calls_made() <= declared
     # What these read from their databases at their start stays in their memory.
     assert declared - calls_made() == {(name, f"mongodb-{name}") for name in ("geo", "recommendation", "user")}
+
+
+def test_what_a_page_reaches_is_known_but_for_what_a_cache_decides() -> None:
+    assert reached({"/recommendations"}) == {"frontend", "recommendation", "profile", "memcached-profile"}
+    assert reached({page.path for page in PAGES}) == {name for _, name in calls_made()} - {
+        "mongodb-rate",
+        "mongodb-profile",
+    }
 
 
 def test_each_process_is_told_whom_to_call() -> None:

@@ -7,7 +7,7 @@ is made up; the sizes of messages, both ways, are the program's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -82,6 +82,12 @@ PAGES = (
     ),
 )
 """The benchmark's own mixture: 60% searches, 39% recommendations, the rest half logins and half bookings."""
+
+
+def reached(paths: Collection[str], pages: tuple[Page, ...] = PAGES) -> frozenset[str]:
+    """Services that are called whenever one of these pages is asked for: not those behind a cache."""
+    asked = tuple(page for page in pages if page.path in paths)
+    return frozenset([ENTRY[1], *(visit.service for _, visit in _visits(asked) if visit.every == 1)])
 
 
 class UndeclaredError(Exception):

@@ -37,7 +37,10 @@ type outcome struct {
 	marked bool
 }
 
-const setTimerSlack = 29 // PR_SET_TIMERSLACK, which the syscall package does not name
+const (
+	setTimerSlack = 29  // PR_SET_TIMERSLACK, which the syscall package does not name
+	mostSaid      = 300 // bytes of an answer that is no success, to tell why
+)
 
 // load is open: when a request is sent does not depend on any answer.
 func load(config Load, schedule string, start int64, out string) error {
@@ -80,7 +83,7 @@ func one(client *http.Client, config Load, each planned, intended time.Time) out
 	// A GET would be sent again by net/http itself where a kept connection turns out to be closed.
 	request, err := http.NewRequest(http.MethodPost, "http://"+config.Address+each.path, nil)
 	if err != nil {
-		return outcome{status: reason(err)}
+		return outcome{status: inOneLine(err.Error())}
 	}
 	request.Host = config.Authority
 	if each.membership != "-" {
@@ -88,21 +91,26 @@ func one(client *http.Client, config Load, each planned, intended time.Time) out
 	}
 	late := time.Since(intended)
 	response, err := client.Do(request)
+	var said []byte
 	if err == nil {
 		defer response.Body.Close()
-		_, err = io.Copy(io.Discard, response.Body)
+		said, err = io.ReadAll(response.Body)
 	}
 	took := time.Since(intended)
 	if err != nil {
-		return outcome{late: late, took: took, status: reason(err)}
+		return outcome{late: late, took: took, status: inOneLine(err.Error())}
+	}
+	status := strconv.Itoa(response.StatusCode)
+	if response.StatusCode != http.StatusOK {
+		status += ": " + inOneLine(string(said[:min(len(said), mostSaid)]))
 	}
 	marked := config.Marker != "" && response.Header.Get(config.Marker) != ""
-	return outcome{late, took, strconv.Itoa(response.StatusCode), marked}
+	return outcome{late, took, status, marked}
 }
 
-// reason is an error in one line without the separator of the file that it goes to.
-func reason(err error) string {
-	return strings.NewReplacer("\t", " ", "\n", " ").Replace(err.Error())
+// inOneLine is a text without the separators of the file that it goes to.
+func inOneLine(text string) string {
+	return strings.Join(strings.Fields(text), " ")
 }
 
 func readSchedule(path string) ([]planned, error) {
