@@ -25,6 +25,12 @@ FEW: Final = 16
 """So many resources are put in order faster than it is looked up whether somebody did."""
 
 
+RESPONSE_BYTES: Final = 4_000_000
+"""A little less than what clients of gRPC take in one message by default."""
+ENVELOPE_BYTES: Final = 64
+"""What lengths, keys and the version of a resource take at most."""
+
+
 class Flight(NamedTuple):
     """A response that the client has not answered yet."""
 
@@ -40,8 +46,9 @@ class Flight(NamedTuple):
 class Shared:
     """What streams compute alike: differences, versions and payloads, each done once."""
 
-    def __init__(self) -> None:
+    def __init__(self, response_bytes: int = RESPONSE_BYTES) -> None:
         self.composer = Composer()
+        self._response_bytes = response_bytes
         self._memo: dict[tuple[object, ...], tuple[object, ...]] = {}
 
     def difference(self, known: Mapping[str, Known], wanted: Mapping[str, Resource]) -> Difference:
@@ -63,6 +70,29 @@ class Shared:
         found = self._remember("in order", said, None, ordered)
         assert isinstance(found, tuple)  # noqa: S101 - for the type checker
         return found
+
+    def parts(self, said: Mapping[str, Known | None]) -> tuple[Mapping[str, Known | None], ...]:
+        """A response as several that are not too large: as Envoy takes them, removals first, and then by name."""
+
+        def split() -> tuple[Mapping[str, Known | None], ...]:
+            if sum(_size(name, item) for name, item in said.items()) <= self._response_bytes:
+                return (said,)
+            found: list[dict[str, Known | None]] = [{}]
+            left = self._response_bytes
+            for name, item in sorted(said.items(), key=lambda pair: (pair[1] is not None, pair[0])):
+                size = _size(name, item)
+                if size > left and found[-1]:
+                    found.append({})
+                    left = self._response_bytes
+                found[-1][name] = item
+                left -= size
+            return tuple(found)
+
+        if len(said) < FEW:
+            return split()
+        parts = self._remember("parts", said, None, split)
+        assert isinstance(parts, tuple)  # noqa: S101 - for the type checker
+        return parts
 
     def used(self, content: Mapping[str, Known | None], before: Mapping[str, Known], type_url: str) -> frozenset[str]:
         """The names of a type that resources refer to which a response says and the client did not have."""
@@ -217,3 +247,9 @@ class Channel:
         return any(
             (item.version if (item := after.get(name)) else None) != version for name, version in self.refused.items()
         )
+
+
+def _size(name: str, item: Known | None) -> int:
+    """Bytes that it takes of a response, at most."""
+    body = len(item.body) + len(item.type_url) if isinstance(item, Resource) else 0
+    return ENVELOPE_BYTES + len(name.encode()) + body

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped]
 
-from xds_server.channel import Shared
+from xds_server.channel import RESPONSE_BYTES, Shared
 from xds_server.coalesce import Coalescer
 from xds_server.connection import (
     DELTA,
@@ -47,6 +47,9 @@ class Limits:
     """What clients may take, and how long things last. Times are in seconds."""
 
     request_bytes: int = 4 << 20
+    response_bytes: int = RESPONSE_BYTES
+    """What would be more in delta becomes several responses. A single resource, and a response of state of the world,
+    may be larger: those cannot be divided."""
     streams: int = 20_000
     streams_per_peer: int = 1_000
     """Streams from one address."""
@@ -95,7 +98,7 @@ class XdsServer:
         limits: Limits | None = None,
     ) -> None:
         self.limits = limits or Limits()
-        self.shared = Shared()
+        self.shared = Shared(self.limits.response_bytes)
         self.store = store
         self.metrics = store.metrics
         self._identify = identify

@@ -10,7 +10,7 @@ old and new are both there, and the next snapshot goes on from that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xds_server.channel import Channel, Flight, Shared
 from xds_server.events import Accepted, Completed, Event, Refused, TypeStatus
@@ -30,6 +30,15 @@ MAX_TYPES: Final = 32
 MAX_NAMES: Final = 100_000
 MAX_ERROR: Final = 4096
 """Characters of a client's error that are kept."""
+
+
+class _Now(NamedTuple):
+    """How it stands with a type of which there may be something to say."""
+
+    wanted: Mapping[str, Resource]
+    step: Difference
+    gate: Gate
+    removing: bool
 
 
 class Stream(ABC):
@@ -241,22 +250,12 @@ class Stream(ABC):
             channel.owed |= {name for name in channel.refused if channel.subscription.covers(name)}
             channel.answer |= self._whole(channel.type_url)
             channel.refused = {}
-        if self._whole(channel.type_url):
-            self._serve_whole(channel, step, wanted, gate, out, removing=removing)
-        else:
-            self._serve_each(channel, step, wanted, gate, out, removing=removing)
+        serve = self._serve_whole if self._whole(channel.type_url) else self._serve_each
+        serve(channel, _Now(wanted, step, gate, removing), out)
 
-    def _serve_whole(
-        self,
-        channel: Channel,
-        step: Difference,
-        wanted: Mapping[str, Resource],
-        gate: Gate,
-        out: list[Response],
-        *,
-        removing: bool,
-    ) -> None:
+    def _serve_whole(self, channel: Channel, now: _Now, out: list[Response]) -> None:
         """All or nothing: the response has everything that the client is to have, changed or not."""
+        wanted, step, gate, removing = now
         after = wanted if removing else step.kept
         asked = channel.answer or any(name in after for name in channel.owed)
         changes = bool(step.changed) or (removing and bool(step.removed))
@@ -272,18 +271,10 @@ class Stream(ABC):
         channel.owed.clear()
         channel.answer = False
 
-    def _serve_each(
-        self,
-        channel: Channel,
-        step: Difference,
-        wanted: Mapping[str, Resource],
-        gate: Gate,
-        out: list[Response],
-        *,
-        removing: bool,
-    ) -> None:
+    def _serve_each(self, channel: Channel, now: _Now, out: list[Response]) -> None:
         """Each resource for itself: what is owed, and what has changed."""
-        content: Mapping[str, Known | None] = self._owed(channel, wanted, gate, removing=removing)
+        wanted, step, gate, removing = now
+        content: Mapping[str, Known | None] = self._owed(channel, now)
         after: Mapping[str, Known] | None = None
         if gate is Gate.OPEN and not channel.flights:
             if channel.refused or (removing and step.removed):
@@ -310,10 +301,9 @@ class Stream(ABC):
             content = {name: no_endpoints(name) if item is None else item for name, item in content.items()}
         self._send(channel, content, None, after, out)
 
-    def _owed(
-        self, channel: Channel, wanted: Mapping[str, Resource], gate: Gate, *, removing: bool
-    ) -> dict[str, Known | None]:
+    def _owed(self, channel: Channel, now: _Now) -> dict[str, Known | None]:
         """What was asked for, or is needed again. While changes are held back, a client gets what it has."""
+        wanted, _, gate, removing = now
         content: dict[str, Known | None] = {}
         if gate is Gate.SHUT:
             return content
@@ -330,6 +320,22 @@ class Stream(ABC):
         return content
 
     def _send(
+        self,
+        channel: Channel,
+        content: Mapping[str, Known | None],
+        whole: Mapping[str, Known] | None,
+        after: Mapping[str, Known],
+        out: list[Response],
+    ) -> None:
+        """One response, or several where each resource stands for itself and one would be too large."""
+        parts = (content,) if whole is not None or self._one_at_a_time() else self._shared.parts(content)
+        for part in parts[:-1]:
+            merged = {**channel.known, **part}
+            had = dict(sorted((name, item) for name, item in merged.items() if item is not None))
+            self._send_part(channel, part, None, had, out)
+        self._send_part(channel, parts[-1], whole, after, out)
+
+    def _send_part(
         self,
         channel: Channel,
         content: Mapping[str, Known | None],

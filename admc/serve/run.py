@@ -19,6 +19,7 @@ from admc.serve.exposition import Sources
 from admc.serve.serving import Options, Serving
 from admc.serve.status import Phase
 from admc.serve.tls import Certificates, TlsFiles
+from xds_server.garbage import search_less_often
 from xds_server.server import ServerError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Listening(NamedTuple):
 def serve(options: Options, listening: Listening) -> int:
     """Serve until a signal says to stop. Raises `CommandError` where it cannot begin."""
     log.to_standard_error()
+    search_less_often()
     return asyncio.run(_Run(options, listening).run())
 
 
@@ -105,7 +107,10 @@ class _Run:
     async def _follow(self) -> None:
         await self._serving.recall()
         await asyncio.gather(
-            self._serving.follow_endpoints(), self._serving.follow_program(), self._serving.follow_kept()
+            self._serving.follow_endpoints(),
+            self._serving.follow_program(),
+            self._serving.follow_kept(),
+            self._serving.moving.follow(),
         )
 
     async def _look_after(self) -> None:
