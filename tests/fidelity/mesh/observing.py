@@ -12,6 +12,7 @@ from tests.fidelity.mesh.asked import IDENTITIES
 from tests.fidelity.message import Sent, Sighting
 from tests.testbed.client import Request
 from tests.testbed.echo import ID
+from tests.testbed.mesh import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -86,7 +87,7 @@ def send(mesh: Mesh, asked: Asked, timeout: float = 10.0) -> tuple[Sent, Reply]:
         replica=route.replica,
         timeout=timeout,
     )
-    path = asked.ask.path
+    path = asked.target if mesh.mode is Mode.NONE else asked.ask.path  # Envoy hands on the path alone, and the host
     return Sent(asked.source, asked.destination, asked.port.number, ask.method, path, headers, ask.body, at), reply
 
 

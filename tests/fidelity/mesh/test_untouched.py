@@ -14,8 +14,9 @@ import dsl
 from dsl.program import Side
 from tests.fidelity.mesh.beds import bed
 from tests.fidelity.mesh.derive import possible
+from tests.fidelity.selecting import called, policies_of
 from tests.testbed.matching import meeting
-from tests.testbed.mesh import Family, Mode, Way
+from tests.testbed.mesh import Family, Mode
 from tests.testbed.mesh import outside as host
 from tests.testbed.mesh.needed import NEEDS_MESH
 
@@ -32,14 +33,12 @@ def test_only_enforced_traffic_meets_an_adm(path: Path) -> None:
     program = dsl.load(path)
     with bed(program, Mode.COMPILED) as mesh:
         assert _where_nothing_is_needed_nothing_is(mesh) == []
-        touched = {call: _taken(mesh, call) for call in program.calls}
-        wrong = {
-            f"{call.source} -> {call.destination}:{call.port.number}": (seen, _hosts(mesh, call))
-            for call, seen in touched.items()
-            if seen != _hosts(mesh, call)
-        }
+        wrong = {}
+        for call in program.calls:
+            taken, needed, sent_on = _taken(mesh, call), _hosts(mesh, call), _sent_on(mesh, call)
+            if not needed <= taken <= needed | sent_on:
+                wrong[f"{call.source} -> {call.destination}:{call.port.number}"] = (taken, needed)
         assert wrong == {}
-        assert any(not hosts for hosts in touched.values()) or len(mesh.proxies) == len(mesh.layout.places)
 
 
 def _where_nothing_is_needed_nothing_is(mesh: Mesh) -> list[str]:
@@ -66,11 +65,16 @@ def _taken(mesh: Mesh, call: Call) -> frozenset[str]:
     ways = [each for each in possible(mesh.program, call.source, call.destination, call.port) if not each.version]
     for way in ways:
         mesh.request(
-            call.source, call.destination, request, port=call.port.number, way=way.way, family=way.family,
-            source_replica=way.sender, replica=way.replica, protocol=None,
-        )  # fmt: skip
+            call.source,
+            call.destination,
+            request,
+            port=call.port.number,
+            way=way.way,
+            family=way.family,
+            source_replica=way.sender,
+            replica=way.replica,
+        )
     assert ways
-    assert {each.way for each in ways} <= set(Way)
     return frozenset(name for name, count in before.items() if mesh.redirected(name) > count)
 
 
@@ -87,3 +91,11 @@ def _hosts(mesh: Mesh, call: Call) -> frozenset[str]:
         if Side.EGRESS in decision.sides and index in decision.calls:
             found.add(call.source)
     return frozenset(place.name for name in found for place in mesh.layout.of(name))
+
+
+def _sent_on(mesh: Mesh, call: Call) -> frozenset[str]:
+    """Whose ADMs may meet what a split or a mirror of this call sends elsewhere."""
+    policies = policies_of(mesh.program, call.source, call.destination, call.port)
+    goals = {name for policy in policies for name in called(policy)}
+    others = (each for each in mesh.program.calls if each.source == call.source and each.destination in goals)
+    return frozenset(name for other in others for name in _hosts(mesh, other))

@@ -68,7 +68,7 @@ POLICIES = {
 
 def _program(kind: str, side: Side) -> Program:
     """One policy for every caller on all ports that its kind can deal with."""
-    protocols = dsl.load_text("app a").kinds[kind].protocols
+    protocols = dsl.load_text("app a").kinds[kind].protocols - ({Protocol.TCP} if " when " in POLICIES[kind] else set())
     ports = {name: port for name, port in PORTS.items() if port[0] in protocols}
     text = SHAPE.format(
         ports="\n".join(f"  {protocol} {name} {numbers}" for name, (protocol, numbers) in ports.items()),
