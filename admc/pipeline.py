@@ -1,8 +1,9 @@
 """The one way from a program's path to its plan; every command that needs a placement goes through it.
 
-    path -> dsl.load -> Program -> solver.place -> Placement -> solver.verify -> Plan
+    path -> dsl.load -> Program -> solver.place -> Placement -> solver.verify -> emitters check -> Plan
 
-The verifier shares no code with the solver. What it does not accept is never shown, written or emitted.
+The verifier shares no code with the solver. What it does not accept is never shown, written or emitted, and neither is
+what no configuration can express: a picture or an answer of a mesh that cannot be is of no use to anybody.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ def place_program(
     costs: Costs | None = None,
     progress: Progress | None = None,
 ) -> tuple[Placement, dict[str, float]]:
-    """A verified placement and its seconds. Raises `CommandError`: exit 3 with the conflict, 70 if not verified."""
+    """A verified placement that can be put into configuration, and its seconds.
+
+    Raises `CommandError`: exit 3 with the conflict or what cannot be expressed, 70 if not verified.
+    """
     from solver.placement import Costs, PlacementError
 
     costs = costs or Costs()
@@ -93,7 +97,9 @@ def place_program(
     violations = verify(program, placement, costs)
     if violations:
         raise CommandError(Exit.BUG, _bug(program, violations), folder)
-    return placement, {"solve": solved - started, "verify": time.perf_counter() - solved}
+    verified = time.perf_counter()
+    expressible(program, placement, folder)
+    return placement, {"solve": solved - started, "verify": verified - solved}
 
 
 @no_collection()
@@ -118,7 +124,6 @@ def compile_program(
     placement, seconds = place_program(
         program, folder_of(path), previous=previous, effort=effort, costs=costs, progress=progress
     )
-    expressible(program, placement, folder_of(path))
     verified = time.perf_counter()
     tell("explaining")
     from admc.plan_build import build

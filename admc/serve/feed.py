@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.collector import no_collection
 from admc.emission import addresses_of
 from admc.exits import CommandError, Exit, wrong_usage
-from admc.pipeline import expressible, folder_of, load_program, place_program
+from admc.pipeline import folder_of, load_program, place_program
 from admc.plan_build import build
 from admc.plan_json import to_json
 from admc.plan_read import PlanFormatError, from_json
@@ -137,6 +137,7 @@ def recalled(source: Source, recipe: Recipe) -> State:
     return _located(kept, program, placement, () if recipe.endpoints is None else (recipe.endpoints,))[0]
 
 
+@no_collection()
 def relocated(state: State, endpoints: bytes) -> State:
     """The same placement at other addresses. Raises `CommandError` where the endpoints file cannot be used."""
     return replace(state, addresses=addresses_of(state.program, endpoints), located=digest(endpoints))
@@ -170,5 +171,4 @@ def _compiled(source: Source, tried: Signature, contents: dict[str, bytes]) -> t
     folder = folder_of(source.path)
     program = load_program(source.path, recording(source.path.parent, tried, contents))
     placement, _ = place_program(program, folder, effort=source.effort)
-    expressible(program, placement, folder)
     return program, placement

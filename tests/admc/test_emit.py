@@ -112,3 +112,15 @@ policy log = access_log() on * -> pg_*
     assert not path.with_suffix(".plan.json").exists()
     write(tmp_path, text.replace('labels { tier = "data" }', ""))
     assert main(["compile", str(path)]) == 0
+
+
+@pytest.mark.parametrize("command", ["compile", "explain", "graph"])
+def test_what_no_envoy_can_express_is_found_by_whoever_asks_for_a_placement(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], command: str
+) -> None:
+    text = "app shop\nservice a, b { http 80 }\ncall a -> b\npolicy p = load_balancing(policy: maglev) on a -> b\n"
+    path = write(tmp_path, text)
+    assert main([command, str(path)]) == 3
+    assert capfd.readouterr().err.count("ADM709") == 1
+    write(tmp_path, text.replace("maglev", 'maglev, hash: "x-user"'))
+    assert main([command, str(path)]) == 0
