@@ -22,6 +22,7 @@ from tests.fidelity.cases import FIRST_PORT, TARGETS, Written
 from tests.fidelity.mesh.asked import Asked, Route
 from tests.fidelity.mesh.beds import judge
 from tests.fidelity.mesh.derive import possible
+from tests.fidelity.reference import reference
 from tests.fidelity.samples import FILES, KINDS, SAMPLES
 from tests.testbed.mesh import Mode, Way
 from tests.testbed.mesh.layout import layout
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from dsl.program import Program
     from tests.fidelity.asks import Ask
     from tests.fidelity.compare import Difference
-    from tests.fidelity.samples import Sample
+    from tests.fidelity.reference import reference
+from tests.fidelity.samples import Sample
 
 COUNTED = frozenset({"rate_limit", "connection_rate_limit", "circuit_breaking", "outlier_detection"})
 LONGEST = 1.0
@@ -198,3 +200,18 @@ def run(topology: Topology, cases: Sequence[Case], taps: str, mode: Mode) -> lis
     """All differences of one topology with all its cases."""
     program = load(text(topology, cases, taps, narrowed=mode is not Mode.FULL))
     return judge(program, mode, lambda: requests(program, topology, cases, ROUTES_EACH))
+
+
+def everyway(topology: Topology, cases: Sequence[Case], taps: str) -> Iterator[tuple[Mode, list[Difference]]]:
+    """The same in each mode; in a full mesh each policy is where a textbook has it, so one of its sides will do."""
+    for mode in Mode:
+        own = list(cases)
+        if mode is Mode.FULL:
+            either = {(each.protocol, each.policy._replace(side=None)): each for each in cases}
+            own = [each for each in either.values() if _has_textbook(topology, each, taps)]
+        if own:
+            yield mode, run(topology, own, taps, mode)
+
+
+def _has_textbook(topology: Topology, case: Case, taps: str) -> bool:
+    return reference(load(text(topology, [case], taps, narrowed=False)), closing=True) is not None
