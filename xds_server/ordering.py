@@ -63,11 +63,24 @@ def gate(type_url: str, channels: Mapping[str, Channel], *, warming: bool) -> Ga
     return Gate.HELD if endpoints is not None and endpoints.refused else found
 
 
-def removing(type_url: str, channels: Mapping[str, Channel], target: Snapshot, phase: Phase) -> bool:
-    """Whether what is not in the target may be taken away now."""
+def let_go(channels: Mapping[str, Channel], target: Snapshot) -> bool:
+    """Whether a client that asks for clusters by name has stopped to ask for those that are gone.
+
+    Clients of gRPC acknowledge routes when they read them, and use the routes and clusters of before until they know
+    the new clusters' endpoints. Then they unsubscribe from the old ones: nothing else tells that they are not in use.
+    """
+    clusters = channels.get(CLUSTER)
+    if clusters is None or not clusters.subscription.names:
+        return True
+    there = target.of_type(CLUSTER).resources
+    return all(name in there or name not in clusters.subscription.names for name in clusters.known)
+
+
+def removing(type_url: str, channels: Mapping[str, Channel], target: Snapshot, phase: Phase, *, patient: bool) -> bool:
+    """Whether what is not in the target may be taken away now. `patient`: whether clients may take their time."""
     if type_url not in _KEPT_WHILE_USED:
         return True
-    if phase is Phase.MAKE:
+    if phase is Phase.MAKE or (type_url == CLUSTER and patient and not let_go(channels, target)):
         return False
     clusters = channels.get(CLUSTER)
     if type_url not in {ENDPOINTS, SECRET} or clusters is None:

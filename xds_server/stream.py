@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xds_server.channel import Channel, Flight, Shared
 from xds_server.events import Accepted, Completed, Event, Refused, TypeStatus
-from xds_server.ordering import STAGED, Gate, Phase, complete, in_order
+from xds_server.ordering import STAGED, Gate, Phase, complete, in_order, let_go
 from xds_server.ordering import gate as gate_of
 from xds_server.ordering import removing as may_remove
 from xds_server.snapshot import Known, Resource, no_endpoints
@@ -53,6 +53,8 @@ class Stream(ABC):
         self._target = snapshot
         self._next: Snapshot | None = None
         self._phase = Phase.MAKE
+        self._patient = True
+        """Whether to wait for what the client is to ask for next, or not to ask for any more."""
         self._warming: dict[str, str] = {}
         """Endpoints that sent clusters need, and the nonce with which they were sent, if they were."""
         self._events: list[Event] = []
@@ -66,7 +68,9 @@ class Stream(ABC):
         return self._advance()
 
     def wait_no_longer(self) -> list[Response]:
-        """Go on without endpoints that the client has not asked for, although it has clusters that need them."""
+        """Go on without endpoints that the client has not asked for, although it has clusters that need them; and take
+        clusters away that are gone, although it still asks for them."""
+        self._patient = False
         for name in self._unsent_endpoints():
             del self._warming[name]
         return self._advance()
@@ -90,8 +94,10 @@ class Stream(ABC):
 
     @property
     def waits_for_request(self) -> bool:
-        """Whether it is for the client to ask for endpoints."""
-        return bool(self._warming) and bool(self._unsent_endpoints())
+        """Whether it is for the client to ask for endpoints, or not to ask for clusters any more."""
+        if self._warming and self._unsent_endpoints():
+            return True
+        return self._patient and self._phase is not Phase.MAKE and not let_go(self._channels, self._target)
 
     @property
     def idle(self) -> bool:
@@ -221,7 +227,7 @@ class Stream(ABC):
                 self._events.append(Completed(self._target))
         if self._next is None:
             return False
-        self._target, self._next, self._phase = self._next, None, Phase.MAKE
+        self._target, self._next, self._phase, self._patient = self._next, None, Phase.MAKE, True
         return True
 
     def _collection(self, type_url: str) -> Collection:
@@ -239,7 +245,7 @@ class Stream(ABC):
     def _serve(self, channel: Channel, out: list[Response]) -> None:
         if self._one_at_a_time() and channel.flights:
             return
-        removing = may_remove(channel.type_url, self._channels, self._target, self._phase)
+        removing = may_remove(channel.type_url, self._channels, self._target, self._phase, patient=self._patient)
         collection = self._collection(channel.type_url)
         wanted = channel.wanted(collection)
         if channel.known is wanted and not (channel.owed or channel.again or channel.answer or channel.refused):
