@@ -87,6 +87,10 @@ def chain(context: Context, hop: Hop) -> HttpChain:
         config = only_where(needed, policy.name, built.config)
         extensions.append({"name": name, "typed_config": config})
         managed.append(_discovered(extensions[-1]))
+        if built.behind is not None:
+            config = only_where(needed, policy.name, built.behind)
+            extensions.append({"name": f"{hop.name}/behind/{policy.name}", "typed_config": config})
+            managed.append(_discovered(extensions[-1]))
         if built.in_route is not None:
             in_route[name] = built.in_route
         if built.access_log is not None:

@@ -97,6 +97,10 @@ def differences(protocol: Protocol, outcome: Outcome, observed: Observed) -> lis
             by = reply.seen.service if reply.seen else None
             if by != answer.by:
                 found.append(Difference("answered by", str(answer.by or "a policy"), str(by or "a policy")))
+            if reply.seen and by == observed.sent.destination and protocol is Protocol.HTTP:
+                spoken = "h2c" if any(name == ":status" for name, _ in reply.headers) else "http/1.1"
+                if reply.seen.protocol != spoken:
+                    found.append(Difference("version of HTTP at the service", spoken, reply.seen.protocol))
         expected, seen = _carried(protocol, answer.headers), _carried(protocol, reply.headers)
         if answer.by is None:
             seen = {

@@ -1,4 +1,7 @@
-"""One kind at a time: every sample, on every side that it may take, in every protocol that it is for."""
+"""One kind at a time: every sample, on every side that it may take, in every protocol that it is for.
+
+Callers of an http port speak HTTP/1.1 or HTTP/2, so both are tried.
+"""
 
 from __future__ import annotations
 
@@ -17,5 +20,7 @@ def singles() -> list[Case]:
                 continue
             for side in Side:
                 policy = Written(sample.kind, sample.arguments, sample.when, sample.scope, side)
-                found.append(Case(f"s{index}_{protocol}_{side}", protocol, (policy,), sample.asks))
+                for wire in ("", "h2c") if protocol is Protocol.HTTP else ("",):
+                    name = f"s{index}_{wire or protocol}_{side}"
+                    found.append(Case(name, protocol, (policy,), sample.asks, wire=wire))
     return found

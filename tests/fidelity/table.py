@@ -36,6 +36,10 @@ refused.
 """
 
 
+SPOKEN = {Protocol.HTTP.value: "http/1.1", "h2c": "http/2", Protocol.GRPC.value: "grpc", Protocol.TCP.value: "tcp"}
+"""What clients speak, as the table calls it."""
+
+
 def cell(results: Iterable[Result]) -> str:
     """What came of all samples of one kind on one side in one protocol."""
     found = list(results)
@@ -57,19 +61,19 @@ def kinds_table(results: Sequence[Result]) -> list[str]:
     """One line a kind."""
     cases = {case.name: case for case in singles()}
     kinds = load(text([])).kinds
-    heads = [f"{protocol} {side}" for protocol in (Protocol.HTTP, Protocol.GRPC, Protocol.TCP) for side in Side]
+    heads = [f"{spoken} {side}" for spoken in SPOKEN.values() for side in Side]
     lines = [f"| kind | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for kind in kinds:
         cells = []
         for head in heads:
-            protocol, side = head.split()
+            title, side = head.rsplit(maxsplit=1)
             own = [
                 each
                 for each in results
                 if (each.how == How.COMPILED or each.what == What.DIFFERENT)
                 and each.case in cases
                 and (policy := cases[each.case].policies[0]).kind == kind
-                and (policy.side, cases[each.case].protocol) == (side, protocol)
+                and (policy.side, SPOKEN[cases[each.case].spoken]) == (side, title)
             ]
             cells.append(cell(own))
         title = f"`{kind}`" if kinds[kind].prelude else "a kind of one's own, with a template"

@@ -24,6 +24,8 @@ class Built(NamedTuple):
     """A service that the filter itself calls, by the cluster `filters.built.side_cluster(name)`."""
     waits_for_body: bool = False
     """Lets nothing on before the whole body is there: so it cannot wait for a tunnel, which has no end."""
+    behind: Json | None = None
+    """Typed configuration of a second filter, right behind the first and under the same conditions."""
     writes_request: bool = False
     """Changes what a route may match on."""
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _SHORTEST_FILL: Final = 50_000
 """Microseconds. Envoy fills no bucket more often than this."""
+_LONGEST: Final = 2**63 - 1
 ALWAYS: Final[Json] = {"default_value": {"numerator": 100, "denominator": "HUNDRED"}}
 
 
@@ -55,7 +56,20 @@ def rate_limit(context: Context, hop: Hop, policy: Policy) -> Built:
 
 
 def buffer_limit(context: Context, hop: Hop, policy: Policy) -> Built:
+    """Envoy's filter does not measure the last piece of a body, which over HTTP/2 may be all of it.
+
+    It writes the length of the whole into the request, though, and who is right behind it can look at that.
+    """
+    most = policy.arguments["max"]
+    assert isinstance(most, int)  # noqa: S101 - checked by the resolver
+    longer = {"name": "content-length", "range_match": {"start": most + 1, "end": _LONGEST}}
     return Built(
-        typed("envoy.extensions.filters.http.buffer.v3.Buffer", max_request_bytes=policy.arguments["max"]),
+        typed("envoy.extensions.filters.http.buffer.v3.Buffer", max_request_bytes=most),
+        behind=typed(
+            "envoy.extensions.filters.http.fault.v3.HTTPFault",
+            abort={"http_status": 413, "percentage": ALWAYS["default_value"]},
+            headers=[longer],
+            disable_downstream_cluster_stats=True,
+        ),
         waits_for_body=True,
     )
