@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from admc.collector import no_collection
 from admc.exits import CommandError, Exit
+from dsl.collector import no_collection
 from dsl.diagnostics import Diagnostic, ProgramError, Severity
 from dsl.program import Program, Side
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from admc.collector import no_collection
 from admc.plan import Plan
+from dsl.collector import no_collection
 
 _encode = json.JSONEncoder(separators=(", ", ": ")).encode
 

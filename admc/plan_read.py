@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from admc.collector import no_collection
 from admc.exits import wrong_usage
 from admc.files import read_bounded
 from admc.plan import SCHEMA_VERSION, Plan
 from admc.typed_json import WrongError, checker
+from dsl.collector import no_collection
 from dsl.program import Side
 
 MAX_BYTES = 256_000_000

@@ -67,20 +67,23 @@ def _port(item: syntax.PortItem, once: Once, diagnostics: Diagnostics) -> Port |
     return Port(number, Protocol(item.protocol.text), target, None if item.name is None else item.name.text)
 
 
+def _ports(items: Iterable[object], once: Once, diagnostics: Diagnostics) -> tuple[Port, ...]:
+    found = (_port(item, once, diagnostics) for item in items if isinstance(item, syntax.PortItem))
+    return tuple(sorted(port for port in found if port is not None))
+
+
 def services(statement: syntax.Service, names: Sequence[syntax.Word], diagnostics: Diagnostics) -> Iterable[Service]:
-    ports: list[Port] = []
     replicas = 1
     capacity: float | None = None
     namespace = "default"
     labels: dict[str, str] = {}
     flags: dict[str, Span] = {}
     once = Once(diagnostics)
+    ports = _ports(statement.items, once, diagnostics)
     for item in statement.items:
         if isinstance(item, syntax.PortItem):
-            port = _port(item, once, diagnostics)
-            if port is not None:
-                ports.append(port)
-        elif isinstance(item, syntax.Flag):
+            continue
+        if isinstance(item, syntax.Flag):
             if once(f"`{item.name}`", item.span):
                 flags[item.name] = item.span
         elif isinstance(item, syntax.Labels):
@@ -104,13 +107,11 @@ def services(statement: syntax.Service, names: Sequence[syntax.Word], diagnostic
                 if _NAMESPACE.fullmatch(namespace) is None:
                     hint = "lower-case letters, digits and `-`, at most 63 characters"
                     diagnostics.error("ADM210", f"`{namespace[:60]}` is not a namespace", value.span, hint=hint)
-    ports.sort()
     note = min(flags.values(), key=lambda span: span.start) if flags else None
-    every = tuple(ports)
     for word in names:
         yield Service(
             word.text,
-            every,
+            ports,
             word.span,
             replicas,
             labels or None,
@@ -151,24 +152,19 @@ def _labels(item: syntax.Labels, diagnostics: Diagnostics) -> dict[str, str]:
 
 
 def externals(statement: syntax.External, names: Sequence[syntax.Word], diagnostics: Diagnostics) -> Iterable[External]:
-    ports: list[Port] = []
     found: dict[str, list[str]] = {"host": [], "cidr": []}
     once = Once(diagnostics)
+    ports = _ports(statement.items, once, diagnostics)
     for item in statement.items:
-        if isinstance(item, syntax.PortItem):
-            port = _port(item, once, diagnostics)
-            if port is not None:
-                ports.append(port)
-        elif isinstance(item, syntax.Attribute):
+        if isinstance(item, syntax.Attribute):
             given = written(item.value)
             value = _host(given) if item.name == "host" else _cidr(given)
             if isinstance(value, units.Wrong):
                 report(value, item.value.span, diagnostics)
             elif once(f'`{item.name} "{value}"`', item.span):
                 found[item.name].append(value)
-    every = tuple(sorted(ports))
     for word in names:
-        yield External(word.text, word.span, every, tuple(sorted(found["host"])), tuple(sorted(found["cidr"])))
+        yield External(word.text, word.span, ports, tuple(sorted(found["host"])), tuple(sorted(found["cidr"])))
 
 
 def _host(text: str) -> str | units.Wrong:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import posixpath
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from dsl import syntax
+from dsl.collector import no_collection
 from dsl.diagnostics import Diagnostics, ProgramError
 from dsl.files import Reader, decode, folder_reader, no_reader, resolve_path
 from dsl.parser import parse
@@ -45,20 +44,8 @@ def load_text(text: str, path: str = "policies.adm", read: Callable[[str], bytes
     return _program(source, reader, diagnostics)
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Loading makes millions of objects and no cycles; looking for cycles all the while doubles its time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _program(source: SourceText, reader: Reader, diagnostics: Diagnostics) -> Program:
-    with _no_collection():
+    with no_collection():
         files = _Files(reader, diagnostics)
         files.gather(source)
         complete = files.complete

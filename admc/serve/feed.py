@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.collector import no_collection
 from admc.emission import addresses_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.pipeline import folder_of, load_program, place_program
@@ -25,6 +24,7 @@ from admc.serve import planned
 from admc.serve.kept import Recipe
 from admc.serve.planned import recording
 from admc.serve.watch import look
+from dsl.collector import no_collection
 from solver.placement import Costs
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.collector import no_collection
+from dsl.collector import no_collection
 from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
 from xds_server.snapshot import Resource, Snapshot

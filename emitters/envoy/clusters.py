@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
 from dsl.program import Protocol, Side
@@ -10,6 +9,7 @@ from emitters.envoy.context import Mode
 from emitters.envoy.match import header_predicate, only_where
 from emitters.envoy.names import COPIED, HOLDING, Version, restore, restore_copy
 from emitters.envoy.typed import Json, duration, extension, typed
+from emitters.known import is_address
 from emitters.ports import EGRESS_MARK, INGRESS_MARK
 
 if TYPE_CHECKING:
@@ -233,13 +233,4 @@ def reachable(context: Context, destination: str, port: Port) -> tuple[tuple[str
             return pods, port.target
     external = context.program.externals.get(destination)
     known = (*context.addresses.service_addresses(destination), *(external.hosts if external is not None else ()))
-    return tuple(dict.fromkeys(text for text in known if _is_address(text))), port.number
-
-
-def _is_address(text: str) -> bool:
-    """Neither a network nor a name."""
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+    return tuple(dict.fromkeys(text for text in known if is_address(text))), port.number

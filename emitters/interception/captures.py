@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from dsl.diagnostics import Diagnostics
 from dsl.program import Side
 from emitters.errors import EmitError
+from emitters.known import literal
 from emitters.scope import hops
 
 if TYPE_CHECKING:
@@ -191,22 +192,10 @@ def original_destinations(program: Program, hop: Hop, addresses: KnownAddresses)
             known.setdefault(port, set()).add(network)
         elif reached is Reached.PORT:
             external = program.externals.get(hop.destination)
-            listed = () if external is None else (*_literal(external.hosts), *external.cidrs)
+            listed = () if external is None else (*literal(external.hosts), *external.cidrs)
             texts = (*listed, *addresses.service_addresses(hop.destination), *addresses.pod_addresses(hop.destination))
             known.setdefault(port, set()).update(_networks(texts))
     return {port: tuple(sorted(found, key=_network_key)) for port, found in sorted(known.items()) if found}
-
-
-def _literal(hosts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(host for host in hosts if _is_address(host))
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _networks(texts: Iterable[str]) -> tuple[Network, ...]:
