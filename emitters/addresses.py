@@ -14,6 +14,7 @@ import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics import Diagnostic, Diagnostics, Severity, did_you_mean
@@ -116,14 +117,22 @@ def _ipv4(number: int) -> str:
     return str(ipaddress.IPv4Address(number))
 
 
+@lru_cache(maxsize=1 << 17)
+def network(text: str, *, strict: bool = False) -> Network:
+    """A network or an address from text. A server reads the same ones again whenever one of them changes.
+
+    Raises `ValueError`.
+    """
+    return ipaddress.ip_network(text, strict=strict)
+
+
 def peers(program: Program, addresses: Addresses, name: str) -> tuple[Network, ...]:
     """The networks that connections from a service or an external come from; sorted, without duplicates."""
     if name in program.services:
         texts = addresses.pod_addresses(name)
     else:
         texts = (*program.externals[name].cidrs, *addresses.service_addresses(name))
-    found = {ipaddress.ip_network(text, strict=False) for text in texts}
-    return tuple(sorted(found, key=lambda network: (network.version, network.network_address, network.prefixlen)))
+    return tuple(sorted({network(text) for text in texts}, key=_order))
 
 
 # ---- the endpoints file ----
@@ -208,9 +217,17 @@ def _addresses(findings: Diagnostics, value: object, where: str, left: list[int]
         try:
             if not isinstance(item, str) or ("/" in item and not networks) or "%" in item:
                 raise ValueError(item)
-            found.add(ipaddress.ip_network(item))
+            found.add(network(item, strict=True))
         except ValueError:
             kind = "an address or a network" if networks else "an address"
             _wrong(findings, f"{where} has `{str(item)[:80]}`, which is not {kind}", "write `10.0.0.1` or `fd00::1`")
-    ordered = sorted(found, key=lambda network: (network.version, network.network_address, network.prefixlen))
-    return tuple(str(item.network_address) if item.num_addresses == 1 else str(item) for item in ordered)
+    return tuple(map(_text, sorted(found, key=_order)))
+
+
+def _order(network: Network) -> tuple[int, int, int]:
+    return network.version, int(network.network_address), network.prefixlen
+
+
+@lru_cache(maxsize=1 << 17)
+def _text(network: Network) -> str:
+    return str(network.network_address) if network.num_addresses == 1 else str(network)

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from emitters.addresses import Network, peers
+from emitters.addresses import network as network_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -187,7 +188,7 @@ class Known:
         if port not in self._dialled:
             found: dict[Network, set[str]] = {}
             for name, text in self._texts.get(port, ()):
-                found.setdefault(ipaddress.ip_network(text, strict=False), set()).add(name)
+                found.setdefault(network_of(text), set()).add(name)
             self._dialled[port] = {network: frozenset(names) for network, names in found.items()}
         return self._dialled[port]
 

@@ -38,7 +38,8 @@ class Index:
         """Services whose ADMs depend on the addresses of all."""
         self._destinations: defaultdict[str, set[str]] = defaultdict(set)
         """Service called -> the services whose ADMs tell calls to it by its addresses."""
-        for service, found in hops(program, placement).items():
+        self.hops = hops(program, placement)
+        for service, found in self.hops.items():
             self._readers[service].add(service)
             for hop in found:
                 self._add(service, hop)
@@ -76,11 +77,14 @@ class Index:
             self._destinations[hop.destination].add(service)
             return
         for policy in hop.policies:
-            if policy.kind.guard or not everybody(self._program, policy):
-                self._add_callers(service, hop, policy)
+            some = not everybody(self._program, policy)
+            if hop.port.protocol is Protocol.TCP and (some or policy.kind.guard):
+                self._wide.add(service)
+            elif some:
+                self._add_callers(service, policy)
 
-    def _add_callers(self, service: str, hop: Hop, policy: Policy) -> None:
-        if hop.port.protocol is Protocol.TCP or self._about_strangers(policy):
+    def _add_callers(self, service: str, policy: Policy) -> None:
+        if self._about_strangers(policy):
             self._wide.add(service)
             return
         for name in policy.sources:
@@ -89,8 +93,6 @@ class Index:
             self._readers[name].add(service)
 
     def _about_strangers(self, policy: Policy) -> bool:
-        if everybody(self._program, policy):
-            return False
         try:
             return takes_strangers(self._strangers, policy.sources, policy.open_sources)
         except AmbiguousCallersError:

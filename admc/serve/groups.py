@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dsl.collector import no_collection
 from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
+from dsl.collector import no_collection
 from xds_server.snapshot import Resource, Snapshot
 from xds_server.types import CLUSTER
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from admc.serve.feed import State
     from emitters.envoy import AdmResources
+    from emitters.scope import Hop
 
 REFUSING: Final = "refused/"
 """Clusters that do not exist and are not meant to: what is sent there is refused (emitters/envoy/tcp.py)."""
@@ -36,8 +37,10 @@ class Groups(NamedTuple):
 
 
 @no_collection()
-def snapshots(state: State, only: Collection[str] | None = None) -> Groups:
-    """What the proxy of each service is to have; of those in `only`, if given.
+def snapshots(
+    state: State, only: Collection[str] | None = None, enforced: Mapping[str, tuple[Hop, ...]] | None = None
+) -> Groups:
+    """What the proxy of each service is to have. With `only`, of those alone, and nothing for others.
 
     Raises `CommandError` (exit 3) where Envoy cannot express it.
     """
@@ -47,13 +50,15 @@ def snapshots(state: State, only: Collection[str] | None = None) -> Groups:
     redirected = state.source.mode is Mode.REDIRECT
     program, addresses = state.program, state.addresses
     try:
-        made = emit(program, state.placement, addresses, state.source.mode, waiting=redirected, only=only)
+        made = emit(
+            program, state.placement, addresses, state.source.mode, waiting=redirected, only=only, enforced=enforced
+        )
     except EmitError as error:
         raise CommandError(Exit.NO_PLACEMENT, error.diagnostics, folder_of(state.source.path)) from error
     found = {resources.service: snapshot(resources) for resources in made}
     for item in found.values():
         item.check()
-    nothing = untouched(program, addresses) if redirected else None
+    nothing = untouched(program, addresses) if redirected and only is None else None
     return Groups(found, None if nothing is None else snapshot(nothing))
 
 

@@ -17,24 +17,24 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.bug import said_of
-from admc.exits import CommandError, Exit
+from admc.exits import CommandError
 from admc.serve import feed, groups
 from admc.serve.affected import Index
 from admc.serve.feed import Read, Source, State
 from admc.serve.groups import Groups
+from dsl.collector import no_collection
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from multiprocessing.connection import Connection
 
     from admc.serve.kept import Recipe
     from dsl.diagnostics import Diagnostic
     from emitters.addresses import Addresses
-    from solver.placement import Placement
+    from emitters.scope import Hop
     from xds_server.snapshot import Snapshot
 
 
@@ -65,13 +65,6 @@ class Locate(NamedTuple):
     endpoints: bytes
 
 
-class Emit(NamedTuple):
-    """Make the snapshots of another placement of the same program at the same addresses."""
-
-    placement: Placement
-    only: frozenset[str] | None = None
-
-
 class Located(NamedTuple):
     """What came of other addresses: them, or findings."""
 
@@ -81,16 +74,8 @@ class Located(NamedTuple):
     seconds: float = 0.0
 
 
-class Refusal(NamedTuple):
-    """A `CommandError` on its way: exceptions do not travel well."""
-
-    exit_code: Exit
-    findings: tuple[Diagnostic, ...]
-    folder: str
-
-
-Request = Build | Recall | Locate | Emit
-Answer = Read | Located | Refusal | None
+Request = Build | Recall | Locate
+Answer = Read | Located
 
 
 class _Group(NamedTuple):
@@ -138,13 +123,6 @@ class Worker:
         assert isinstance(located, Located)  # noqa: S101 - what such a question is answered with
         return located, groups
 
-    async def emit(self, placement: Placement, only: frozenset[str] | None = None) -> Groups:
-        """What another placement would tell ADMs. Raises `WorkerError`, and `CommandError` where it cannot be said."""
-        answer, groups = await self._ask(Emit(placement, only))
-        if isinstance(answer, Refusal):
-            raise CommandError(answer.exit_code, answer.findings, answer.folder)
-        return groups
-
     async def _ask(self, request: Request) -> tuple[Answer, Groups]:
         async with self._lock:
             found: dict[str, Snapshot] = {}
@@ -153,7 +131,7 @@ class Worker:
                 await self._run(self._connection.send, request)
                 while True:
                     # One after the other: to read a large one in one go would hold up all streams.
-                    answer = await self._run(self._connection.recv)
+                    answer = await self._run(self._received)
                     if isinstance(answer, _Bug):
                         raise WorkerError(answer.said)
                     if isinstance(answer, _Group):
@@ -172,6 +150,11 @@ class Worker:
         await self._run(self._process.join)
         self._reader.shutdown(wait=False)
         self._connection.close()
+
+    @no_collection()
+    def _received(self) -> Any:
+        """What the process sends next. It is our own, and sends nothing that others wrote as it came."""
+        return self._connection.recv()
 
     async def _run(self, what: Any, *arguments: object) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._reader, what, *arguments)
@@ -233,14 +216,8 @@ class _Desk:
             yield self._recall(request, started)
         elif self._state is None:
             raise WorkerError("there is no state yet")
-        elif isinstance(request, Locate):
-            yield from self._locate(self._state, request, started)
         else:
-            try:
-                yield from _groups(replace(self._state, placement=request.placement), request.only)
-                yield None
-            except CommandError as error:
-                yield Refusal(error.exit_code, error.diagnostics, error.folder)
+            yield from self._locate(self._state, request, started)
 
     def _build(self, request: Build, started: float) -> Iterator[_Group | Answer]:
         read = feed.read(request.source, request.endpoints, keep=request.keep)
@@ -265,8 +242,10 @@ class _Desk:
     def _locate(self, state: State, request: Locate, started: float) -> Iterator[_Group | Answer]:
         try:
             moved = feed.relocated(state, request.endpoints)
-            only = self._index.affected(state.addresses, moved.addresses) if self._index is not None else None
-            yield from _groups(moved, only)
+            only, enforced = None, None
+            if self._index is not None:
+                only, enforced = self._index.affected(state.addresses, moved.addresses), self._index.hops
+            yield from _groups(moved, only, enforced)
         except CommandError as error:
             yield Located(None, "", error.diagnostics)
             return
@@ -274,8 +253,10 @@ class _Desk:
         yield Located(moved.addresses, moved.located, (), time.perf_counter() - started)
 
 
-def _groups(state: State, only: Collection[str] | None) -> Iterator[_Group]:
-    made = groups.snapshots(state, only)
+def _groups(
+    state: State, only: Collection[str] | None, enforced: Mapping[str, tuple[Hop, ...]] | None = None
+) -> Iterator[_Group]:
+    made = groups.snapshots(state, only, enforced)
     for name, snapshot in made.adms.items():
         yield _Group(name, snapshot)
     yield _Group(None, made.passing)

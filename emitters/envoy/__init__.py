@@ -20,10 +20,11 @@ from emitters.known import Known
 from emitters.scope import hops
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from dsl.diagnostics import Diagnostic
     from dsl.program import Program
+    from emitters.scope import Hop
     from solver.placement import Placement
 
 __all__ = ["AdmResources", "Mode", "check", "emit", "untouched"]
@@ -55,24 +56,25 @@ def emit(
     *,
     waiting: bool = False,
     only: Collection[str] | None = None,
+    enforced: Mapping[str, tuple[Hop, ...]] | None = None,
 ) -> tuple[AdmResources, ...]:
     """The resources of every ADM, or of those in `only`, sorted by service.
 
     Raises `EmitError` where Envoy cannot express what is asked. `waiting` is for a server that changes them while they
     run: both directions have a listener, whether they are needed now or not. What has no known address will get one
     and be emitted again, so it is no error; until then connections that it could concern are refused. For
-    redirection only.
+    redirection only. `enforced` is what `scope.hops` says, for who has asked it already.
     """
     from emitters.envoy.listeners import resources
 
     findings = Diagnostics()
     known = Known(program, addresses)
     found = []
-    for service, enforced in hops(program, placement).items():
+    for service, held in (enforced or hops(program, placement)).items():
         if only is not None and service not in only:
             continue
         context = Context(program, addresses, known, mode, program.services[service], findings)
-        found.append(resources(context, enforced, waiting=waiting))
+        found.append(resources(context, held, waiting=waiting))
     if findings.has_errors:
         raise EmitError(findings.items)
     return tuple(found)
