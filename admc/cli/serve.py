@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -15,6 +15,9 @@ from admc.terminal import visible
 if TYPE_CHECKING:
     from admc.serve.identity import Settings
     from admc.serve.tls import TlsFiles
+
+
+MAX_DRAIN: Final = 86_400.0
 
 
 class ServeMode(StrEnum):
@@ -85,6 +88,10 @@ def serve(
     plaintext_anywhere: Annotated[
         bool, typer.Option("--plaintext-anywhere", help="With --plaintext: beyond loopback, too.")
     ] = False,
+    drain: Annotated[
+        float,
+        typer.Option("--drain", metavar="SECONDS", help="How long proxies keep old connections (--drain-time-s)."),
+    ] = 600.0,
     effort: Annotated[
         float | None, typer.Option("--effort", metavar="NUMBER", help="Deterministic time for the solver.")
     ] = None,
@@ -106,6 +113,8 @@ def serve(
     _check_door(door, where)
     if effort is not None and not 0 < effort < float("inf"):
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
+    if not 0 <= drain <= MAX_DRAIN:
+        raise wrong_usage("ADM801", f"`--drain` must be between 0 and {MAX_DRAIN:.0f}")
     from admc.serve.feed import Source
     from admc.serve.kept import opened
     from admc.serve.run import Listening
@@ -116,7 +125,7 @@ def serve(
     source = Source(program, Mode.EXPLICIT if mode is ServeMode.EXPLICIT else Mode.REDIRECT, effort)
     kept = None if state is None else opened(state)
     try:
-        return serve_(Options(source, endpoints, _settings(door), kept), Listening(where, shown, _tls(door)))
+        return serve_(Options(source, endpoints, _settings(door), kept, drain), Listening(where, shown, _tls(door)))
     finally:
         if kept is not None:
             kept.close()

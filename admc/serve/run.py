@@ -19,11 +19,14 @@ from admc.serve.exposition import Sources
 from admc.serve.serving import Options, Serving
 from admc.serve.status import Phase
 from admc.serve.tls import Certificates, TlsFiles
+from xds_server import csds
 from xds_server.garbage import search_less_often
+from xds_server.health import Health
 from xds_server.server import ServerError
 
 if TYPE_CHECKING:
     from admc.serve.status import Status
+    from xds_server.snapshot import Snapshot
 
 LOG: Final = logging.getLogger("admc.serve")
 GRACE_SECONDS: Final = 10.0
@@ -56,13 +59,19 @@ class _Run:
         self._stopping: signal.Signals | None = None
         self._stop = asyncio.Event()
         self._serving = Serving(options)
+        self._health = Health()
+        self._serving.store.watchers.append(self._published)
 
     async def run(self) -> int:
         serving = self._serving
         server = serving.server
         credentials = None if self._certificates is None else self._certificates.credentials
         try:
-            port = await server.start(_joined(*self._listening.xds), credentials)
+            port = await server.start(
+                _joined(*self._listening.xds),
+                credentials,
+                [self._health.add, lambda it: csds.add(it, server, serving.may_administer)],
+            )
         except ServerError as error:
             raise wrong_usage(
                 "ADM825",
@@ -109,6 +118,7 @@ class _Run:
         await asyncio.gather(
             self._serving.follow_endpoints(),
             self._serving.follow_program(),
+            self._serving.follow_identities(),
             self._serving.follow_kept(),
             self._serving.moving.follow(),
         )
@@ -125,8 +135,12 @@ class _Run:
             LOG.warning("cut_short", extra={"signal": signal.Signals(number).name})
             os._exit(128 + number)
         self._stopping = number
+        self._health.set(serving=False)
         LOG.info("stopping", extra={"signal": signal.Signals(number).name})
         self._stop.set()
+
+    def _published(self, group: str, old: Snapshot | None, new: Snapshot) -> None:
+        self._health.set(serving=self._stopping is None)
 
     def _view(self) -> ops.View:
         serving = self._serving

@@ -22,14 +22,15 @@ from admc.exits import CommandError, Exit
 from admc.files import read_bounded
 from admc.render import text
 from admc.render.report import Report
-from admc.serve import identity
-from admc.serve.feed import digest
+from admc.serve import handles, identity, record
+from admc.serve.feed import digest, recalled
 from admc.serve.groups import Groups
+from admc.serve.moving import DRAIN_SECONDS, Moving, Planned
 from admc.serve.watch import signature, until_changed
 from admc.serve.worker import Build, Recall, Worker, WorkerError
 from dsl.diagnostics import Diagnostic, Severity
 from xds_server.connection import Admission
-from xds_server.server import XdsServer
+from xds_server.server import Limits, XdsServer
 from xds_server.snapshot import SnapshotError
 from xds_server.store import SnapshotStore
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from admc.serve.identity import Identities, Settings
     from admc.serve.kept import Kept, Recipe
     from admc.serve.watch import Signature
+    from dsl.program import Program
     from xds_server.connection import Caller
     from xds_server.snapshot import Snapshot
 
@@ -62,6 +64,8 @@ class Options(NamedTuple):
     settings: Settings
     kept: Kept | None = None
     """Where the state is kept for the next start."""
+    drain_seconds: float = DRAIN_SECONDS
+    """How long proxies leave older connections open: their `--drain-time-s`."""
 
 
 class Change(NamedTuple):
@@ -71,6 +75,8 @@ class Change(NamedTuple):
     new: State
     groups: Groups
     """Of `new`; where only addresses have changed, no more than what they change."""
+    recipe: Recipe | None = None
+    """With which `new` can be made again."""
 
     @property
     def only_addresses(self) -> bool:
@@ -121,7 +127,14 @@ class Serving:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.store = SnapshotStore()
-        self.server = XdsServer(self.store, self.identify)
+        limits = Limits(connections=handles.connections(Limits().connections))
+        self.server = XdsServer(self.store, self.identify, limits)
+        self.moving = Moving(
+            self.server,
+            self.publish,
+            drain_seconds=options.drain_seconds,
+            folder=None if options.kept is None else options.kept.folder,
+        )
         self.state: State | None = None
         """What is in force."""
         self.identities: Identities | None = None
@@ -154,12 +167,39 @@ class Serving:
         """Whether a client may see what every other one has."""
         return self.identities is not None and self.identities.may_administer(caller)
 
+    async def _know(self, program: Program) -> None:
+        """Who is who in a program: streams of clients that are not what they were end. Raises `CommandError`."""
+        self.identities = await asyncio.to_thread(identity.load, self.options.settings, program)
+        self.server.identify_again()
+
+    async def follow_identities(self) -> None:
+        """Read again who is who whenever its files change, for ever."""
+        files = self.options.settings.files
+        while files:
+            await until_changed(await signature(files))
+            if self.state is None:
+                continue
+            try:
+                await self._know(self.state.program)
+            except CommandError as error:
+                self._report("identities", error.diagnostics, error.folder)
+            else:
+                self.problems.clear("identities")
+                LOG.info("identities_read")
+
     # ---- changes ----
 
     async def apply(self, change: Change) -> None:
         """Every new state goes into force here. Raises `SnapshotError` where it cannot: then nothing has changed."""
-        self.identities = await asyncio.to_thread(identity.load, self.options.settings, change.new.program)
-        await self.publish(change.groups, change.new)
+        await self._know(change.new.program)
+        if change.old is None and self.moving.underway is None:
+            await self.publish(change.groups, change.new)
+        elif change.only_addresses:
+            await self.moving.relocate(Planned(change.new, self._recipe), change.groups)
+        else:
+            new = Planned(change.new, change.recipe)
+            old = new if change.old is None else Planned(change.old, self._recipe)
+            await self.moving.change(old, new, change.groups)
         self.state = change.new
         self.counts.changed_at = time.time()
 
@@ -190,19 +230,26 @@ class Serving:
     # ---- what is kept ----
 
     async def recall(self) -> None:
-        """Begin with what an earlier server kept, until something better is known."""
-        if self.options.kept is None:
-            return
+        """Begin with what an earlier server kept, until something better is known.
+
+        Raises `CommandError` where it was in a transition and that cannot be gone on with: proxies keep what they
+        have, which is better than a guess.
+        """
+        if self.options.kept is not None:
+            await self._recall(self.options.kept)
+            await self._resume(self.options.kept.folder)
+
+    async def _recall(self, kept: Kept) -> None:
         worker = Worker()
         try:
-            found = await asyncio.to_thread(self.options.kept.recall)
+            found = await asyncio.to_thread(kept.recall)
             if found is None or found.recipe is None:
                 self._spare = worker
                 return
             read = await worker.recall(Recall(self.options.source, found.recipe))
             if read.state is None:
                 raise CommandError(Exit.INPUT, read.findings, read.folder)
-            self.identities = await asyncio.to_thread(identity.load, self.options.settings, read.state.program)
+            await self._know(read.state.program)
         except (CommandError, WorkerError) as error:
             self.counts.kept_errors += 1
             if isinstance(error, CommandError):
@@ -219,6 +266,14 @@ class Serving:
             self.store.accepted(name, snapshot)
         self.state, self._recipe, self._active = read.state, found.recipe, worker
         LOG.info("recalled", extra={"groups": len(found.groups), "state": read.state.version})
+
+    async def _resume(self, folder: Path) -> None:
+        """Go on with the transition that the earlier server was in."""
+        kept = await asyncio.to_thread(record.read, folder)
+        if kept is not None:
+            source = self.options.source
+            old, new = [await asyncio.to_thread(recalled, source, recipe) for recipe in (kept.old, kept.new)]
+            await self.moving.resume(kept, Planned(old, kept.old), Planned(new, kept.new))
 
     async def follow_kept(self) -> None:
         """Keep what proxies acknowledge, as it comes, for ever."""
@@ -300,10 +355,10 @@ class Serving:
                 self._report("endpoints", found.findings, "")
             else:
                 state = replace(state, addresses=found.addresses, located=found.digest)
-                groups = Groups({**groups.adms, **moved.adms}, moved.passing)
+                groups = Groups({**groups.adms, **moved.adms}, moved.passing or groups.passing)
                 read = read._replace(recipe=_at(read.recipe, latest[0]))
         try:
-            await self.apply(Change(self.state, state, groups))
+            await self.apply(Change(self.state, state, groups, read.recipe))
         except (SnapshotError, CommandError) as error:
             self._spare = worker
             self._refused(error)

@@ -38,14 +38,15 @@ class Phase(StrEnum):
     """Nothing of the transition is left."""
 
 
-class Toggle(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Toggle:
     """What a step changes in one hop's route table."""
 
     off: frozenset[str] = frozenset()
     """Policies that no request meets."""
     met: frozenset[str] = frozenset()
     """Policies that a request with the marker has met already."""
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     """The marker's value; empty where the hop has none."""
     marks: bool = False
     """At egress: requests that passed the hop's filters leave with the marker."""

@@ -73,13 +73,17 @@ def steps(old: Placed, new: Placed, key: bytes) -> tuple[Step, ...]:
     )
 
 
+def version(placed: Placed) -> str:
+    """The same for the same files and decisions."""
+    parts = [f"{item.path}\0{item.sha256}" for item in placed.program.inputs]
+    parts += [f"{one.policy}\0{one.destination}\0{'+'.join(one.sides)}" for one in placed.placement.decisions]
+    return hashlib.sha256("\0\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def _secret(key: bytes, destination: str, old: Placed, new: Placed) -> str:
     """A value that only ADMs get. Another transition, or another destination, has another."""
-    parts = [destination]
-    for placed in (old, new):
-        parts += [f"{item.path}\0{item.sha256}" for item in placed.program.inputs]
-        parts += [f"{one.policy}\0{one.destination}\0{'+'.join(one.sides)}" for one in placed.placement.decisions]
-    return hmac.new(key, "\0\0".join(parts).encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    parts = (version(old), version(new), destination)
+    return hmac.new(key, "\0".join(parts).encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def _parts(change: Change, phase: Phase, secrets: dict[str, str]) -> dict[str, Part]:

@@ -44,7 +44,7 @@ DRAIN_SECONDS = 3
 WAIT_SECONDS = 30.0
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
@@ -103,7 +103,9 @@ class Server:
 class Bed:
     """Use as a context."""
 
-    def __init__(self, placed: Placed, folder: Path, envoy: str) -> None:
+    def __init__(self, placed: Placed, folder: Path, envoy: str, xds: int | None = None) -> None:
+        """`xds` is the port of a server that runs already; else there is one here."""
+        self._xds = xds
         self.placed = placed
         self.addresses = Addresses.loopback(placed.program)
         self._folder = folder
@@ -129,7 +131,8 @@ class Bed:
             made = {each.service: snapshot(each) for each in self.told}
             self.server.call(lambda: self.server.store.publish_all(made))
             self.envoys.start({each.service: self._bootstrap(each) for each in self.told})
-            self.server.publish(made)
+            if self._xds is None:
+                self.server.publish(made)
             self._stack = stack.pop_all()
         return self
 
@@ -138,7 +141,7 @@ class Bed:
 
     def _bootstrap(self, told: AdmResources) -> Path:
         path = self._folder / f"{told.service}.json"
-        bootstrap = xds_bootstrap(told, ("127.0.0.1", self.server.port), admin=("127.0.0.1", _free_port()))
+        bootstrap = xds_bootstrap(told, ("127.0.0.1", self._xds or self.server.port), admin=("127.0.0.1", free_port()))
         path.write_text(json_format.MessageToJson(bootstrap, preserving_proto_field_name=True))
         return path
 

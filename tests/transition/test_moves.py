@@ -39,8 +39,12 @@ pin closed at SIDE
 """
 
 
-def placed(side: str, text: str = PROGRAM) -> Placed:
-    program = load_text(text.replace("SIDE", side).replace("PORT", str(PORT)))
+def text(side: str) -> str:
+    return PROGRAM.replace("SIDE", side).replace("PORT", str(PORT))
+
+
+def placed(side: str) -> Placed:
+    program = load_text(text(side))
     return Placed(program, place(program))
 
 

@@ -1,0 +1,259 @@
+"""A new plan goes into force step by step where policies change sides (admc/transition).
+
+    change(old, new) -> Walk --look--> SnapshotStore, one step after the other
+
+Only the services that a transition is about are held by it; all others have what the new plan says from the beginning.
+While one is under way, a newer plan waits until it is over, or undone as far as it has let go of anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.exits import CommandError, Exit
+from admc.pipeline import folder_of
+from admc.serve.groups import Groups, snapshot
+from admc.serve.record import Record, write
+from admc.transition.driver import Sight, Walk
+from admc.transition.model import Phase, Placed
+from admc.transition.resources import keeping, resources
+from admc.transition.steps import steps, version
+from dsl.collector import no_collection
+from emitters.envoy import Mode
+from emitters.errors import EmitError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from admc.serve.feed import State
+    from admc.serve.kept import Recipe
+    from admc.transition.model import Step
+    from xds_server.server import XdsServer
+    from xds_server.snapshot import Snapshot
+
+    Publish = Callable[[Groups, State, frozenset[str]], Awaitable[None]]
+
+LOG: Final = logging.getLogger("admc.serve")
+LOOK_SECONDS: Final = 0.1
+"""How often it is looked whether a step is over."""
+DRAIN_SECONDS: Final = 600.0
+"""How long an Envoy that was not told otherwise (`--drain-time-s`) leaves old connections open."""
+
+
+class Planned(NamedTuple):
+    """A plan, and what it can be made from again where the server keeps its state."""
+
+    state: State
+    recipe: Recipe | None
+
+    @property
+    def placed(self) -> Placed:
+        return Placed(self.state.program, self.state.placement)
+
+
+@dataclass(frozen=True, slots=True)
+class Underway:
+    """A transition that is being walked."""
+
+    walk: Walk
+    old: Planned
+    new: Planned
+    passing: Snapshot | None
+
+    @property
+    def involved(self) -> frozenset[str]:
+        """The services that nobody else may publish for."""
+        return frozenset(service for step in self.walk.steps for service in step.awaits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """A newer plan that waits."""
+
+    new: Planned
+    groups: Groups
+
+
+class Moving:
+    """At most one transition at a time. All calls belong on the server's event loop, one after the other."""
+
+    def __init__(
+        self,
+        server: XdsServer,
+        publish: Publish,
+        *,
+        drain_seconds: float = DRAIN_SECONDS,
+        folder: Path | None = None,
+    ) -> None:
+        """`publish` is for what needs no steps: of groups, in a state, but for some services. `folder` is where a
+        transition under way is kept."""
+        self._server = server
+        self._publish = publish
+        self._key = secrets.token_bytes(32)
+        self._drain_seconds = drain_seconds
+        self._folder = folder
+        self._turn = asyncio.Lock()
+        self._next: _Next | None = None
+        self.underway: Underway | None = None
+        self.waits: tuple[str, ...] = ()
+        """What is waited for, in words."""
+        self.intercepted: frozenset[str] | None = None
+        """Services whose replicas have the interception that the step asks for; None: whoever changes plans sees to
+        it."""
+
+    async def resume(self, kept: Record, old: Planned, new: Planned) -> None:
+        """Go on with the transition that an earlier server was in. Raises `CommandError`."""
+        async with self._turn:
+            self._key = kept.key
+            made = await asyncio.to_thread(_steps, old.state, new.state, self._key)
+            if kept.at < len(made):
+                underway = Underway(Walk(made, kept.at, kept.back), old, new, None)
+                await self._take(underway)
+                self.underway = underway
+
+    async def change(self, old: Planned, new: Planned, groups: Groups) -> None:
+        """Put a newer plan in force. Raises `CommandError` where the way to it cannot be said in Envoy's terms."""
+        async with self._turn:
+            underway = self.underway
+            if underway is None:
+                await self._begin(old, new, groups)
+            elif self._next is None and version(underway.new.placed) == version(new.placed):
+                await self._relocate(underway, new, groups)
+            else:
+                self._next = _Next(new, groups)
+                await self._move(replace(underway, walk=underway.walk.undone()))
+                await self._go_on()
+
+    async def relocate(self, new: Planned, groups: Groups) -> None:
+        """The plan is the same, and addresses have changed."""
+        async with self._turn:
+            if self.underway is None:
+                await self._publish(groups, new.state, frozenset())
+            elif self._next is not None:
+                adms = {**self._next.groups.adms, **groups.adms}
+                self._next = _Next(new, Groups(adms, groups.passing or self._next.groups.passing))
+            else:
+                await self._relocate(self.underway, new, groups)
+
+    async def follow(self) -> None:
+        """Go on whenever a step is over, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self.underway is not None:
+                async with self._turn:
+                    await self._look()
+
+    # ---- one after the other ----
+
+    async def _begin(self, old: Planned, new: Planned, groups: Groups) -> None:
+        made = await asyncio.to_thread(_steps, old.state, new.state, self._key)
+        underway = Underway(Walk(made), old, new, groups.passing)
+        if underway.involved:
+            await self._move(underway)
+            await self._take(underway)
+            for sentence in dict.fromkeys(reason for step in made for reason in step.reasons):
+                LOG.info("transition", extra={"reason": sentence})
+        else:
+            await self._move(None)
+        await self._publish(groups, new.state, underway.involved)
+
+    async def _relocate(self, underway: Underway, new: Planned, groups: Groups) -> None:
+        self.underway = replace(underway, new=new, passing=groups.passing or underway.passing)
+        await self._take(self.underway)
+        await self._publish(groups, new.state, underway.involved)
+
+    async def _move(self, underway: Underway | None) -> None:
+        """Be somewhere else, on disk first: a step that is published is one that a restarted server knows of."""
+        if self._folder is not None:
+            record = None
+            if underway is not None and underway.old.recipe is not None and underway.new.recipe is not None:
+                walk = underway.walk
+                record = Record(underway.old.recipe, underway.new.recipe, walk.index, walk.back, self._key)
+            await asyncio.to_thread(write, self._folder, record)
+        self.underway = underway
+
+    async def _look(self) -> None:
+        underway = self.underway
+        if underway is None:
+            return
+        walk, self.waits = underway.walk.look(self._sight(underway), self._drain_seconds)
+        going = replace(underway, walk=walk)
+        if walk.index != underway.walk.index:
+            await self._move(going)
+            await self._take(going)
+            return
+        self.underway = going
+        if not walk.over or self.waits or walk.since is None:
+            return
+        if self._next is None and walk.step.phase is Phase.CLEAN:
+            await self._move(None)
+            LOG.info("transition_over", extra={"state": underway.new.state.version})
+        try:
+            await self._go_on()
+        except CommandError as error:
+            # What is under way goes on to where it was going.
+            LOG.error("transition_refused", extra={"findings": [item.message for item in error.diagnostics]})
+
+    async def _go_on(self) -> None:
+        """Begin with the plan that waits, if the one under way has come to where another may begin."""
+        following, underway = self._next, self.underway
+        if following is None or underway is None or not underway.walk.may_end:
+            return
+        self._next = None
+        old = underway.old if underway.walk.at_old else underway.new
+        self.underway = replace(underway, walk=replace(underway.walk, back=False))
+        await self._begin(old, following.new, following.groups)
+
+    async def _take(self, underway: Underway) -> None:
+        step = underway.walk.step
+        made = await asyncio.to_thread(_snapshots, step, underway.new.state)
+        store = self._server.store
+        wanted = {}
+        for service in sorted(underway.involved):
+            found = made.get(service, underway.passing)
+            if found is not None and (service in made or store.current(service) is not None):
+                wanted[service] = keeping(step, found, store.current(service))
+        store.publish_all(wanted)
+        LOG.info("transition_step", extra={"phase": step.phase.value, "groups": len(wanted)})
+
+    def _sight(self, underway: Underway) -> Sight:
+        store = self._server.store
+        wanted = {name: found.version for name in underway.involved if (found := store.current(name)) is not None}
+        return Sight(
+            time.monotonic(),
+            self._server.clients(),
+            wanted,
+            {name: _replicas(underway.new.state, name) for name in underway.involved},
+            self.intercepted,
+        )
+
+
+def _replicas(state: State, name: str) -> int:
+    """How many proxies a service has to have: those that are known to run, or else those that are declared."""
+    known = len(state.addresses.replicas(name))
+    service = state.program.services.get(name)
+    return known or (1 if service is None or state.source.mode is Mode.EXPLICIT else service.replicas)
+
+
+@no_collection()
+def _steps(old: State, new: State, key: bytes) -> tuple[Step, ...]:
+    """The steps, each of which was tried. Raises `CommandError`: then the last good state stays, rather than a gap."""
+    made = steps(Placed(old.program, old.placement), Placed(new.program, new.placement), key)
+    for step in made:
+        _snapshots(step, new)
+    return made
+
+
+@no_collection()
+def _snapshots(step: Step, state: State) -> dict[str, Snapshot]:
+    try:
+        told = resources(step, state.addresses, state.source.mode, only=frozenset(step.awaits))
+    except EmitError as error:
+        raise CommandError(Exit.NO_PLACEMENT, error.diagnostics, folder_of(state.source.path)) from error
+    return {service: snapshot(each) for service, each in told.items()}

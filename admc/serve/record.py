@@ -1,0 +1,109 @@
+"""Where a transition is, on disk: a server that comes back goes on with the very step that it was killed in.
+
+What proxies hold in the middle of a transition is neither the old plan nor the new one, so a server that knew only one
+of them could take from a proxy what no other enforces yet. The file has all that both are made from, and is there only
+while a transition is under way. It also has the key of the marker: the folder is for its owner alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from admc.exits import wrong_usage
+from admc.files import read_bounded, write_whole
+from admc.serve.kept import Recipe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA_VERSION: Final = 1
+MAX_RECORD: Final = 512_000_000
+NAME: Final = "transition.json"
+
+
+class Record(NamedTuple):
+    """A transition under way."""
+
+    old: Recipe
+    new: Recipe
+    at: int
+    """Index of the step."""
+    back: bool
+    key: bytes
+
+
+def write(folder: Path, record: Record | None) -> None:
+    """Replace what the folder says; None: no transition is under way. Raises `CommandError` where it cannot be."""
+    path = folder / NAME
+    if record is None:
+        path.unlink(missing_ok=True)
+        return
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "old": _document(record.old),
+        "new": _document(record.new),
+        "at": record.at,
+        "back": record.back,
+        "key": _text(record.key),
+    }
+    write_whole(path, (json.dumps(document) + "\n").encode())
+
+
+def read(folder: Path) -> Record | None:
+    """The transition that was under way, if any. Raises `CommandError` (ADM854) where the file cannot be used."""
+    path = folder / NAME
+    if not path.exists():
+        return None
+    content = read_bounded(path, MAX_RECORD, "the kept transition")
+    try:
+        return _record(json.loads(content))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error) as error:
+        raise wrong_usage(
+            "ADM854",
+            f"the kept transition `{path}` cannot be used",
+            cause="it is not what this admc writes; the file may be cut short, or of another version",
+            hint="remove it once every proxy has the configuration of one plan",
+        ) from error
+
+
+def _record(document: Any) -> Record:
+    if document["schema_version"] != SCHEMA_VERSION or type(document["at"]) is not int:
+        raise ValueError("another schema")
+    if type(document["back"]) is not bool or document["at"] < 0:
+        raise ValueError("another schema")
+    return Record(
+        _recipe(document["old"]),
+        _recipe(document["new"]),
+        document["at"],
+        document["back"],
+        _bytes(document["key"]),
+    )
+
+
+def _document(recipe: Recipe) -> dict[str, Any]:
+    return {
+        "main": recipe.main,
+        "mode": recipe.mode,
+        "inputs": {path: _text(content) for path, content in sorted(recipe.inputs.items())},
+        "plan": _text(recipe.plan),
+        "endpoints": None if recipe.endpoints is None else _text(recipe.endpoints),
+    }
+
+
+def _recipe(document: Any) -> Recipe:
+    main, mode, inputs, endpoints = (document[name] for name in ("main", "mode", "inputs", "endpoints"))
+    if not isinstance(main, str) or mode not in ("redirect", "explicit") or main not in inputs:
+        raise ValueError("another schema")
+    contents = {str(path): _bytes(content) for path, content in inputs.items()}
+    return Recipe(main, mode, contents, _bytes(document["plan"]), None if endpoints is None else _bytes(endpoints))
+
+
+def _text(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)

@@ -1,0 +1,93 @@
+"""A walk goes on when proxies have acknowledged, and never because time has passed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from admc.transition.driver import MARGIN_SECONDS, SETTLE_SECONDS, Sight, Walk
+from admc.transition.model import Phase
+from admc.transition.steps import steps
+from tests.transition.test_moves import KEY, placed
+
+DRAIN = 60.0
+
+
+class Proxy(NamedTuple):
+    group: str
+    acknowledged: str
+
+
+def walk() -> Walk:
+    return Walk(steps(placed("ingress"), placed("egress"), KEY))
+
+
+def at(phase: Phase) -> Walk:
+    found = walk()
+    return Walk(found.steps, next(index for index, step in enumerate(found.steps) if step.phase is phase))
+
+
+def sight(now: float, *, without: str = "", behind: str = "", replicas: int = 1) -> Sight:
+    names = ("cart", "shop", "till")
+    proxies = tuple(Proxy(name, "old" if name == behind else "new") for name in names if name != without)
+    return Sight(now, proxies, dict.fromkeys(names, "new"), dict.fromkeys(names, replicas))
+
+
+def test_a_step_lasts_until_all_have_acknowledged_and_taken_over() -> None:
+    first, waits = walk().look(sight(0.0, behind="till"), DRAIN)
+    assert (first.index, waits) == (0, ("`till`: 1 of 1 proxies have not acknowledged",))
+    later, _ = first.look(sight(1e6, behind="till"), DRAIN)
+    assert later.index == 0
+    seen, _ = later.look(sight(1e6), DRAIN)
+    assert seen.index == 0
+    gone, waits = seen.look(sight(1e6 + SETTLE_SECONDS), DRAIN)
+    assert (gone.step.phase, waits) == (Phase.PREPARE, ())
+
+
+def test_a_service_without_its_proxies_is_waited_for() -> None:
+    same, waits = walk().look(sight(1e9, without="cart"), DRAIN)
+    assert (same.index, waits) == (0, ("`cart`: 0 of 1 proxies are connected",))
+    same, waits = walk().look(sight(1e9, replicas=2), DRAIN)
+    assert same.index == 0
+    assert "`shop`: 1 of 2 proxies are connected" in waits
+
+
+def test_senders_take_over_once_no_older_connection_is_left() -> None:
+    prepared, _ = at(Phase.PREPARE).look(sight(0.0), DRAIN)
+    early, waits = prepared.look(sight(DRAIN + MARGIN_SECONDS - 0.1), DRAIN)
+    assert early.step.phase is Phase.PREPARE
+    assert waits
+    assert early.look(sight(DRAIN + MARGIN_SECONDS), DRAIN)[0].step.phase is Phase.SENDERS
+
+
+def test_a_proxy_that_falls_behind_begins_the_wait_anew() -> None:
+    prepared, _ = at(Phase.PREPARE).look(sight(0.0), DRAIN)
+    behind, _ = prepared.look(sight(10.0, behind="shop"), DRAIN)
+    back, _ = behind.look(sight(20.0), DRAIN)
+    assert back.look(sight(DRAIN + MARGIN_SECONDS + 1), DRAIN)[0].step.phase is Phase.PREPARE
+
+
+def test_what_was_let_go_of_is_taken_back_before_another_plan() -> None:
+    for phase in (Phase.SENDERS, Phase.RECEIVERS, Phase.RELEASE):
+        going = at(phase).undone()
+        now = 0.0
+        seen = []
+        while not going.may_end:
+            assert now < 100
+            seen.append(going.step.phase)
+            going, _ = going.look(sight(now), DRAIN)
+            now += SETTLE_SECONDS
+        assert going.step.phase is Phase.PREPARE
+        assert going.at_old
+        assert list(dict.fromkeys(seen)) == [phase for phase in Phase if Phase(phase) in seen][::-1]
+    for phase in (Phase.ANNOUNCE, Phase.PREPARE, Phase.FINAL, Phase.CLEAN):
+        found = at(phase)
+        assert found.undone() is found
+        assert at(phase).may_end
+
+
+def test_interception_is_waited_for() -> None:
+    found = at(Phase.PREPARE)
+    step = found.step
+    asked = Walk((step.__class__(step.phase, step.parts, step.awaits, step.drain, intercept=("shop",)),))
+    _, waits = asked.look(sight(0.0)._replace(intercepted=frozenset()), DRAIN)
+    assert waits == ("`shop`: its interception",)
