@@ -19,7 +19,7 @@ import pytest
 from dsl.program import Side
 from tests.emitters.envoy.support import ENVOY, Running, exchange, load, running, soon
 from tests.emitters.envoy.wasm import module
-from tests.testbed.client import Reply, Request
+from tests.testbed.client import Reply, Request, h2c
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -304,6 +304,17 @@ def test_external_authorization_by_http(app: Running) -> None:
 def test_buffer_limit(app: Running) -> None:
     assert call(app, "small", method="POST", body=b"0123456789").status == 200
     assert call(app, "small", method="POST", body=b"0123456789a").status == 413
+
+
+@pytest.mark.parametrize(("length", "status"), [(0, 200), (10, 200), (11, 413), (40_000, 413)])
+def test_buffer_limit_counts_what_comes_with_the_end_of_an_http_2_request(
+    app: Running, length: int, status: int
+) -> None:
+    """A body in one frame, which is the last one, too; and one in several."""
+    identity = f"h2-{length}"
+    request = Request("POST", "/", (("x-echo-id", identity),), b"b" * length)
+    assert h2c(app.target("a", "b", 9000 + PORTS.index("small")), request).status == status
+    assert len(app.echo.record.of(identity)) == (status == 200)
 
 
 def test_what_an_outer_policy_wrote_is_seen_by_matches_of_filters_and_routes(app: Running) -> None:

@@ -18,7 +18,7 @@ from tests.fidelity.mesh.own import HANDLERS, serve
 from tests.fidelity.message import Sent
 from tests.fidelity.selecting import called, policies_of
 from tests.fidelity.world import World
-from tests.testbed.mesh import Mode
+from tests.testbed.mesh import Mode, Way
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -49,8 +49,8 @@ def compare(program: Program, seen: Run, mode: Mode, closed: Collection[str] = (
     inside: list[Found] = []
     for each in seen.requests:
         if each.asked.destination in closed and not declared(program, each.asked):
-            if _on_node(program, each.asked):
-                continue  # a NetworkPolicy exempts the node, and nothing is promised of what runs on its own network
+            if _exempt(program, each.asked):
+                continue
             if each.reply.status is not None or each.reply.error not in REFUSED or each.sightings:
                 found.append(Difference(f"uninvited, {each.asked}", "refused", f"{each.reply.label}"))
         else:
@@ -114,9 +114,13 @@ def declared(program: Program, asked: Asked) -> bool:
     return any((call.source, call.destination, call.port.number) == own for call in program.calls)
 
 
-def _on_node(program: Program, asked: Asked) -> bool:
+def _exempt(program: Program, asked: Asked) -> bool:
+    """No NetworkPolicy keeps out what runs on the node's own network, nor a pod from itself."""
     service = program.services.get(asked.source)
-    return service is not None and service.host_network
+    if service is not None and service.host_network:
+        return True
+    route = asked.route
+    return asked.source == asked.destination and (route.way is Way.SERVICE or route.sender == route.replica)
 
 
 def groups(program: Program, destinations: Iterable[str]) -> list[frozenset[str]]:

@@ -1,4 +1,4 @@
-"""`python -m tests.fidelity.mesh.long [NAME...]`: every kind in every shape, every way round, every example; takes long.
+"""`python -m tests.fidelity.mesh.long [NAME...]`: all examples, ways round, and shapes with every kind; takes long.
 
     examples, ways, chain, fan_in, fan_out, oneself, outside_in, outside_out      all of them without a name
 

@@ -87,8 +87,19 @@ def send(mesh: Mesh, asked: Asked, timeout: float = 10.0) -> tuple[Sent, Reply]:
         replica=route.replica,
         timeout=timeout,
     )
-    path = asked.target if mesh.mode is Mode.NONE else asked.ask.path  # Envoy hands on the path alone, and the host
+    path = asked.target if _untouched(mesh, asked) else asked.ask.path  # Envoy hands on the path alone, and the host
     return Sent(asked.source, asked.destination, asked.port.number, ask.method, path, headers, ask.body, at), reply
+
+
+def _untouched(mesh: Mesh, asked: Asked) -> bool:
+    """Whether no proxy is in the way: nowhere without a mesh, and as compiled on ports without a policy."""
+    if mesh.mode is not Mode.COMPILED:
+        return mesh.mode is Mode.NONE
+    return not any(
+        asked.destination in policy.destinations and (policy.ports is None or asked.port.number in policy.ports)
+        for policy in mesh.program.policies
+        if asked.protocol in policy.kind.protocols
+    )
 
 
 def observe(mesh: Mesh, asks: Iterable[Asked], counting: Sequence[str] = ()) -> Run:
