@@ -10,6 +10,7 @@ from emitters.interception.captures import (
     Interception,
     Probe,
     Reached,
+    interception,
     interceptions,
     original_destinations,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "Interception",
     "Probe",
     "Reached",
+    "interception",
     "interceptions",
     "original_destinations",
     "remove_file",

@@ -114,21 +114,32 @@ def interceptions(
     let others by as well.
     """
     position = {policy.name: index for index, policy in enumerate(program.policies)}
-    found = []
-    for name, enforced in hops(program, placement).items():
-        service = program.services[name]
-        inbound = _ingress((hop for hop in enforced if hop.side is Side.INGRESS), position)
-        outbound = [hop for hop in enforced if hop.side is Side.EGRESS]
-        found.append(
-            Interception(
-                service=name,
-                ingress=inbound,
-                egress=_egress(program, outbound, addresses, position),
-                refused_to_self=tuple(sorted({hop.port.target for hop in outbound if hop.destination == name})),
-                probes=_probes(program, service, inbound, (probes or {}).get(name, ())),
-            )
-        )
-    return tuple(found)
+    return tuple(
+        interception(program, name, enforced, addresses, position, (probes or {}).get(name, ()))
+        for name, enforced in hops(program, placement).items()
+    )
+
+
+def interception(
+    program: Program,
+    name: str,
+    taken: Iterable[Hop],
+    addresses: KnownAddresses,
+    position: Mapping[str, int],
+    probes: Iterable[Probe] = (),
+) -> Interception:
+    """What the ADM of a service takes out of the direct path to have these hops pass it. `position` says where in the
+    program each policy stands. Raises `EmitError` as `interceptions` does."""
+    taken = tuple(taken)
+    inbound = _ingress((hop for hop in taken if hop.side is Side.INGRESS), position)
+    outbound = [hop for hop in taken if hop.side is Side.EGRESS]
+    return Interception(
+        service=name,
+        ingress=inbound,
+        egress=_egress(program, outbound, addresses, position),
+        refused_to_self=tuple(sorted({hop.port.target for hop in outbound if hop.destination == name})),
+        probes=_probes(program, program.services[name], inbound, probes),
+    )
 
 
 def _ingress(enforced: Iterable[Hop], position: Mapping[str, int]) -> tuple[IngressCapture, ...]:

@@ -15,25 +15,16 @@ from emitters.envoy import Mode
 from emitters.envoy.bootstrap import static_bootstrap
 from emitters.envoy.context import Context
 from emitters.envoy.listeners import resources
+from emitters.envoy.located import awaits_destination
 from emitters.envoy.typed import to_json, to_yaml
 from emitters.errors import EmitError
-from emitters.interception import (
-    RULES_FILES,
-    EgressCapture,
-    IngressCapture,
-    Interception,
-    Reached,
-    original_destinations,
-    restore_file,
-)
+from emitters.interception import RULES_FILES, interception, restore_file
 from emitters.known import Known
 from emitters.scope import Hop, hops
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from dsl.program import Program
-    from emitters.addresses import Addresses, Network
+    from emitters.addresses import Addresses
     from solver.placement import Placement
 
 
@@ -59,41 +50,18 @@ def files(program: Program, placement: Placement, addresses: Addresses) -> dict[
     """What `emitters.output.files` is for a placement, for the full mesh. Raises `EmitError`."""
     findings = Diagnostics()
     known = Known(program, addresses)
+    position = {policy.name: index for index, policy in enumerate(program.policies)}
     found = {}
-    for name, own in every_hop(program, placement).items():
+    for name, every in every_hop(program, placement).items():
         context = Context(program, addresses, known, Mode.REDIRECT, program.services[name], findings)
+        # What no policy is about and no address tells apart goes its direct way: nothing could be known of it.
+        own = tuple(
+            hop for hop in every if hop.policies or hop.side is Side.INGRESS or not awaits_destination(context, hop)
+        )
         found[f"{name}/bootstrap.yaml"] = to_yaml(to_json(static_bootstrap(resources(context, own))))
-        interception = _interception(program, name, own, addresses)
+        captured = interception(program, name, own, addresses, position)
         for family, file in RULES_FILES.items():
-            found[f"{name}/{file}"] = restore_file(interception, family).encode()
+            found[f"{name}/{file}"] = restore_file(captured, family).encode()
     if findings.has_errors:
         raise EmitError(findings.items)
     return found
-
-
-def _interception(program: Program, name: str, own: Iterable[Hop], addresses: Addresses) -> Interception:
-    ingress: dict[int, list[str]] = {}
-    egress: dict[tuple[str, Network, int], list[str]] = {}
-    for hop in own:
-        policies = [policy.name for policy in hop.policies]
-        if hop.side is Side.INGRESS:
-            ingress.setdefault(hop.port.target, []).extend(policies)
-            continue
-        for port, networks in original_destinations(program, hop, addresses).items():
-            for network in networks:
-                egress.setdefault((hop.destination, network, port), []).extend(policies)
-    return Interception(
-        service=name,
-        ingress=tuple(IngressCapture(port, _once(policies)) for port, policies in sorted(ingress.items())),
-        egress=tuple(
-            EgressCapture(destination, Reached.SERVICE_ADDRESS, network, port, _once(policies))
-            for (destination, network, port), policies in egress.items()
-        ),
-        refused_to_self=tuple(
-            sorted({hop.port.target for hop in own if hop.side is Side.EGRESS and hop.destination == name})
-        ),
-    )
-
-
-def _once(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
