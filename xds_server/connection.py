@@ -194,8 +194,9 @@ class Connection:
             for timer in [*self._timers, *([self._patience] if self._patience else [])]:
                 timer.cancel()
             reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
+            # Before anything is awaited: the client may break off at this very moment, which ends this function, too.
             self._server.left(self)
+            await asyncio.gather(reader, return_exceptions=True)
 
     async def _write(self) -> str:
         while True:
@@ -206,8 +207,9 @@ class Connection:
                 if len(self._outbox) < OUTBOX:
                     self._room.set()
                 data = response.data
-                self._server.metrics.pushes[response.type_url] += 1
-                self._server.metrics.pushed_bytes[response.type_url] += len(data)
+                kind = known_type(response.type_url)
+                self._server.metrics.pushes[kind] += 1
+                self._server.metrics.pushed_bytes[kind] += len(data)
                 await self._context.write(data)
             elif self._offered is not None and self._machine is not None and not self._end:
                 offered, self._offered = self._offered, None
@@ -243,7 +245,7 @@ class Connection:
     def _hear(self, request: SotwRequest | DeltaRequest) -> None:
         if self._machine is None:
             self._begin(request)
-        self._server.metrics.requests[_known(request.type_url)] += 1
+        self._server.metrics.requests[known_type(request.type_url)] += 1
         self._say(self._machine.receive(request))
 
     def _begin(self, request: SotwRequest | DeltaRequest) -> None:
@@ -284,7 +286,7 @@ class Connection:
                 )
                 self._server.refused(self, event)
             elif isinstance(event, Accepted):
-                self._server.metrics.acknowledgements[event.type_url] += 1
+                self._server.metrics.acknowledgements[known_type(event.type_url)] += 1
             else:
                 self._server.completed(self, event)
         if self._patience is None and self._machine.waits_for_request:
@@ -310,6 +312,6 @@ class Connection:
         self._timers.append(asyncio.get_running_loop().call_later(seconds, what))
 
 
-def _known(type_url: str) -> str:
+def known_type(type_url: str) -> str:
     """Clients may ask for whatever they like, but not fill the metrics with it."""
     return type_url if type_url in ORDER else "other"

@@ -23,6 +23,7 @@ from xds_server.connection import (
     DeniedError,
     RefusedStreamError,
     Variant,
+    known_type,
 )
 from xds_server.store import SnapshotStore, only_differs_in
 from xds_server.types import ENDPOINTS, SECRET
@@ -252,7 +253,7 @@ class XdsServer:
                 del self._groups[connection.group]
 
     def refused(self, connection: Connection, event: Refused) -> None:
-        self.metrics.rejects[event.type_url] += 1
+        self.metrics.rejects[known_type(event.type_url)] += 1
         self.store.refused(connection.group, event.snapshot)
 
     def completed(self, connection: Connection, event: Completed) -> None:

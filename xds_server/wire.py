@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
     from xds_server.snapshot import Resource
 
-CACHED_BYTES: Final = 64 << 20
-"""How many bytes of responses are kept for the next stream that needs them."""
+CACHED_BYTES: Final = 32 << 20
+"""How much memory responses may take that are kept for the next stream that needs them."""
+ENTRY_BYTES: Final = 512
+"""What it takes to keep a response, besides its bytes with and without the last nonce."""
 
 SMALL: Final = 512
 REMEMBERED: Final = 256
@@ -194,11 +196,15 @@ class Composer:
 
     def _keep(self, key: tuple[object, ...], body: bytes) -> Payload:
         payload = self._payloads[key] = Payload(body)
-        self._size += len(body)
+        self._size += _cost(body)
         while self._size > self._limit and len(self._payloads) > 1:
             _, dropped = self._payloads.popitem(last=False)
-            self._size -= len(dropped.body)
+            self._size -= _cost(dropped.body)
         return payload
+
+
+def _cost(body: bytes) -> int:
+    return 2 * len(body) + ENTRY_BYTES
 
 
 def _any(resource: Resource) -> bytes:
