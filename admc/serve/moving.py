@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
+from admc.serve.capturing import Rules, ask, loaded, wanted
 from admc.serve.groups import Groups, snapshot
 from admc.serve.record import Record, write
 from admc.transition.driver import Sight, Walk
@@ -103,9 +104,8 @@ class Moving:
         self.underway: Underway | None = None
         self.waits: tuple[str, ...] = ()
         """What is waited for, in words."""
-        self.intercepted: frozenset[str] | None = None
-        """Services whose replicas have the interception that the step asks for; None: whoever changes plans sees to
-        it."""
+        self._rules: dict[str, Rules] = {}
+        """Interception that the step waits for."""
 
     async def resume(self, kept: Record, old: Planned, new: Planned) -> None:
         """Go on with the transition that an earlier server was in. Raises `CommandError`."""
@@ -182,7 +182,11 @@ class Moving:
         underway = self.underway
         if underway is None:
             return
-        walk, self.waits = underway.walk.look(self._sight(underway), self._drain_seconds)
+        intercepted = await asyncio.to_thread(self._intercepted)
+        walk, waits = underway.walk.look(self._sight(underway, intercepted), self._drain_seconds)
+        if waits and waits != self.waits:
+            LOG.info("transition_waits", extra={"phase": walk.step.phase.value, "for": list(waits)})
+        self.waits = waits
         going = replace(underway, walk=walk)
         if walk.index != underway.walk.index:
             await self._move(going)
@@ -213,24 +217,37 @@ class Moving:
     async def _take(self, underway: Underway) -> None:
         step = underway.walk.step
         made = await asyncio.to_thread(_snapshots, step, underway.new.state)
+        self._rules = {}
+        if underway.new.state.source.mode is Mode.REDIRECT and step.intercept:
+            self._rules = await asyncio.to_thread(wanted, step, underway.new.state.addresses)
+            if self._folder is not None:
+                await asyncio.to_thread(ask, self._folder, self._rules)
         store = self._server.store
-        wanted = {}
+        told = {}
         for service in sorted(underway.involved):
             found = made.get(service, underway.passing)
             if found is not None and (service in made or store.current(service) is not None):
-                wanted[service] = keeping(step, found, store.current(service))
-        store.publish_all(wanted)
-        LOG.info("transition_step", extra={"phase": step.phase.value, "groups": len(wanted)})
+                told[service] = keeping(step, found, store.current(service))
+        store.publish_all(told)
+        said: dict[str, object] = {"phase": step.phase.value, "groups": len(told)}
+        for name in ("intercept", "closes", "release", "opens"):
+            if getattr(step, name):
+                said[name] = list(getattr(step, name))
+        LOG.info("transition_step", extra=said)
 
-    def _sight(self, underway: Underway) -> Sight:
+    def _intercepted(self) -> frozenset[str]:
+        """Where the redirection that the step needs is in force. Without a folder nobody can say so."""
+        return frozenset() if self._folder is None else loaded(self._folder, self._rules)
+
+    def _sight(self, underway: Underway, intercepted: frozenset[str]) -> Sight:
         store = self._server.store
-        wanted = {name: found.version for name in underway.involved if (found := store.current(name)) is not None}
+        versions = {name: found.version for name in underway.involved if (found := store.current(name)) is not None}
         return Sight(
             time.monotonic(),
             self._server.clients(),
-            wanted,
+            versions,
             {name: _replicas(underway.new.state, name) for name in underway.involved},
-            self.intercepted,
+            intercepted if underway.new.state.source.mode is Mode.REDIRECT else None,
         )
 
 

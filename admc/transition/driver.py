@@ -23,6 +23,10 @@ MARGIN_SECONDS: Final = 2.0
 """Added to the proxies' own drain time, which they count in whole seconds from when they begin."""
 
 
+TAKING_OVER: Final = "proxies to take over what they acknowledged"
+OLDER: Final = "connections that are older to be closed"
+
+
 class Client(Protocol):
     """A proxy, as the xDS server sees it (`xds_server.connection.ClientStatus`)."""
 
@@ -99,13 +103,12 @@ class Walk:
         if missing:
             return replace(self, since=None), missing
         if self.since is None:
-            return replace(self, since=sight.now), ("proxies to take over what they acknowledged",)
+            return replace(self, since=sight.now), (TAKING_OVER,)
         # Undoing, nothing is let go of that an older connection could need.
         wait = drain_seconds + MARGIN_SECONDS if self.step.drain and not self.back else SETTLE_SECONDS
         left = self.since + wait - sight.now
         if left > 0:
-            what = "connections that are older to be closed" if wait > SETTLE_SECONDS else "proxies to take over"
-            return self, (f"{what}, for {left:.0f} s",)
+            return self, (OLDER if wait > SETTLE_SECONDS else TAKING_OVER,)
         if self.over:
             return self, ()
         return replace(self, index=self.index + (-1 if self.back else 1), since=None), ()
@@ -122,8 +125,9 @@ def _missing(step: Step, sight: Sight) -> tuple[str, ...]:
             found.append(f"`{service}`: {len(nodes)} of {expected} proxies are connected")
         elif behind:
             found.append(f"`{service}`: {behind} of {len(nodes)} proxies have not acknowledged")
-    if sight.intercepted is not None:
+    # Elsewhere nothing is let go of that could depend on it.
+    if sight.intercepted is not None and step.phase is Phase.PREPARE:
         found += [f"`{name}`: its interception" for name in step.intercept if name not in sight.intercepted]
-    if sight.closed is not None:
+    if sight.closed is not None and step.phase is Phase.PREPARE:
         found += [f"`{name}`: a NetworkPolicy that closes it" for name in step.closes if name not in sight.closed]
     return tuple(found)
