@@ -34,7 +34,7 @@ ADMC = str(Path(sys.executable).with_name("admc"))
 HOTEL = "examples/hotel_reservation/policies.adm"
 SEED = 1
 MEGABYTE = 1_000_000
-RUNS = {"commands": 7, "hotel": 7, "large": 3, "largest": 2, "cover": 1, "cost": 3}
+RUNS = {"commands": 7, "hotel": 7, "large": 3, "largest": 2, "cover": 1, "cost": 3, "xds": 3}
 SUITES = tuple(RUNS)
 WARMED = ("commands", "hotel")
 """So short that it matters whether the disk's cache is warm."""
@@ -210,6 +210,21 @@ def cost_(bench: Bench) -> None:
         raise SystemExit(str(error)) from None
 
 
+def xds_(bench: Bench) -> None:
+    """The xDS server beside go-control-plane; needs Go."""
+    from tests.bench.xds.compare import BrokenError
+    from tests.bench.xds.suite import SkippedError, xds
+
+    try:
+        xds(bench.console, bench.folder, bench.repeats("xds"))
+    except SkippedError as error:
+        if bench.named:
+            raise SystemExit(str(error)) from None
+        bench.console.print(Text(f"skipped: {error}", style="bold red"), soft_wrap=True)
+    except BrokenError as error:
+        raise SystemExit(str(error)) from None
+
+
 def _seconds(value: Spread) -> tuple[str, str, str]:
     return f"{value.median:.3f} s", f"{value.low:.3f}", f"{value.high:.3f}"
 
@@ -257,7 +272,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{platform.python_implementation()} {platform.python_version()} on {platform.system()} {platform.machine()}, "
         f"{os.cpu_count()} cores{load}; generated programs have seed {SEED}\n"
     )
-    suites = {"commands": commands, "hotel": hotel, "large": large, "largest": largest, "cover": cover_, "cost": cost_}
+    suites = {
+        "commands": commands,
+        "hotel": hotel,
+        "large": large,
+        "largest": largest,
+        "cover": cover_,
+        "cost": cost_,
+        "xds": xds_,
+    }
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="admc-bench-") as folder:
         bench = Bench(console, Path(folder), options.runs, named=options.only is not None)
