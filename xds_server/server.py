@@ -161,8 +161,10 @@ class XdsServer:
             else:
                 port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
+            await self._server.stop(None)
             raise ServerError(f"cannot listen at `{address}`: {error}") from error
         if not port:
+            await self._server.stop(None)
             raise ServerError(f"cannot listen at `{address}`")
         self.store.watchers.append(self._changed)
         await self._server.start()

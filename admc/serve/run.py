@@ -78,7 +78,11 @@ class _Run:
                 str(error),
                 hint="another server may be there already, or the address is not one of this machine",
             ) from error
-        shown = await ops.serve(self._view(), *self._listening.ops)
+        try:
+            shown = await ops.serve(self._view(), *self._listening.ops)
+        except BaseException:
+            await server.stop(0.0)
+            raise
         said = {
             "xds": _joined(self._listening.xds[0], port),
             "ops": _joined(*shown.address),
