@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsl.program import Side
 from solver.place import place
 from tests.emitters.envoy.support import ENVOY
+from tests.fidelity import mutants_mesh
 from tests.fidelity.cases import FIRST_PORT, load, text
 from tests.fidelity.compare import judged
 from tests.fidelity.harness import observe
@@ -26,6 +27,7 @@ from tests.fidelity.mutants_list import Mutant, mutants
 from tests.fidelity.programs import ALL
 from tests.fidelity.reference import adms
 from tests.fidelity.servers import echo
+from tests.testbed.mesh import missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from tests.fidelity.harness import Config
     from tests.fidelity.mutants_edits import Edit, Json
 
+NOTHING = "**nothing**"
 WIDTH = 110
 """Letters of a difference that the table shows."""
 
@@ -129,12 +132,16 @@ def _moved(program: Program, placement: Placement, sides: Mapping[str, tuple[Sid
 def table(found: Sequence[Caught]) -> list[str]:
     lines = ["| mistake | mutant | kind | side | protocol | what the suite saw |", "|---|---|---|---|---|---|"]
     for mutant, seen, twin in found:
-        what = "**nothing**" if seen is None else seen if len(seen) <= WIDTH else f"{seen[:WIDTH]} ..."
+        what = NOTHING if seen is None else seen
         if twin is not None:
             what = f"**differs as emitted, too**: {twin}"
-        cells = (mutant.about, mutant.title, mutant.kinds, str(mutant.at), str(mutant.case.protocol), what)
-        lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+        lines.append(_line(mutant.about, mutant.title, mutant.kinds, str(mutant.at), str(mutant.case.protocol), what))
     return lines
+
+
+def _line(*cells: str) -> str:
+    *told, what = (cell.replace("|", "/") for cell in cells)
+    return f"| {' | '.join(told)} | {what if len(what) <= WIDTH else f'{what[:WIDTH]} ...'} |"
 
 
 def main() -> int:
@@ -143,14 +150,27 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory() as folder:
         found = settled(mutants(), Path(folder))
-    print("\n".join(table(found)))
-    survivors = [each for each in found if not each.proven]
+    lines = table(found)
+    survivors = sum(not each.proven for each in found)
     kinds = {kind.kind for each in found for kind in each.mutant.case.policies}
     about = {each.mutant.about for each in found}
-    print(
-        f"\n{len(found)} mutants of {len(about)} classes over {len(kinds)} kinds, {len(found) - len(survivors)} caught"
-    )
-    return 1 if survivors else 0
+    differing: list[str] = []
+    if lacking := missing():
+        print(f"mistakes in redirection are left out: this machine lacks {'; '.join(lacking)}", file=sys.stderr)
+    else:
+        noticed, differing = mutants_mesh.run()
+        lines += [
+            _line(each.about, each.title, each.shape.kind, each.shape.side, each.shape.protocol, seen or NOTHING)
+            for each, seen in noticed
+        ]
+        survivors += sum(each.seen is None for each in noticed)
+        about |= {each.mutant.about for each in noticed}
+        for each in differing:
+            print(f"differs as emitted, too: {each}", file=sys.stderr)
+    print("\n".join(lines))
+    total = len(lines) - 2
+    print(f"\n{total} mutants of {len(about)} classes over {len(kinds)} kinds, {total - survivors} caught")
+    return 1 if survivors or differing else 0
 
 
 if __name__ == "__main__":

@@ -36,8 +36,24 @@ refused.
 """
 
 
+FOOT = f"""
+Pairs that do not commute are tried in both orders, on the sides of the textbook and of the compiler's choice; on each
+pair of given sides one case in {EVERY}, and all by `make fuzz`. A pair whose sides would turn the order round is refused.
+Random programs are drawn by Hypothesis, of several shapes: chains, fans, diamonds.
+
+Whether this comparison notices mistakes in what is emitted is shown by `make mutants`."""
+
 SPOKEN = {Protocol.HTTP.value: "http/1.1", "h2c": "http/2", Protocol.GRPC.value: "grpc", Protocol.TCP.value: "tcp"}
 """What clients speak, as the table calls it."""
+
+
+POLICIES = (
+    ("k", "counterexamples that were kept"),
+    ("s", "one"),
+    ("q", "two, in declared order"),
+    ("w", "two to five, at random"),
+)
+"""Cases by the first letter of their names."""
 
 
 def cell(results: Iterable[Result]) -> str:
@@ -85,7 +101,7 @@ def totals_table(results: Sequence[Result]) -> list[str]:
     """How many cases were run in which way, and what came of them."""
     counts = Counter((each.case[0], each.how, each.what) for each in results)
     lines = ["| policies | run | equal | different | refused | no textbook placement |", "|---|---|---|---|---|---|"]
-    for first, title in (("s", "one"), ("q", "two, in declared order"), ("w", "two to five, at random")):
+    for first, title in POLICIES:
         lines += [
             f"| {title} | {how} | {' | '.join(str(counts[first, how, what]) for what in What)} |"
             for how in How
@@ -115,11 +131,7 @@ def main() -> None:
     print("\n".join(kinds_table(results)))
     print("\n## How many\n")
     print("\n".join(totals_table(results)))
-    print("\nPairs that do not commute are tried in both orders, on the sides of the textbook and of the compiler's")
-    print(
-        f"choice; on each pair of given sides one case in {EVERY}, and all by `python -m tests.fidelity.long`. A pair"
-    )
-    print("whose sides would turn the order round is refused.")
+    print(FOOT)
     print("\n## What differs\n")
     print("\n".join(sorted(set(different))) or "Nothing.")
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.emitters.envoy.support import ENVOY
+from tests.fidelity import mutants_mesh
 from tests.fidelity.mutants import mutated, settled, table
 from tests.fidelity.mutants_edits import NothingChangedError, put, says, without
 from tests.fidelity.mutants_list import mutants
+from tests.testbed.mesh.needed import NEEDS_MESH
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +25,13 @@ LEAST, CLASSES = 40, 11
 def test_no_mutant_survives(tmp_path: Path) -> None:
     found = settled(mutants(), tmp_path)
     assert [line for each in found if not each.proven for line in table([each])[2:]] == []
+
+
+@NEEDS_MESH
+def test_no_mistake_in_redirection_survives() -> None:
+    noticed, twins = mutants_mesh.run()
+    assert twins == []
+    assert [(each.mutant.about, each.mutant.title) for each in noticed if each.seen is None] == []
 
 
 def test_the_mutants_are_many_and_different() -> None:

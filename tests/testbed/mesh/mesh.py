@@ -17,12 +17,12 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emitters.envoy import Mode as EmitMode
 from emitters.interception import Family
@@ -151,9 +151,13 @@ class Mesh:
             return full.files(self.program, self.placement, self.addresses)
         return files(self.program, self.placement, self.addresses, EmitMode.REDIRECT)
 
+    def _policies(self) -> Iterable[Mapping[str, Any]]:
+        """The objects that close destinations."""
+        return network_policies(self.program, self.placement) if self.placement else ()
+
     def _build(self, emitted: dict[str, bytes]) -> None:
         """Namespaces, cables, rules; and the proxies, which have to be there before whoever they stand in front of."""
-        policies = network_policies(self.program, self.placement) if self.placement and self._close else ()
+        policies = self._policies() if self._close else ()
         places = [place for place in self.layout.places if not place.on_node]
         paths = {place.name: f"{{{place.name}}}" for place in places}  # the agent knows their descriptors
         steps: list[tuple[list[str], str]] = [(["ip", "-batch", "-"], _lines(wiring.switch(self.layout, paths)))]

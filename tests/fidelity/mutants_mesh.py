@@ -1,0 +1,309 @@
+"""Mistakes in what only shows where connections are redirected: packet filter rules, NetworkPolicies, peers' addresses.
+
+All mutants share one bed: each has a destination of its own, and each kind of destination a twin that is left as it is
+emitted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import yaml
+
+import dsl
+from dsl.program import Protocol
+from solver.place import place
+from tests.fidelity.asks import Ask
+from tests.fidelity.mesh.asked import Asked
+from tests.fidelity.mesh.derive import possible, requests
+from tests.fidelity.mesh.judging import compare
+from tests.fidelity.mesh.observing import observe
+from tests.fidelity.mutants_edits import NothingChangedError, every
+from tests.testbed.mesh import Family, Mesh, Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.program import Program
+    from solver.placement import Placement
+    from tests.fidelity.compare import Difference
+
+Files = dict[str, bytes]
+Objects = list[dict[str, Any]]
+Kept = TypeVar("Kept", Files, Objects)
+EVERYBODY: Final = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
+RULES: Final = {Family.IPV4: "iptables.rules", Family.IPV6: "ip6tables.rules"}
+
+
+class Shape(NamedTuple):
+    """A destination and the policy that stands in front of it."""
+
+    kind: str
+    service: str
+    policy: str
+    side: str
+    port: int
+    """Where its process listens."""
+
+    @property
+    def protocol(self) -> str:
+        return self.service.partition(" ")[0]
+
+
+GUARD: Final = Shape("allow", "http 8080 -> 9080", "allow(callers: [a]) on * -> {0}", "ingress", 9080)
+TCP_GUARD: Final = Shape("allow", "tcp 7000", "allow(callers: [a]) on * -> {0}", "ingress", 7000)
+TAG: Final = Shape(
+    "add_request_header",
+    "http 8080 -> 9080",
+    'add_request_header(name: "x-in", value: "policy") on * -> {0}',
+    "egress",
+    9080,
+)
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a mutant is in the bed."""
+
+    name: str
+    shape: Shape
+    service: Mapping[Family, str]
+    pod: Mapping[Family, str]
+    callers: Mapping[Family, tuple[str, ...]]
+    """Addresses of `a`."""
+
+
+class MeshMutant(NamedTuple):
+    about: str
+    title: str
+    shape: Shape
+    files: Callable[[Files, Spot], Files] | None = None
+    objects: Callable[[Objects, Spot], Objects] | None = None
+
+
+class Noticed(NamedTuple):
+    mutant: MeshMutant
+    seen: str | None
+    """The first difference, None where it survived."""
+
+
+# ---- mistakes ----
+
+
+def no_rules(*families: Family, only: str = "") -> Callable[[Files, Spot], Files]:
+    """Rules for the destination are missing; with `only`, those that have this word."""
+
+    def edit(files: Files, spot: Spot) -> Files:
+        return _lines(files, spot, families, lambda line: None if only in line else line)
+
+    return edit
+
+
+def respelt(old: str, new: str, *families: Family) -> Callable[[Files, Spot], Files]:
+    def edit(files: Files, spot: Spot) -> Files:
+        return _lines(files, spot, families, lambda line: line.replace(old, new))
+
+    return edit
+
+
+def _lines(files: Files, spot: Spot, families: Iterable[Family], change: Callable[[str], str | None]) -> Files:
+    """The rules about a destination: its own at ingress, at egress those that name its addresses."""
+    found = dict(files)
+    for family in families:
+        own = f"{spot.name if spot.shape.side == 'ingress' else 'a'}/{RULES[family]}"
+        about = f"--dport {spot.shape.port} " if spot.shape.side == "ingress" else ""
+        wanted = [about] if about else [f"-d {spot.service[family]}/", f"-d {spot.pod[family]}/"]
+        kept = []
+        for line in files[own].decode().splitlines(keepends=True):
+            changed = change(line) if any(each in line for each in wanted) else line
+            kept += [changed] if changed is not None else []
+        found[own] = "".join(kept).encode()
+    return found
+
+
+def no_way(address: Callable[[Spot], str], family: Family) -> Callable[[Files, Spot], Files]:
+    """One address of the destination is not captured."""
+
+    def edit(files: Files, spot: Spot) -> Files:
+        return _lines(files, spot, [family], lambda line: None if f"-d {address(spot)}/" in line else line)
+
+    return edit
+
+
+def told(change: Callable[[dict[str, Any], Spot], dict[str, Any]]) -> Callable[[Files, Spot], Files]:
+    """The destination's ADM is told something else."""
+
+    def edit(files: Files, spot: Spot) -> Files:
+        own = f"{spot.name}/bootstrap.yaml"
+        return {**files, own: yaml.safe_dump(change(yaml.safe_load(files[own]), spot), sort_keys=False).encode()}
+
+    return edit
+
+
+def unknown(of: Callable[[Spot], Iterable[str]]) -> Callable[[Files, Spot], Files]:
+    """Addresses of the caller that the ADM takes for somebody else's."""
+
+    def change(bootstrap: dict[str, Any], spot: Spot) -> dict[str, Any]:
+        gone = set(of(spot))
+        nobody = {False: "192.0.2.1", True: "2001:db8::1"}
+        return every("address_prefix", lambda each: nobody[":" in each] if each in gone else each)(bootstrap)
+
+    return told(change)
+
+
+def _forwarded(bootstrap: dict[str, Any], spot: Spot) -> dict[str, Any]:
+    """Whoever says that it speaks for somebody is believed."""
+    return every("principals", lambda each: [{"remote_ip": one["direct_remote_ip"]} for one in each])(bootstrap)
+
+
+def _without(objects: Objects, spot: Spot) -> Objects:
+    return [each for each in objects if _of(each) != spot.name]
+
+
+def _anybody(objects: Objects, spot: Spot) -> Objects:
+    return [
+        _ruled(each, lambda rule: {**rule, "from": EVERYBODY}) if _of(each) == spot.name else each for each in objects
+    ]
+
+
+def _rogue_too(objects: Objects, spot: Spot) -> Objects:
+    def admitted(rule: dict[str, Any]) -> dict[str, Any]:
+        (peer,) = rule["from"]
+        other = {**peer, "podSelector": {"matchLabels": {"app": "rogue"}}}
+        return {**rule, "from": [peer, other]}
+
+    return [_ruled(each, admitted) if _of(each) == spot.name else each for each in objects]
+
+
+def _service_port(objects: Objects, spot: Spot) -> Objects:
+    """The port that callers know, instead of the one that pods listen on."""
+
+    def ported(rule: dict[str, Any]) -> dict[str, Any]:
+        return {**rule, "ports": [{**each, "port": 8080} for each in rule["ports"]]}
+
+    return [_ruled(each, ported) if _of(each) == spot.name else each for each in objects]
+
+
+def _of(policy: Mapping[str, Any]) -> str:
+    return str(policy["spec"]["podSelector"]["matchLabels"]["app"])
+
+
+def _ruled(policy: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    return {**policy, "spec": {**policy["spec"], "ingress": [change(rule) for rule in policy["spec"]["ingress"]]}}
+
+
+V4, V6 = Family.IPV4, Family.IPV6
+REDIRECTION, CLOSING, PEERS = "a redirect rule", "a NetworkPolicy", "a caller's address"
+MUTANTS: Final = (
+    MeshMutant(REDIRECTION, "none for IPv6", GUARD, no_rules(V6)),
+    MeshMutant(REDIRECTION, "none for IPv4", GUARD, no_rules(V4)),
+    MeshMutant(REDIRECTION, "the gate is left, nothing is redirected", GUARD, no_rules(V4, V6, only="REDIRECT")),
+    MeshMutant(REDIRECTION, "another port", GUARD, respelt("--dport 9080 ", "--dport 9081 ", V4)),
+    MeshMutant(REDIRECTION, "to the other listener", GUARD, respelt("--to-ports 15006", "--to-ports 15001", V4, V6)),
+    MeshMutant(REDIRECTION, "none for IPv6", TCP_GUARD, no_rules(V6)),
+    MeshMutant(REDIRECTION, "the port that callers know", GUARD, respelt("--dport 9080 ", "--dport 8080 ", V4, V6)),
+    MeshMutant(REDIRECTION, "none for the service address", TAG, no_way(lambda spot: spot.service[V4], V4)),
+    MeshMutant(REDIRECTION, "none for the pod address", TAG, no_way(lambda spot: spot.pod[V6], V6)),
+    MeshMutant(REDIRECTION, "none for IPv6", TAG, no_rules(V6)),
+    MeshMutant(REDIRECTION, "to the other listener", TAG, respelt("--to-ports 15001", "--to-ports 15006", V4)),
+    MeshMutant(CLOSING, "none", TAG, None, _without),
+    MeshMutant(CLOSING, "admits everybody", TAG, None, _anybody),
+    MeshMutant(CLOSING, "admits one more", TAG, None, _rogue_too),
+    MeshMutant(CLOSING, "the port that callers know", TAG, None, _service_port),
+    MeshMutant(PEERS, "one replica is unknown", GUARD, unknown(lambda spot: spot.callers[V4][1:])),
+    MeshMutant(PEERS, "IPv6 is unknown", GUARD, unknown(lambda spot: spot.callers[V6])),
+    MeshMutant(PEERS, "IPv6 is unknown", TCP_GUARD, unknown(lambda spot: spot.callers[V6])),
+    MeshMutant(PEERS, "a forwarded address is believed", GUARD, told(_forwarded)),
+)
+
+
+# ---- the bed ----
+
+
+def text(shapes: Sequence[Shape]) -> str:
+    """One destination for each shape; `a` calls them all, `rogue` none."""
+    names = [f"d{index}" for index in range(len(shapes))]
+    lines = ["app mutants", "service a { http 8000  replicas 2 }", "service rogue { http 8000 }"]
+    for name, shape in zip(names, shapes, strict=True):
+        lines += [
+            f"service {name} {{ {shape.service} }}",
+            f"call a -> {name}",
+            f"@{shape.side}",
+            f"policy p_{name} = {shape.policy.format(name)}",
+        ]
+    return "\n".join([*lines, ""])
+
+
+class MutatedMesh(Mesh):
+    """A bed with mistakes, each at its own destination."""
+
+    def __init__(self, program: Program, placement: Placement, chosen: Sequence[MeshMutant]) -> None:
+        super().__init__(program, placement, Mode.COMPILED)
+        self._chosen = chosen
+
+    def spot(self, index: int) -> Spot:
+        name = f"d{index}"
+        callers = {family: tuple(self.place("a", each).address(family) or "" for each in (0, 1)) for family in Family}
+        return Spot(
+            name,
+            self._chosen[index].shape,
+            {family: self.layout.service_address(name, family) or "" for family in Family},
+            {family: self.place(name).address(family) or "" for family in Family},
+            callers,
+        )
+
+    def _files(self) -> Files:
+        found = super()._files()
+        for index, mutant in enumerate(self._chosen):
+            if mutant.files is not None:
+                found = _changed(mutant, found, mutant.files(found, self.spot(index)))
+        return found
+
+    def _policies(self) -> Objects:
+        found = [dict(each) for each in super()._policies()]
+        for index, mutant in enumerate(self._chosen):
+            if mutant.objects is not None:
+                found = _changed(mutant, found, mutant.objects(found, self.spot(index)))
+        return found
+
+
+def _changed(mutant: MeshMutant, before: Kept, after: Kept) -> Kept:
+    if before == after:
+        raise NothingChangedError(f"{mutant.about}: {mutant.title}: nothing to change")
+    return after
+
+
+def run(chosen: Sequence[MeshMutant] = MUTANTS) -> tuple[list[Noticed], list[str]]:
+    """What came of each mutant, and how their twins differ: not at all, if anything is proven."""
+    twins = list(dict.fromkeys(mutant.shape for mutant in chosen))
+    program = dsl.load_text(text([*(mutant.shape for mutant in chosen), *twins]))
+    with MutatedMesh(program, place(program), chosen) as mesh:
+        assert mesh.placement is not None
+        seen = observe(mesh, [*requests(program), *_uninvited(mesh)])
+        found = compare(program, seen, Mode.COMPILED, mesh.placement.closed)
+    noticed = []
+    for index, mutant in enumerate(chosen):
+        own = _about(found, f"d{index}")
+        noticed.append(Noticed(mutant, own[0] if own else None))
+    return noticed, [each for index in range(len(twins)) for each in _about(found, f"d{len(chosen) + index}")]
+
+
+def _uninvited(mesh: Mesh) -> Iterator[Asked]:
+    """Somebody else, by every way; and one who says that it speaks for an admitted caller."""
+    friend = mesh.place("a").address(Family.IPV4) or ""
+    lie = Ask((("x-forwarded-for", friend),))
+    for name, service in mesh.program.services.items():
+        if name.startswith("d"):
+            port = service.ports[0]
+            plain = Ask().spoken(port.protocol)
+            yield from (Asked("rogue", name, port, plain, way) for way in possible(mesh.program, "rogue", name, port))
+            if port.protocol is Protocol.HTTP:
+                yield Asked("rogue", name, port, lie)
+
+
+def _about(found: Sequence[Difference], name: str) -> list[str]:
+    pattern = re.compile(rf"(-> |`|'){name}\b")
+    return [str(each) for each in found if pattern.search(each.about)]
