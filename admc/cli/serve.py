@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
@@ -115,6 +116,8 @@ def serve(
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
     if not 0 <= drain <= MAX_DRAIN:
         raise wrong_usage("ADM801", f"`--drain` must be between 0 and {MAX_DRAIN:.0f}")
+    # gRPC would write lines of its own between ours; what they say, ours say, too.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from admc.serve.feed import Source
     from admc.serve.kept import opened
     from admc.serve.run import Listening

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,11 +43,11 @@ class Traffic:
     def __init__(self, site: Site) -> None:
         (self.call,) = site.program.calls
         self.site = site
-        self.seen: list[tuple[int, str]] = []
+        self.seen: list[tuple[int | None, str]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
-    def ask(self) -> tuple[int, str]:
+    def ask(self) -> tuple[int | None, str]:
         reply = send("http", self.site.target(self.call), Request(), 10.0)
         tier = next((value for name, value in reply.seen.headers if name == "x-tier"), "") if reply.seen else ""
         return reply.status, tier
@@ -111,3 +113,46 @@ def test_the_emitted_bootstrap_works_with_this_server_and_follows_the_program(
         assert {name: value for name, value in stats.items() if name.endswith("update_rejected") and value} == {}
         assert server.stop() == 0
         assert Traffic(site).ask() == (200, "bronze")
+
+
+def test_a_killed_server_comes_back_with_what_proxies_had_whatever_happened_meanwhile(
+    tmp_path: Path, alone: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "policies.adm"
+    program.write_text(PROGRAM.replace("TIER", "silver"))
+    assert main(["compile", str(program), "--emit", str(tmp_path / "out")]) == 0
+    compiled = compile_program(program)
+    site = Site(compiled.program, compiled.placement, tmp_path)
+    (host,) = [adm.service for adm in compiled.placement.adms]
+    bootstrap = tmp_path / "out" / host / "bootstrap-xds.yaml"
+    options = ("policies.adm", "--mode", "explicit", "--state", "state")
+    assert ENVOY is not None
+    with ExitStack() as stack:
+        stack.enter_context(EchoServices(site.endpoints))
+        envoys = stack.enter_context(Envoys(tmp_path / "logs", ENVOY))
+        with served(tmp_path, *options, xds="127.0.0.1:18000") as server:
+            server.until_event("compiled")
+            envoys.start({host: bootstrap})
+            server.until(lambda: host in _kept(tmp_path))
+            server.stop(signal.SIGKILL)
+        with Traffic(site) as traffic:
+            # While nobody serves, somebody spoils the program.
+            program.write_text("app shop\nnonsense\n")
+            with served(tmp_path, *options, xds="127.0.0.1:18000") as server:
+                server.until_event("recalled")
+                server.until_event("last_good_state_stays")
+                server.until(lambda: server.status()["adms"][0]["in_sync"])
+                # A proxy that starts now gets what the others have.
+                envoys.restart(host, bootstrap)
+                seen = len(traffic.seen)
+                server.until(lambda: len(traffic.seen) > seen + 5 and traffic.seen[-1] == (200, "silver"))
+                program.write_text(PROGRAM.replace("TIER", "gold"))
+                until_seen(server, traffic, "gold")
+        # Whatever was answered was enforced: only the restarted proxy was away for a while.
+        assert {tier for status, tier in traffic.seen if status == 200} == {"silver", "gold"}
+
+
+def _kept(folder: Path) -> dict[str, object]:
+    path = folder / "state" / "state.json"
+    found: dict[str, object] = json.loads(path.read_text())["groups"] if path.exists() else {}
+    return found
