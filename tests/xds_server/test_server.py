@@ -295,3 +295,26 @@ async def test_two_servers_do_not_share_a_port() -> None:
         other = XdsServer(SnapshotStore(), lambda _: None)
         with pytest.raises(ServerError, match=f"cannot listen at `127.0.0.1:{port}`"):
             await other.start(f"127.0.0.1:{port}")
+
+
+@BOTH
+async def test_the_time_to_converge_is_that_of_clients_that_were_there(variant: str) -> None:
+    async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
+        await asyncio.sleep(0.3)
+        await client.send(CLUSTER)
+        await client.send(CLUSTER, nonce=(await client.read()).nonce)
+        async with asyncio.timeout(5.0):
+            while not server.clients()[0].acknowledged:
+                await asyncio.sleep(0.01)
+        # The snapshot was there before the client: its age says nothing.
+        assert sum(server.metrics.convergence.counts) == 0
+        server.store.publish("web", world("clusters a=2-"))
+        second = await client.read()
+        assert server.clients()[0].wanted == server.clients()[0].sent != server.clients()[0].acknowledged
+        await client.send(CLUSTER, nonce=second.nonce)
+        async with asyncio.timeout(5.0):
+            while not sum(server.metrics.convergence.counts):
+                await asyncio.sleep(0.01)
+        (status,) = server.clients()
+        assert status.wanted == status.sent == status.acknowledged
+        assert 0.0 < server.metrics.convergence.sum < 10.0
