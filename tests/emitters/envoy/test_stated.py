@@ -211,12 +211,12 @@ def test_an_ejection_begins_at_once_and_ends_at_a_look_after_its_time(app: Runni
     for times in (1, 2, 3):
         since = _eject(app, 9004)
         soon(lambda: _out(app, 9004))
-        assert time.monotonic() - since < 0.4
+        assert time.monotonic() - since < 0.8, "or Envoy waits for more changes"
         reply = app.call("a", "b", number=9004)
         assert (reply.status, reply.body) == (503, b"no healthy upstream")
         soon(lambda: not _out(app, 9004))
         lasted = time.monotonic() - since
-        assert 0.5 * times - 0.05 < lasted < 0.5 * times + 0.1 + 0.5, times
+        assert 0.5 * times - 0.05 < lasted < 0.5 * times + 0.1 + 1.0, times
 
 
 def test_no_more_than_the_share_of_the_endpoints_is_ejected(app: Running) -> None:

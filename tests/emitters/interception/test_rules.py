@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emitters.interception import (
@@ -64,6 +64,7 @@ _LINE = re.compile(
 ANY = st.text(max_size=20)
 
 
+@settings(deadline=None)
 @given(ANY, ANY, ANY)
 def test_names_cannot_become_rules(service: str, destination: str, policy: str) -> None:
     capture = EgressCapture(destination, Reached.PORT, None, 443, (policy,))
