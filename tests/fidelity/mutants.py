@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tests.fidelity.harness import Config
     from tests.fidelity.mutants_edits import Edit, Json
 
+ROUNDS = 3
 NOTHING = "**nothing**"
 WIDTH = 110
 """Letters of a difference that the table shows."""
@@ -56,12 +57,13 @@ class Caught(NamedTuple):
 
 
 def settled(chosen: Sequence[Mutant], folder: Path) -> list[Caught]:
-    """What comes of each. Where nothing is proven it is tried once more: a busy machine is late, and only once."""
-    found = run(chosen, folder / "first")
-    open_ = [index for index, each in enumerate(found) if not each.proven]
-    again = run([chosen[index] for index in open_], folder / "again") if open_ else []
-    for index, each in zip(open_, again, strict=True):
-        found[index] = each
+    """What comes of each. Where nothing is proven it is tried again by itself: a busy machine is late now and then."""
+    found = run(chosen, folder / "0")
+    for number in range(1, ROUNDS):
+        left = [index for index, each in enumerate(found) if not each.proven]
+        again = run([chosen[index] for index in left], folder / str(number)) if left else []
+        for index, each in zip(left, again, strict=True):
+            found[index] = each
     return found
 
 

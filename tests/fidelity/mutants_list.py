@@ -334,7 +334,7 @@ def _arguments() -> list[Mutant]:
         _one(about, "one in five", single("split", HTTP, OUT, "50%"), every("weighted_clusters", _one_in_five)),
         of("fault_abort", HTTP, OUT, "numerator", 900_000, "50%"),
         of("fault_abort", GRPC, IN, "http_status", 503, "418"),
-        of("fault_delay", HTTP, IN, "fixed_delay", "0.050s", "300ms"),
+        of("fault_delay", HTTP, IN, "fixed_delay", "0.050s", "450ms"),
         _one(about, "another value", single("set_request_header", HTTP, OUT), says("policy", "nobody")),
         _one(about, "another value", single("set_response_header", GRPC, IN), says("policy", "nobody")),
         _one(about, "added instead of set", single("set_request_header", GRPC, IN), _added),

@@ -165,7 +165,7 @@ SAMPLES: Final = (
     Sample("compression", "", (Ask(), ZIPPED, header("accept-encoding", "br"), ZIPPED.plus(("x-echo-status", "404")))),
     Sample("compression", "algorithm: brotli", (Ask(), header("accept-encoding", "gzip, br"))),
     Sample("compression", "algorithm: zstd", (Ask(), header("accept-encoding", "zstd"))),
-    Sample("fault_delay", "delay: 300ms", (Ask(), header("x-slow", "1")), when='when header("x-slow") == "1"'),
+    Sample("fault_delay", "delay: 450ms", (Ask(), header("x-slow", "1")), when='when header("x-slow") == "1"'),
     Sample("fault_delay", "delay: 600ms, percent: 50%", (Ask(times=8, together=True),) * 5),
     Sample("fault_abort", "status: 418", (Ask(), header("x-abort", "1")), when='when header("x-abort") == "1"'),
     Sample("fault_abort", "status: 503, percent: 50%", (Ask(times=150),)),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tests.fidelity.cases import Case
 
+AGAIN = 2
+"""How often what differs is tried again."""
 SIZE = 220
 """Cases of one application."""
 EVERY = 8
@@ -71,20 +73,22 @@ class Group:
         return {(each.case, each.how): each for each in found}
 
     def _settled(self, folder: Path) -> list[Result]:
-        """Cases that differ are tried once more without the others: a busy machine is late, and only once.
+        """Cases that differ are tried again without the others: a busy machine is late now and then.
 
-        What is really different differs again.
+        What is really different differs each time.
         """
         found = run(self.cases, self.hows, folder)
-        differ = {each.case for each in found if each.what == What.DIFFERENT and not self._known(each.case, each.how)}
-        if not differ:
-            return found
-        cases = [case for case in self.cases if case.name in differ]
-        again = {(each.case, each.how): each for each in run(cases, self.hows, folder / "again")}
-        return [again.get((each.case, each.how), each) for each in found]
+        for number in range(AGAIN):
+            differ = {each.case for each in found if each.what == What.DIFFERENT}
+            cases = [case for case in self.cases if case.name in differ and not self._known(case)]
+            if not cases:
+                break
+            again = {(each.case, each.how): each for each in run(cases, self.hows, folder / f"again_{number}")}
+            found = [again.get((each.case, each.how), each) for each in found]
+        return found
 
-    def _known(self, name: str, how: str) -> bool:
-        return any(case.name == name and reason(case.key, how) for case in self.cases)
+    def _known(self, case: Case) -> bool:
+        return any(reason(case.key, how) for how in self.hows)
 
 
 def groups(every: int = EVERY) -> list[Group]:
