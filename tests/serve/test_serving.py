@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.core.v3 import base_pb2
+from envoy.config.listener.v3 import listener_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
 from admc.__main__ import main
@@ -121,6 +123,24 @@ def test_addresses_come_and_go_without_a_compile(folder: Path) -> None:
             assert b"10.1.0.77" in found.value
         assert server.metric("admc_compiles_total") == 1.0
         assert server.metric("admc_locates_total") == 1.0
+
+
+def test_a_service_that_has_lost_its_policies_passes_everything_on(folder: Path) -> None:
+    with served(folder, "policies.adm") as server:
+        server.until_event("compiled")
+        with client(server.xds, "web") as web:
+            assert any(b"x-tier" in item.value or b"even" in item.value for item in web.ask(CLUSTER))
+            write(folder / "policies.adm", PROGRAM.partition("policy")[0])
+            server.until_event("compiled", 2)
+            # Its connections are redirected still: both listeners are there, and lead to where they were going.
+            listeners = [listener_pb2.Listener.FromString(item.value) for item in web.ask(LISTENER)]
+            assert [item.name for item in listeners] == ["egress", "ingress"]
+            for item in listeners:
+                chains = [chain.name for chain in item.filter_chains]
+                assert chains == [f"{item.name}/passthrough", f"{item.name}/closed"]
+            names = [cluster_pb2.Cluster.FromString(item.value).name for item in web.ask(CLUSTER)]
+            assert names == ["egress/passthrough", "ingress/passthrough"]
+        assert server.status()["adms"] == []
 
 
 BAD_ENDPOINTS = {
