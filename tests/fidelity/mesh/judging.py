@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Protocol
 from tests.fidelity.compare import Difference, judged
@@ -42,7 +42,15 @@ def without_policies(program: Program) -> Program:
     return replace(program, policies=(), pins=())
 
 
-def compare(program: Program, seen: Run, mode: Mode, closed: Collection[str] = ()) -> list[Difference]:
+class Compared(NamedTuple):
+    """What came of a run."""
+
+    differences: list[Difference]
+    late: list[tuple[Asked, Difference]]
+    """Requests that were right but for the time that they took: a busy machine may be to blame."""
+
+
+def compare(program: Program, seen: Run, mode: Mode, closed: Collection[str] = ()) -> Compared:
     """All differences of one run. `closed` destinations let nobody in but their declared senders."""
     meant = without_policies(program) if mode is Mode.NONE else program
     found = [difference for each in seen.requests if (difference := _authority(each)) is not None]
@@ -55,19 +63,20 @@ def compare(program: Program, seen: Run, mode: Mode, closed: Collection[str] = (
                 found.append(Difference(f"uninvited, {each.asked}", "refused", f"{each.reply.label}"))
         else:
             inside.append(each)
+    late: list[tuple[Asked, Difference]] = []
     judge = Judge(meant, serve, HANDLERS)
     for group in groups(program, {each.asked.destination for each in inside}):
         of_group = [each for each in inside if each.asked.destination in group]
         for protocol in Protocol:
             own = [each for each in of_group if each.asked.protocol is protocol]
             if own:
-                found += _judged(judge, protocol, own, group, seen)
-    return found + _connections(seen)
+                compared = _judged(judge, protocol, own, group, seen)
+                found += compared.differences
+                late += compared.late
+    return Compared(found + _connections(seen), late)
 
 
-def _judged(
-    judge: Judge, protocol: Protocol, own: Sequence[Found], group: Collection[str], seen: Run
-) -> list[Difference]:
+def _judged(judge: Judge, protocol: Protocol, own: Sequence[Found], group: Collection[str], seen: Run) -> Compared:
     several = {each.asked.protocol for each in seen.requests if each.asked.destination in group}
     names = counting(judge.program) if len(several) == 1 else ()
     counted = {
@@ -76,14 +85,23 @@ def _judged(
     }
     requests = tuple(Observed(each.sent, each.reply, each.sightings, 0) for each in own)
     verdict = judged(judge, protocol, Observation(requests, counted), names)
-    found = []
+    found: list[Difference] = []
+    of_request: dict[int, list[Difference]] = {}
     for each in verdict.differences:
         if each.about.endswith("`host` at the servers"):
             continue  # compared with what this very request said, by `_authority`
-        number = each.about.removeprefix("request ").partition(" ")[0]
-        where = f"{own[int(number)].asked}: " if each.about.startswith("request ") else f"{sorted(group)}: "
-        found.append(each._replace(about=f"{where}{each.about}"))
-    return found
+        if each.about.startswith("request "):
+            number = int(each.about.removeprefix("request ").partition(" ")[0])
+            of_request.setdefault(number, []).append(each._replace(about=f"{own[number].asked}: {each.about}"))
+        else:
+            found.append(each._replace(about=f"{sorted(group)}: {each.about}"))
+    late = []
+    for number, differences in of_request.items():
+        if all(each.about.endswith(", time") for each in differences):
+            late.append((own[number].asked, differences[0]))
+        else:
+            found += differences
+    return Compared(found, late)
 
 
 def _authority(each: Found) -> Difference | None:
