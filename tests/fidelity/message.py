@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -82,8 +83,8 @@ def without(headers: Fields, name: str) -> Fields:
 
 
 def joined(headers: Fields) -> dict[str, str]:
-    """Each header once: several lines of one name mean the same as one line with commas."""
+    """Each header once: several lines of one name mean the same as one line with commas, or of cookies with `;`."""
     found: dict[str, list[str]] = {}
     for name, value in headers:
-        found.setdefault(name, []).extend(part.strip() for part in value.split(","))
+        found.setdefault(name, []).extend(part.strip() for part in re.split("[;,]" if name == "cookie" else ",", value))
     return {name: ",".join(values) for name, values in found.items()}

@@ -98,6 +98,17 @@ SAMPLES: Final = (
         (Ask(), header("x-deny", "1"), header("x-deny", "0, 1"), Ask((("x-deny", "0"), ("x-deny", "1")))),
         when='when header("x-deny") == "1"',
     ),
+    Sample(
+        "deny",
+        "",
+        (
+            header("cookie", "b=2"),
+            header("cookie", "a=1; b=2"),
+            Ask((("cookie", "b=2"), ("cookie", "c=3"))),
+            header("cookie", "a=1; ab=2"),
+        ),
+        when='when header("cookie") == "b=2"',
+    ),
     Sample("deny", "", (Ask(), Ask(path="/admin?a=b"), Ask(path="/admins")), when='when path == "/admin"'),
     Sample(
         "jwt",
