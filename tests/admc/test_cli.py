@@ -98,7 +98,7 @@ def test_a_usage_error_is_a_diagnostic_with_exit_1(admc: Admc, arguments: tuple[
 
 SAID = {
     ("compil", "x.adm"): ("there is no command `compil`", "did you mean `compile`?"),
-    ("serve", "x.adm"): ("there is no command `serve`", "`admc --help` lists all commands"),
+    ("inject", "x.adm"): ("there is no command `inject`", "`admc --help` lists all commands"),
     ("compile", "x.adm", "--frmat", "json"): ("there is no option `--frmat`", "did you mean `--format`?"),
     ("compile", "x.adm", "--effort", "much"): ("invalid value for `--effort`: `much` is not a number", "admc compile"),
     ("check", "x.adm", "y.adm"): ("there is nothing to do with `y.adm`", "`admc check --help`"),
