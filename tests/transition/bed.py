@@ -12,6 +12,7 @@ import itertools
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from xds_server.server import XdsServer
 from xds_server.store import SnapshotStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from admc.transition.model import Placed, Step
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from xds_server.connection import Caller
     from xds_server.snapshot import Snapshot
 
+Dial = Callable[[], socket.socket]
+"""Opens a connection of a caller."""
 DRAIN_SECONDS = 3
 """Envoy looks at whole seconds: with 1, connections are cut at the end without having been told to close."""
 WAIT_SECONDS = 30.0
@@ -53,7 +56,8 @@ def free_port() -> int:
 class Server:
     """An xDS server on a loop of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1:0") -> None:
+        self._address = address
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -75,18 +79,18 @@ class Server:
             return Admission(caller.node.cluster)
 
         server = XdsServer(self.store, identify)
-        self.port = await server.start("127.0.0.1:0")
+        self.port = await server.start(self._address)
         return server
 
-    def publish(self, made: Mapping[str, Snapshot]) -> None:
-        """Publish, and wait until every proxy has acknowledged all of it."""
+    def publish(self, made: Mapping[str, Snapshot], proxies: int | None = None) -> None:
+        """Publish, and wait until every proxy (of so many at least) has acknowledged all of it."""
         self.call(lambda: self.store.publish_all(made))
         versions = {service: each.version for service, each in made.items()}
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             clients = self.call(self._server.clients)
             behind = [c for c in clients if c.acknowledged != versions.get(c.group, c.acknowledged)]
-            if not behind and {c.group for c in clients} >= set(versions):
+            if not behind and {c.group for c in clients} >= set(versions) and len(clients) >= (proxies or 0):
                 return
             refused = [f"{c.group}: {t.error}" for c in clients for t in c.types if t.error]
             assert not refused, refused
@@ -155,15 +159,11 @@ class Bed:
         if step.drain:
             time.sleep(DRAIN_SECONDS + MARGIN_SECONDS)
 
-    def egress(self, source: str, destination: str) -> tuple[str, tuple[str, int]]:
-        """Where a caller sends from and dials, through its own ADM."""
+    def egress(self, source: str, destination: str) -> Dial:
+        """How a caller connects through its own ADM."""
         port = self.placed.program.services[destination].ports[0].number
-        return sender(self.addresses, source), (self.addresses.egress[source, destination], port)
-
-    def straight(self, source: str, destination: str) -> tuple[str, tuple[str, int]]:
-        """The same, past its own ADM: only the receiver's is in the way."""
-        port = self.placed.program.services[destination].ports[0].number
-        return sender(self.addresses, source), (self.addresses.service_addresses(destination)[0], port)
+        address, own = self.addresses.egress[source, destination], sender(self.addresses, source)
+        return lambda: socket.create_connection((address, port), 10, (own, 0))
 
 
 class Keeper:
@@ -171,8 +171,8 @@ class Keeper:
 
     _ids = itertools.count()
 
-    def __init__(self, way: tuple[str, tuple[str, int]], headers: Mapping[str, str], pause: float = 0.01) -> None:
-        self._way = way
+    def __init__(self, dial: Dial, headers: Mapping[str, str], pause: float = 0.01) -> None:
+        self._dial = dial
         self._headers = dict(headers)
         self._pause = pause
         self._stop = threading.Event()
@@ -217,8 +217,7 @@ class Keeper:
             connection.close()
 
     def _connect(self) -> http.client.HTTPConnection:
-        source, address = self._way
-        connection = http.client.HTTPConnection(*address, timeout=10)
-        connection.sock = socket.create_connection(address, 10, (source, 0))
+        connection = http.client.HTTPConnection("cart", timeout=10)
+        connection.sock = self._dial()
         self.connections += 1
         return connection
