@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from xds_server.wire import DeltaRequest, Response, SotwRequest
 
 LOG: Final = logging.getLogger("xds_server")
+BEHIND_SECONDS: Final = 0.25
+"""A server whose timers are so late has more to do than it can."""
 OUTBOX: Final = 64
 """Responses that wait to be written before no more requests are read."""
 
@@ -185,7 +187,7 @@ class Connection:
     async def run(self) -> str:
         """Talk until the stream ends; why it did. Raises `RefusedStreamError`."""
         limits = self._server.limits
-        self._after(limits.first_request_seconds, self._give_up_if_silent)
+        self._after(limits.first_request_seconds, self._give_up_if_silent, self.began + limits.first_request_seconds)
         self._after(limits.random_age(), lambda: self.end("age", limits.age_grace_seconds))
         reader = asyncio.create_task(self._read())
         try:
@@ -298,18 +300,24 @@ class Connection:
         self._patience = None
         self._say(self._machine.wait_no_longer())
 
-    def _give_up_if_silent(self) -> None:
-        if self._machine is None:
-            self._failure = RefusedStreamError(grpc.StatusCode.DEADLINE_EXCEEDED, "no request came")
-            self._wake.set()
+    def _give_up_if_silent(self, when: float) -> None:
+        if self._machine is not None:
+            return
+        loop, limit = asyncio.get_running_loop(), self._server.limits.first_request_seconds
+        if loop.time() - when > BEHIND_SECONDS:
+            # In a storm of clients the request may be here, and not have been its turn yet.
+            self._after(limit, self._give_up_if_silent, loop.time() + limit)
+            return
+        self._failure = RefusedStreamError(grpc.StatusCode.DEADLINE_EXCEEDED, "no request came")
+        self._wake.set()
 
     def _cut(self) -> None:
         """The client neither reads nor answers."""
         if self._task is not None:
             self._task.cancel()
 
-    def _after(self, seconds: float, what: Any) -> None:
-        self._timers.append(asyncio.get_running_loop().call_later(seconds, what))
+    def _after(self, seconds: float, what: Any, *arguments: Any) -> None:
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, what, *arguments))
 
 
 def known_type(type_url: str) -> str:

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, PREFIX, ROUTES, SECRET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from google.protobuf.message import Message
 
@@ -45,6 +45,15 @@ _ASKED_FIELDS: Final = {
     "envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig": ("sds_config", "name", SECRET),
 }
 """Message to where it says whom to ask, by which name, for which type."""
+
+
+_CLUSTER: Final = "envoy.config.cluster.v3.Cluster"
+_OWN_KINDS: Final = frozenset({*_CLUSTER_FIELDS, *_ASKED_FIELDS, _CLUSTER})
+_LEAVES: Final = frozenset(
+    {f"google.protobuf.{kind}Value" for kind in ("Bool", "UInt32", "UInt64", "Double", "String")}
+    | {"google.protobuf.Duration", "google.protobuf.Struct", "envoy.type.v3.Percent", "envoy.config.core.v3.Address"}
+)
+"""Messages with nothing in them that could refer to anything: most of all there are."""
 
 
 class Reference(NamedTuple):
@@ -87,19 +96,36 @@ def _walk(message: Any, depth: int) -> Iterator[Reference]:
         if content is not None:
             yield from _walk(content, depth - 1)
         return
-    yield from _own(message, kind)
+    if kind in _OWN_KINDS or "config_discovery" in message.DESCRIPTOR.fields_by_name:
+        yield from _own(message, kind)
+    leading = _leading(message.DESCRIPTOR)
     for field, value in message.ListFields():
-        if field.type != field.TYPE_MESSAGE:
+        if field.name not in leading:
             continue
-        if field.message_type.GetOptions().map_entry:
-            if field.message_type.fields_by_name["value"].type == field.TYPE_MESSAGE:
-                for item in value.values():
-                    yield from _walk(item, depth - 1)
+        if leading[field.name]:
+            for item in value.values():
+                yield from _walk(item, depth - 1)
         elif hasattr(value, "DESCRIPTOR"):
             yield from _walk(value, depth - 1)
         else:
             for item in value:
                 yield from _walk(item, depth - 1)
+
+
+@cache
+def _leading(kind: Any) -> Mapping[str, bool]:
+    """The fields of a type of message that hold messages, and whether it is by keys.
+
+    To ask descriptors for each message anew takes most of the time that a snapshot takes to make.
+    """
+    found = {}
+    for field in kind.fields:
+        if field.type == field.TYPE_MESSAGE:
+            by_key = field.message_type.GetOptions().map_entry
+            inner = field.message_type.fields_by_name["value"] if by_key else field
+            if inner.type == inner.TYPE_MESSAGE and inner.message_type.full_name not in _LEAVES:
+                found[field.name] = by_key
+    return found
 
 
 def _own(message: Any, kind: str) -> Iterator[Reference]:
@@ -112,7 +138,7 @@ def _own(message: Any, kind: str) -> Iterator[Reference]:
         source, name, type_url = _ASKED_FIELDS[kind]
         if _asked_here(getattr(message, source)):
             yield Reference(type_url, getattr(message, name))
-    elif kind == "envoy.config.cluster.v3.Cluster":
+    elif kind == _CLUSTER:
         if _asked_here(message.eds_cluster_config.eds_config):
             yield Reference(ENDPOINTS, message.eds_cluster_config.service_name or message.name)
     elif (

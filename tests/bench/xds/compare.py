@@ -51,6 +51,8 @@ class Round(NamedTuple):
     lost: int
     sent: int
     """Bytes for one change."""
+    why: str = ""
+    """What a lost stream ended with."""
 
 
 class BrokenError(Exception):
@@ -178,4 +180,5 @@ def _noted(found: Round, report: dict[str, Any], started: int, scenario: Scenari
         found.peak,
         found.lost + report["lost"],
         report["bytes"],
+        next(iter(report["failures"]), found.why),
     )

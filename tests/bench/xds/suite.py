@@ -99,7 +99,10 @@ def xds(console: Console, folder: Path, rounds: int) -> None:
             title = ""
         table.add_section()
         lost += [
-            f"{scenario.title}: {each.lost} streams of {name}" for name in found for each in found[name] if each.lost
+            f"{scenario.title}: {each.lost} streams of {name} ({each.why or 'they are late'})"
+            for name in found
+            for each in found[name]
+            if each.lost
         ]
     console.print(table)
     console.print(Text(f"  lost: {'; '.join(lost)}" if lost else "  no stream was lost", style="red" if lost else ""))
