@@ -41,7 +41,7 @@ bench: setup
 mutants: setup
 	$(BIN)/python -m tests.fidelity.mutants
 
-# All pairs of kinds on all sides, then random programs until the time is up; SEED repeats a run.
+# All pairs of kinds on all sides, applications in namespaces, then random programs until the time is up; SEED repeats.
 MINUTES ?= 30
 fuzz: setup
 	$(BIN)/python -m tests.fidelity.long --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

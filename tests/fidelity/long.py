@@ -1,4 +1,4 @@
-"""`make fuzz MINUTES=30`: every pair on every side, then random programs until the time is up.
+"""`make fuzz MINUTES=30`: every pair on every side, applications in namespaces, then random programs until time is up.
 
     python -m tests.fidelity.long [--minutes N] [--seed SEED]    prints the seed that it goes by
     python -m tests.fidelity.long --again w7_12                  one random program again: the 12th of seed 7
@@ -18,16 +18,27 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.emitters.envoy.support import ENVOY
 from tests.fidelity.cases import Case, text
 from tests.fidelity.kept import written
 from tests.fidelity.known import reason
+from tests.fidelity.mesh.long import NAMES
+from tests.fidelity.mesh.long import runs as in_namespaces
 from tests.fidelity.runs import How, Result, What, run
 from tests.fidelity.store import WILD, Group, drawn, groups, random_programs
 from tests.fidelity.wild import smaller
+from tests.testbed.mesh import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.fidelity.compare import Difference
 
 MINUTES = 30.0
+PAIRS, NAMESPACES = 0.5, 0.7
+"""Shares of the time after which nothing more of them is begun: random programs are to have theirs."""
 SHRINKING = 180.0
 """Seconds that are spent on making one program smaller."""
 MOST_SHRUNK = 3
@@ -38,14 +49,22 @@ class Campaign:
 
     def __init__(self, folder: Path, seconds: float) -> None:
         self._folder = folder
-        self._end = time.monotonic() + seconds
+        self._began, self._seconds = time.monotonic(), seconds
         self.counts: Counter[str] = Counter()
         self.groups = 0
         self._shrunk = 0
 
-    @property
-    def over(self) -> bool:
-        return time.monotonic() > self._end
+    def past(self, share: float = 1.0) -> bool:
+        """Whether this share of the time is gone."""
+        return time.monotonic() > self._began + share * self._seconds
+
+    def note(self, what: str, differences: Sequence[Difference]) -> None:
+        """What came of an application that somebody else ran."""
+        for each in differences:
+            print(f"  {each}")
+        self.counts[What.DIFFERENT if differences else What.EQUAL] += 1
+        self.groups += 1
+        print(f"{what}: {len(differences)} differences", flush=True)
 
     def run(self, group: Group) -> None:
         """All of one group; whatever differs is printed."""
@@ -106,21 +125,36 @@ def everything(minutes: float, seed: int) -> int:
         campaign = Campaign(Path(name), minutes * 60)
         fixed = [group for group in groups(1) if not group.name.startswith("wild")]
         for group in fixed:
-            if campaign.over:
+            if campaign.past(PAIRS):
                 break
             campaign.run(group)
         if campaign.groups < len(fixed):
-            print(f"the time was up after {campaign.groups} of {len(fixed)} applications of all kinds and pairs")
+            print(f"time was left for {campaign.groups} of {len(fixed)} applications of all kinds and pairs")
+        _in_namespaces(campaign)
         programs = 0
-        while not campaign.over:
+        while not campaign.past():
             for group in random_programs(seed, WILD):
-                if not campaign.over:
+                if not campaign.past():
                     campaign.run(group)
                     programs += len(group.names)
             seed += 1
     told = ", ".join(f"{count} {what}" for what, count in sorted(campaign.counts.items()))
     print(f"{campaign.groups} applications, {programs} random programs: {told}")
     return 1 if campaign.counts[What.DIFFERENT] else 0
+
+
+def _in_namespaces(campaign: Campaign) -> None:
+    """What needs a network."""
+    if lacking := missing():
+        print(f"nothing is tried in namespaces: this machine lacks {'; '.join(lacking)}")
+        return
+    tried = in_namespaces(NAMES)
+    while not campaign.past(NAMESPACES):
+        try:
+            campaign.note(*next(tried))
+        except StopIteration:
+            return
+    print("not all was tried in namespaces; all of it: python -m tests.fidelity.mesh.long", flush=True)
 
 
 def main() -> int:
