@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.serve")
 KEEP_SECONDS: Final = 0.5
+AGAIN_SECONDS: Final = 5.0
+"""After a process was killed in the middle of a compile."""
 AT_ONCE: Final = 50
 """Groups that are published before streams have their turn again."""
 ENDPOINTS_QUIET_SECONDS: Final = 0.01
@@ -324,7 +326,9 @@ class Serving:
     async def _compile(self) -> None:
         if self.options.endpoints is not None:
             await self._located.wait()
-        worker, self._spare = self._spare or Worker(), None
+        worker, self._spare = self._spare, None
+        if worker is None or not worker.alive:
+            worker = Worker()
         try:
             read, groups = await worker.build(
                 Build(self.options.source, self._endpoints, self.options.kept is not None)
@@ -339,9 +343,11 @@ class Serving:
                 async with self._turn:
                     await self._take_over(worker, read, read.state, groups)
         except WorkerError as error:
-            await worker.end()
             self.counts.compile_errors += 1
             self._failed("program", error)
+            if not worker.alive:  # killed, for want of memory perhaps: that may be over by then
+                asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again.set)
+            await worker.end()
         except asyncio.CancelledError:
             await worker.end()
             raise
@@ -393,13 +399,14 @@ class Serving:
             return
         if self._endpoints and content == self._endpoints[0]:
             return
+        first = not self._endpoints
         # The last good one stays at hand for a program that comes meanwhile.
         self._endpoints = (content, *self._endpoints[-1:])
         self._located.set()
         async with self._turn:
             if self._active is not None and self.state is not None:
                 await self._locate(self._active, self.state, content)
-            else:
+            elif not first:  # for the first one a compile is waiting
                 self._again.set()
 
     async def _locate(self, worker: Worker, old: State, content: bytes) -> None:

@@ -105,6 +105,11 @@ class Worker:
     def pid(self) -> int | None:
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process is there to be asked."""
+        return self._process.is_alive()
+
     async def build(self, request: Build) -> tuple[Read, Groups]:
         """A new state, which is the worker's from now on. Raises `WorkerError`."""
         read, groups = await self._ask(request)

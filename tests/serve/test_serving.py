@@ -290,6 +290,26 @@ def test_it_stops_at_a_signal_and_at_once_at_the_second(folder: Path) -> None:
             time.sleep(0.05)
 
 
+def test_workers_that_are_killed_are_replaced(folder: Path) -> None:
+    with served(folder, "policies.adm", "--endpoints", "endpoints.json") as server:
+        server.until_event("compiled")
+        server.until(lambda: len(_children(server.process.pid)) >= 2)
+        for pid in _children(server.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        more = json.loads(json.dumps(ENDPOINTS_FILE))
+        more["services"]["cart"]["pods"].append("10.1.0.77")
+        write(folder / "endpoints.json", json.dumps(more))
+
+        def known() -> bool:
+            with client(server.xds, "web") as web:
+                (found,) = web.ask(ENDPOINTS, ("egress/cart:8081/even",))
+            return b"10.1.0.77" in found.value
+
+        server.until(known)
+        write(folder / "policies.adm", PROGRAM.replace("gold", "silver"))
+        server.until(lambda: server.status()["server"]["why"] == "" and server.metric("admc_compiles_total") >= 3)
+
+
 def _children(pid: int) -> list[int]:
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:  # noqa: PTH123
         return [int(word) for word in file.read().split()]
