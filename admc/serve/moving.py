@@ -127,8 +127,10 @@ class Moving:
                 await self._relocate(underway, new, groups)
             else:
                 self._next = _Next(new, groups)
-                await self._move(replace(underway, walk=underway.walk.undone()))
-                await self._go_on()
+                underway = replace(underway, walk=underway.walk.undone())
+                await self._move(underway)
+                if underway.walk.may_end:
+                    await self._go_on()
 
     async def relocate(self, new: Planned, groups: Groups) -> None:
         """The plan is the same, and addresses have changed."""
@@ -205,11 +207,13 @@ class Moving:
             LOG.error("transition_refused", extra={"findings": [item.message for item in error.diagnostics]})
 
     async def _go_on(self) -> None:
-        """Begin with the plan that waits, if the one under way has come to where another may begin."""
+        """Begin with the plan that waits, now that the one under way has come to where another may begin."""
         following, underway = self._next, self.underway
-        if following is None or underway is None or not underway.walk.may_end:
+        if following is None or underway is None:
             return
         self._next = None
+        if underway.walk.back:
+            LOG.info("transition_undone", extra={"state": underway.old.state.version})
         old = underway.old if underway.walk.at_old else underway.new
         self.underway = replace(underway, walk=replace(underway.walk, back=False))
         await self._begin(old, following.new, following.groups)

@@ -70,42 +70,38 @@ class Walk:
 
     @property
     def over(self) -> bool:
-        """Nothing is left to be done but to begin the next transition from `ends_at_old` or its end."""
-        return self.index == (self._first if self.back else len(self.steps) - 1)
-
-    @property
-    def _first(self) -> int:
-        """The step up to which nothing has been moved."""
-        return next((at for at, step in enumerate(self.steps) if step.phase is Phase.PREPARE), 0)
+        """Whether this is the last step, in the direction of the walk."""
+        return self.index == (0 if self.back else len(self.steps) - 1)
 
     def undone(self) -> Walk:
-        """What to do with a newer plan: as long as the old side may be let go of or has just been, walk back.
+        """What to do with a newer plan: as long as the new side does not hold by itself, walk back.
 
         Each step changes one end only, so each is as safe backwards.
         """
-        if self.step.phase in (Phase.SENDERS, Phase.RECEIVERS, Phase.RELEASE):
-            return replace(self, back=True, since=None)
-        return self
+        return self if self.may_end else replace(self, back=True, since=None)
 
     @property
     def at_old(self) -> bool:
-        """Whether the old side is what holds, so that a newer plan begins there. Ask when the walk may end here."""
-        return self.step.phase in (Phase.ANNOUNCE, Phase.PREPARE)
+        """Whether another transition would begin from the old plan."""
+        return self.step.phase is Phase.ANNOUNCE
 
     @property
     def may_end(self) -> bool:
-        """Whether another transition may begin from here."""
-        return self.step.phase not in (Phase.SENDERS, Phase.RECEIVERS, Phase.RELEASE)
+        """Whether another transition may begin from here at once: nothing has been done, or all of it."""
+        return self.step.phase in (Phase.FINAL, Phase.CLEAN) or (self.at_old and not self.back)
 
     def look(self, sight: Sight, drain_seconds: float) -> tuple[Walk, tuple[str, ...]]:
         """Where the walk is now (perhaps at the next step, which is then to be published), and what it waits for."""
-        missing = _missing(self.step, sight)
+        # On the way back from where nothing has been let go of, whoever is away need not be waited for.
+        harmless = self.back and self.step.phase in (Phase.ANNOUNCE, Phase.PREPARE)
+        missing = _missing(self.step, sight, present=harmless)
         if missing:
             return replace(self, since=None), missing
         if self.since is None:
             return replace(self, since=sight.now), (TAKING_OVER,)
-        # Undoing, nothing is let go of that an older connection could need.
-        wait = drain_seconds + MARGIN_SECONDS if self.step.drain and not self.back else SETTLE_SECONDS
+        # On the way back it is the first step that takes filters out of chains.
+        drains = self.over if self.back else self.step.drain
+        wait = drain_seconds + MARGIN_SECONDS if drains else SETTLE_SECONDS
         left = self.since + wait - sight.now
         if left > 0:
             return self, (OLDER if wait > SETTLE_SECONDS else TAKING_OVER,)
@@ -114,17 +110,19 @@ class Walk:
         return replace(self, index=self.index + (-1 if self.back else 1), since=None), ()
 
 
-def _missing(step: Step, sight: Sight) -> tuple[str, ...]:
-    """Who has not acknowledged a step, in words; empty where all have."""
+def _missing(step: Step, sight: Sight, *, present: bool) -> tuple[str, ...]:
+    """Who has not acknowledged a step, in words; empty where all have, or all that are present."""
     found = []
     for service in step.awaits:
         nodes = [client for client in sight.clients if client.group == service]
         behind = sum(client.acknowledged != sight.wanted.get(service) for client in nodes)
         expected = max(1, sight.replicas.get(service, 1))
-        if len(nodes) < expected:
+        if len(nodes) < expected and not present:
             found.append(f"`{service}`: {len(nodes)} of {expected} proxies are connected")
         elif behind:
             found.append(f"`{service}`: {behind} of {len(nodes)} proxies have not acknowledged")
+    if present:
+        return tuple(found)
     # Elsewhere nothing is let go of that could depend on it.
     if sight.intercepted is not None and step.phase is Phase.PREPARE:
         found += [f"`{name}`: its interception" for name in step.intercept if name not in sight.intercepted]

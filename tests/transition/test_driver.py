@@ -67,22 +67,30 @@ def test_a_proxy_that_falls_behind_begins_the_wait_anew() -> None:
 
 
 def test_what_was_let_go_of_is_taken_back_before_another_plan() -> None:
-    for phase in (Phase.SENDERS, Phase.RECEIVERS, Phase.RELEASE):
+    for phase in (Phase.PREPARE, Phase.SENDERS, Phase.RECEIVERS, Phase.RELEASE):
         going = at(phase).undone()
         now = 0.0
         seen = []
-        while not going.may_end:
+        waits: tuple[str, ...] = ("the first look",)
+        while waits or not going.over or going.since is None:
             assert now < 100
             seen.append(going.step.phase)
-            going, _ = going.look(sight(now), DRAIN)
+            going, waits = going.look(sight(now), DRAIN)
             now += SETTLE_SECONDS
-        assert going.step.phase is Phase.PREPARE
         assert going.at_old
-        assert list(dict.fromkeys(seen)) == [phase for phase in Phase if Phase(phase) in seen][::-1]
-    for phase in (Phase.ANNOUNCE, Phase.PREPARE, Phase.FINAL, Phase.CLEAN):
+        assert now > DRAIN
+        assert list(dict.fromkeys(seen)) == [each for each in Phase if each in seen][::-1]
+    for phase in (Phase.ANNOUNCE, Phase.FINAL, Phase.CLEAN):
         found = at(phase)
         assert found.undone() is found
-        assert at(phase).may_end
+        assert found.may_end
+
+
+def test_who_is_away_holds_up_the_way_back_only_where_it_could_be_a_gap() -> None:
+    for phase, held in ((Phase.PREPARE, False), (Phase.SENDERS, True), (Phase.RECEIVERS, True)):
+        going, _ = at(phase).undone().look(sight(0.0, without="cart"), DRAIN)
+        going, _ = going.look(sight(100.0, without="cart"), DRAIN)
+        assert (going.step.phase is phase) is held
 
 
 def test_interception_is_waited_for() -> None:

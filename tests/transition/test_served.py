@@ -66,3 +66,25 @@ def test_a_policy_moves_whoever_kills_the_server(killed_at: str, tmp_path: Path)
             time.sleep(0.5)
         once(bed, passed, refused)
         assert not (tmp_path / "kept" / "transition.json").exists()
+
+
+def test_a_plan_is_taken_back_in_the_middle(tmp_path: Path) -> None:
+    program = tmp_path / "policies.adm"
+    program.write_text(text("egress"))
+    port = free_port()
+    options = ("policies.adm", "--mode", "explicit", "--drain", str(DRAIN_SECONDS))
+    assert ENVOY is not None
+    with (
+        served(tmp_path, *options, xds=f"127.0.0.1:{port}") as server,
+        Bed(placed("egress"), tmp_path, ENVOY, port) as bed,
+    ):
+        shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
+        passed, refused = [Keeper(shop, {}), Keeper(till, {})], [Keeper(shop, {"x-out": "1"})]
+        with passed[0], passed[1], refused[0]:
+            program.write_text(text("ingress"))
+            server.until(lambda: "prepare" in phases(server))
+            program.write_text(text("egress"))
+            server.until(lambda: phases(server)[-1] == "announce" and len(phases(server)) > 2)
+            server.until(lambda: server.events("transition_undone"))
+            time.sleep(0.5)
+        once(bed, passed, refused)
