@@ -78,3 +78,40 @@ def test_every_request_meets_a_policy_once(sides: tuple[str, str], tmp_path: Pat
         assert len(seen) == len(passed)
         assert {each.header("x-once") for each in seen} == {("1",)}
         assert not any(each.header("x-admc-met") for each in seen)
+
+
+QUOTA = """
+app move
+service shop { http PORT }
+service cart { http PORT }
+call shop -> cart
+policy few     = rate_limit(requests: 20, per: 1h) on shop -> cart
+policy slow    = timeout(after: 20s) on shop -> cart
+policy breaker = circuit_breaking(max_requests: 1000) on shop -> cart
+pin few at SIDE
+"""
+
+
+@pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
+def test_a_quota_is_enforced_throughout_and_starts_with_one_more_bucket_at_most(
+    sides: tuple[str, str], tmp_path: Path
+) -> None:
+    ends = []
+    for side in sides:
+        program = load_text(QUOTA.replace("SIDE", side).replace("PORT", str(PORT)))
+        ends.append(Placed(program, place(program)))
+    assert ENVOY is not None
+    with Bed(ends[0], tmp_path, ENVOY) as bed, Keeper(bed.egress("shop", "cart"), {}, 0.02) as caller:
+        admitted = []
+        for step in steps(ends[0], ends[1], KEY):
+            bed.publish(step)
+            before = len(caller.answers)
+            until = time.monotonic() + 20
+            while len(caller.answers) < before + 50:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            admitted.append(len(bed.services.record.all()))
+    # The first bucket was empty all the time; the second one begins full, at its new side, and is not filled again.
+    assert admitted[0] == 20
+    assert admitted[-1] == 40
+    assert {status for _, status, _ in caller.answers} == {200, 429}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from admc.transition.as_json import to_json
 from admc.transition.model import Phase, Placed
 from admc.transition.steps import steps
 from dsl import load_text
@@ -123,3 +126,19 @@ def test_services_may_come_and_go() -> None:
     made = steps(old, Placed(program, place(program)), b"k")
     assert [step.phase for step in made] == list(Phase)
     assert set(made[-1].parts) == {"n"}
+
+
+def test_steps_can_be_printed_without_their_secrets() -> None:
+    text = "policy a = rate_limit(requests: 1, per: 1s) on s -> d:web\npin a at SIDE"
+    made = steps(placed(text.replace("SIDE", "ingress")), placed(text.replace("SIDE", "egress")), b"k")
+    document = {step["phase"]: step for step in to_json(made)}
+    assert next(iter(made[0].secrets)) not in json.dumps(document)
+    policy = {"policy": "a", "old": False}
+    assert document["senders"]["adms"] == [
+        {
+            "service": "d",
+            "hops": [{"hop": "ingress/80", "policies": [{**policy, "holds": "unless_marked"}], "marks": False}],
+        },
+        {"service": "s", "hops": [{"hop": "egress/d:80", "policies": [{**policy, "holds": "always"}], "marks": True}]},
+    ]
+    assert document["clean"]["release"] == ["d"]
