@@ -18,7 +18,7 @@ from dsl.program import Protocol
 from solver.place import place
 from tests.fidelity.asks import Ask
 from tests.fidelity.mesh.asked import Asked
-from tests.fidelity.mesh.derive import possible, requests
+from tests.fidelity.mesh.derive import requests
 from tests.fidelity.mesh.judging import compare
 from tests.fidelity.mesh.observing import observe
 from tests.fidelity.mutants_edits import NothingChangedError, every
@@ -282,8 +282,8 @@ def run(chosen: Sequence[MeshMutant] = MUTANTS) -> tuple[list[Noticed], list[str
     program = dsl.load_text(text([*(mutant.shape for mutant in chosen), *twins]))
     with MutatedMesh(program, place(program), chosen) as mesh:
         assert mesh.placement is not None
-        seen = observe(mesh, [*requests(program), *_uninvited(mesh)])
-        found = compare(program, seen, Mode.COMPILED, mesh.placement.closed)
+        seen = observe(mesh, [*requests(program), *_forged(mesh)])
+        found = compare(program, seen, Mode.COMPILED, mesh.placement.closed).differences
     noticed = []
     for index, mutant in enumerate(chosen):
         own = _about(found, f"d{index}")
@@ -291,17 +291,13 @@ def run(chosen: Sequence[MeshMutant] = MUTANTS) -> tuple[list[Noticed], list[str
     return noticed, [each for index in range(len(twins)) for each in _about(found, f"d{len(chosen) + index}")]
 
 
-def _uninvited(mesh: Mesh) -> Iterator[Asked]:
-    """Somebody else, by every way; and one who says that it speaks for an admitted caller."""
+def _forged(mesh: Mesh) -> Iterator[Asked]:
+    """Somebody who says that it speaks for an admitted caller."""
     friend = mesh.place("a").address(Family.IPV4) or ""
     lie = Ask((("x-forwarded-for", friend),))
     for name, service in mesh.program.services.items():
-        if name.startswith("d"):
-            port = service.ports[0]
-            plain = Ask().spoken(port.protocol)
-            yield from (Asked("rogue", name, port, plain, way) for way in possible(mesh.program, "rogue", name, port))
-            if port.protocol is Protocol.HTTP:
-                yield Asked("rogue", name, port, lie)
+        if name.startswith("d") and service.ports[0].protocol is Protocol.HTTP:
+            yield Asked("rogue", name, service.ports[0], lie)
 
 
 def _about(found: Sequence[Difference], name: str) -> list[str]:

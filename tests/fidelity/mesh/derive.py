@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SHARES = 60
 """Requests that show a percentage."""
 QUOTAS = frozenset({"rate_limit", "connection_rate_limit"})
+STRIDE = 3
+"""Of the ways of somebody uninvited one in so many is tried: families take turns, so an even number would miss one."""
 BEYOND = 4
 """Requests more than a quota lets through."""
 
@@ -99,7 +101,7 @@ def uninvited(program: Program) -> Iterator[Asked]:
                 ways = possible(program, source, destination, port)
                 asks = [each.spoken(port.protocol) for each in _attempts(found, port)]
                 for turn, (ask, _) in enumerate(spread(asks, ways)):
-                    for route in ways[turn % 2 :: 2]:
+                    for route in ways[turn % STRIDE :: STRIDE]:
                         yield Asked(source, destination, port, ask, route)
 
 
