@@ -124,6 +124,8 @@ class Connection:
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
+        self._idle = False
+        """Whether there is nothing to be written."""
         self._offered: Snapshot | None = None
         self._machine: Any = None
         self._timers: list[asyncio.TimerHandle] = []
@@ -167,8 +169,12 @@ class Connection:
 
     def offer(self, snapshot: Snapshot) -> None:
         """A newer snapshot, to be sent when the client is ready for it."""
-        self._offered = snapshot
-        self._wake.set()
+        if self._idle and not self._end:
+            # Many streams in a row first find out what to say, and then all write: gRPC sends more in one go then.
+            self._say(self._machine.publish(snapshot))
+        else:
+            self._offered = snapshot
+            self._wake.set()
 
     def end(self, why: str, grace: float) -> None:
         """End the stream once the client owes no answer, or after the grace in any case."""
@@ -220,7 +226,9 @@ class Connection:
                 return self._end
             else:
                 self._wake.clear()
+                self._idle = self._machine is not None
                 await self._wake.wait()
+                self._idle = False
 
     async def _read(self) -> None:
         try:
