@@ -17,6 +17,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset
+from h2.exceptions import ProtocolError
 
 from admc.serve.groups import snapshot
 from admc.transition.driver import MARGIN_SECONDS
@@ -45,6 +49,8 @@ Dial = Callable[[], socket.socket]
 DRAIN_SECONDS = 3
 """Envoy looks at whole seconds: with 1, connections are cut at the end without having been told to close."""
 WAIT_SECONDS = 30.0
+GOAWAY = 7
+"""The type of the frame."""
 
 
 def free_port() -> int:
@@ -221,3 +227,62 @@ class Keeper:
         connection.sock = self._dial()
         self.connections += 1
         return connection
+
+
+class Http2Keeper(Keeper):
+    """The same over HTTP/2: one connection, one request after the other, until the other end says goodbye."""
+
+    def _run(self) -> None:
+        connection: tuple[socket.socket, H2Connection] | None = None
+        while not self._stop.is_set():
+            name = f"k{next(self._ids)}"
+            fresh = connection is None
+            if connection is None:
+                connection = self._dial(), H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+                connection[1].initiate_connection()
+                self.connections += 1
+            try:
+                status, goodbye = self._ask(*connection, name)
+                self.answers.append((name, status, ""))
+            except (OSError, ProtocolError) as error:
+                goodbye = True
+                if fresh or not isinstance(error, ConnectionError):
+                    self.answers.append((name, None, repr(error)))
+            if goodbye:
+                connection[0].close()
+                connection = None
+            self._stop.wait(self._pause)
+        if connection is not None:
+            connection[0].close()
+
+    def _ask(self, wire: socket.socket, h2: H2Connection, name: str) -> tuple[int, bool]:
+        """The status, and whether the connection takes no more requests."""
+        stream = h2.get_next_available_stream_id()
+        pseudo = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "cart")]
+        h2.send_headers(stream, [*pseudo, *self._headers.items(), ("x-echo-id", name)], end_stream=True)
+        wire.sendall(h2.data_to_send())
+        status, goodbye, ended, held = 0, False, False, b""
+        while not ended:
+            data = wire.recv(65536)
+            if not data:
+                raise ConnectionResetError("closed")
+            frames, held = _frames(held + data)
+            # The library takes nothing after a GOAWAY, and what was asked before it is still answered.
+            goodbye = goodbye or any(frame[3] == GOAWAY for frame in frames)
+            for event in h2.receive_data(b"".join(frame for frame in frames if frame[3] != GOAWAY)):
+                if isinstance(event, ResponseReceived):
+                    status = int(dict(event.headers)[":status"])
+                elif isinstance(event, DataReceived):
+                    h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                ended = ended or isinstance(event, StreamEnded | StreamReset)
+            wire.sendall(h2.data_to_send())
+        return status, goodbye
+
+
+def _frames(data: bytes) -> tuple[list[bytes], bytes]:
+    """The whole frames at the beginning of some bytes, and the rest."""
+    found = []
+    while len(data) >= 9 and len(data) >= (size := 9 + int.from_bytes(data[:3], "big")):
+        found.append(data[:size])
+        data = data[size:]
+    return found, data

@@ -13,7 +13,7 @@ from admc.transition.steps import steps
 from dsl import load_text
 from solver.place import place
 from tests.testbed.envoys import envoy_binary
-from tests.transition.bed import Bed, Keeper
+from tests.transition.bed import Bed, Http2Keeper, Keeper
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,8 +59,8 @@ def test_every_request_meets_a_policy_once(sides: tuple[str, str], tmp_path: Pat
         (secret,) = walked[0].secrets
         with (
             Keeper(shop, {}) as first,
-            Keeper(till, {}) as second,
-            Keeper(shop, {"x-out": "1"}) as out,
+            Http2Keeper(till, {}) as second,
+            Http2Keeper(shop, {"x-out": "1"}) as out,
             Keeper(till, {"x-out": "1", "x-admc-met": secret}) as forged,
         ):
             for step in walked:
