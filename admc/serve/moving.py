@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.serve")
 LOOK_SECONDS: Final = 0.1
 """How often it is looked whether a step is over."""
+SHOWN: Final = 3
+"""How many of the things that are waited for a sentence names."""
 DRAIN_SECONDS: Final = 600.0
 """How long an Envoy that was not told otherwise (`--drain-time-s`) leaves old connections open."""
 
@@ -106,6 +108,16 @@ class Moving:
         """What is waited for, in words."""
         self._rules: dict[str, Rules] = {}
         """Interception that the step waits for."""
+
+    @property
+    def said(self) -> str:
+        """What the step under way waits for, in a sentence; empty where there is none."""
+        if self.underway is None:
+            return ""
+        waits = "; ".join(self.waits[:SHOWN]) + (f"; and {len(self.waits) - SHOWN} more" if self.waits[SHOWN:] else "")
+        return f"policies change sides, step `{self.underway.walk.step.phase}`" + (
+            f": waits for {waits}" if waits else ""
+        )
 
     async def resume(self, kept: Record, old: Planned, new: Planned) -> None:
         """Go on with the transition that an earlier server was in. Raises `CommandError`."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from xds_server.snapshot import Snapshot
 
 LOG: Final = logging.getLogger("admc.serve")
+NOT_YET: Final = "the program has not been compiled yet"
 GRACE_SECONDS: Final = 10.0
 """For streams to end. What Kubernetes gives a pod by default is three times as much."""
 LOOK_SECONDS: Final = 5.0
@@ -166,7 +167,7 @@ class _Run:
             source=str(self._options.source.path),
             state="" if state is None else state.version,
             started=self._started,
-            why=serving.problems.said or ("" if serving.ready else "the program has not been compiled yet"),
+            why=serving.problems.said or serving.moving.said or ("" if serving.ready else NOT_YET),
         )
         adms = () if state is None else tuple(adm.service for adm in state.placement.adms)
         wanted = {
