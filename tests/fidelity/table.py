@@ -39,7 +39,8 @@ refused.
 FOOT = f"""
 Pairs that do not commute are tried in both orders, on the sides of the textbook and of the compiler's choice; on each
 pair of given sides one case in {EVERY}, and all by `make fuzz`. A pair whose sides would turn the order round is
-refused. Random programs are drawn by Hypothesis, of several shapes: chains, fans, diamonds.
+refused. Random programs are drawn by Hypothesis, of several shapes: chains, fans, diamonds. What differed once is kept
+in `tests/fidelity/cases` and tried first.
 
 Whether this comparison notices mistakes in what is emitted is shown by `make mutants`."""
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from solver.verify import verify
 from tests.emitters.envoy.support import ENVOY
-from tests.fidelity.cases import TWO_CALLERS, Case, text
+from tests.fidelity.cases import TWO_CALLERS, Case, accepted, load, text
 from tests.fidelity.kept import Kept, kept, read, written
 from tests.fidelity.known import reason
+from tests.fidelity.placing import together
 from tests.fidelity.runs import How, Result, What
 from tests.fidelity.store import SEED, WILD, groups, random_programs
 from tests.fidelity.wild import smaller, wild
@@ -73,6 +75,17 @@ def test_what_is_refused_stays_refused(each: Kept, folder: Path) -> None:
 def test_a_kept_case_is_read_as_it_was_written() -> None:
     for each in kept():
         assert read(written(each.case, each.why, each.refused), each.case.name) == each
+
+
+def test_placements_of_cases_alone_are_correct_together() -> None:
+    """But for what one case's copies do to another's destination, which is why each is placed by itself."""
+    cases = [case for case in wild(SEED, 40) if not any("PORT" in policy.arguments for policy in case.policies)]
+    alone, _ = accepted(cases)
+    taken = [case for case in cases if case.name in alone]
+    program = load(text(taken))
+    violations = verify(program, together(program, taken, alone))
+    assert len(taken) > 10
+    assert [each for each in violations if each.rule is not None] == []
 
 
 def test_random_programs_are_always_the_same() -> None:
