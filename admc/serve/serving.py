@@ -172,28 +172,33 @@ class Serving:
     async def _know(self, program: Program) -> None:
         """Who is who in a program: streams of clients that are not what they were end. Raises `CommandError`."""
         self.identities = await asyncio.to_thread(identity.load, self.options.settings, program)
+        self.problems.clear("identities")
         self.server.identify_again()
 
     async def follow_identities(self) -> None:
         """Read again who is who whenever its files change, for ever."""
         files = self.options.settings.files
+        seen = await signature(files)
         while files:
-            await until_changed(await signature(files))
-            if self.state is None:
-                continue
+            await until_changed(seen)
+            # Before they are read: what changes meanwhile is read once more, and nobody's revocation is missed.
+            seen = await signature(files)
             try:
-                await self._know(self.state.program)
+                if self.state is not None:
+                    await self._know(self.state.program)
+                    LOG.info("identities_read")
             except CommandError as error:
                 self._report("identities", error.diagnostics, error.folder)
-            else:
-                self.problems.clear("identities")
-                LOG.info("identities_read")
+            if "program" in self.problems.held:
+                self._again.set()  # it may have been refused for what these files said
 
     # ---- changes ----
 
     async def apply(self, change: Change) -> None:
-        """Every new state goes into force here. Raises `SnapshotError` where it cannot: then nothing has changed."""
-        await self._know(change.new.program)
+        """Every new state goes into force here. Raises `SnapshotError` or `CommandError` where it cannot: then nothing
+        has changed."""
+        if not change.only_addresses:
+            await self._know(change.new.program)
         if change.old is None and self.moving.underway is None:
             await self.publish(change.groups, change.new)
         elif change.only_addresses:
@@ -426,7 +431,7 @@ class Serving:
             self._failed("endpoints", error)
             await self._lose(worker)
             return
-        except SnapshotError as error:
+        except (SnapshotError, CommandError) as error:
             self._refused(error)
             await self._lose(worker)
             return
