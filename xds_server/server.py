@@ -63,6 +63,9 @@ class Limits:
     idle_seconds: float = 300.0
     """How long a connection without a stream is kept."""
     streams_per_connection: int = 100
+    turn_seconds: int = 300
+    """How long a new stream may wait until the server comes to it. gRPC's own 30 lost a third of 10,000 streams that
+    came at once to a server with a third of a core."""
     first_request_seconds: float = 15.0
     age_seconds: float = 1800.0
     """How long a stream lasts, give or take a quarter: its client opens the next one, maybe to another replica."""
@@ -126,6 +129,7 @@ class XdsServer:
                 # By default a connect storm is turned away at random.
                 ("grpc.server.max_pending_requests", limits.streams),
                 ("grpc.server.max_pending_requests_hard_limit", limits.streams * 2),
+                ("grpc.server_max_unrequested_time_in_server", limits.turn_seconds),
                 ("grpc.max_receive_message_length", limits.request_bytes),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_concurrent_streams", limits.streams_per_connection),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
 from tests.xds_server.build import resource
 from tests.xds_server.client import Client, names
@@ -244,6 +246,29 @@ async def test_a_client_that_says_nothing_is_let_go() -> None:
     async with serving(world("clusters a=1-"), short) as (_, port), Client(port, "delta") as client:
         await client.call.wait_for_connection()
         assert (await client.status())[0] is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+@pytest.mark.parametrize(("limits", "lost"), [(Limits(turn_seconds=1), True), (Limits(), False)])
+async def test_streams_of_a_storm_wait_for_their_turn(limits: Limits, lost: bool) -> None:
+    """gRPC takes one new stream after another, and cancels those that have waited for too long: 30 s unless told."""
+    assert Limits().turn_seconds > 60
+    async with serving(world("clusters a=1-"), limits) as (_, port):
+        asked = discovery_pb2.DeltaDiscoveryRequest(type_url=CLUSTER, node={"id": "web-1", "cluster": "web"})
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            stub = ads_pb2_grpc.AggregatedDiscoveryServiceStub(channel)
+            calls = [stub.DeltaAggregatedResources(iter([asked])) for _ in range(5)]
+            await asyncio.to_thread(grpc.channel_ready_future(channel).result, 10)
+            time.sleep(2.5)
+            answers = await asyncio.gather(*(asyncio.to_thread(_answer, call) for call in calls))
+    assert ("CANCELLED" in answers) is lost
+    assert "answered" in answers or lost
+
+
+def _answer(call: grpc.Call) -> str:
+    try:
+        return "answered" if next(call) else ""
+    except grpc.RpcError as error:
+        return str(error.code().name)
 
 
 @BOTH
