@@ -6,6 +6,7 @@ changed, so that streams with the same resources share one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,12 +16,15 @@ from xds_server.subscription import Subscription
 from xds_server.wire import Composer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from xds_server.snapshot import Snapshot
 
 NOTHING: Final[Mapping[str, Known]] = MappingProxyType({})
 REMEMBERED: Final = 128
+"""So many results are kept for the next stream in step ..."""
+REMEMBERED_NAMES: Final = 500_000
+"""... with no more names than this in all that they were made of: a client can ask for names that nobody shares."""
 FEW: Final = 16
 """So many resources are put in order faster than it is looked up whether somebody did."""
 
@@ -50,6 +54,8 @@ class Shared:
         self.composer = Composer()
         self._response_bytes = response_bytes
         self._memo: dict[tuple[object, ...], tuple[object, ...]] = {}
+        self._names = 0
+        """In what is remembered."""
 
     def difference(self, known: Mapping[str, Known], wanted: Mapping[str, Resource]) -> Difference:
         found = self._remember("difference", known, wanted, lambda: difference(known, wanted))
@@ -143,8 +149,9 @@ class Shared:
         found = self._memo.pop(key, None)
         if found is None:
             found = (compute(), one, other)
-            if len(self._memo) >= REMEMBERED:
-                del self._memo[next(iter(self._memo))]
+            self._names += _names(found)
+            while self._memo and (len(self._memo) >= REMEMBERED or self._names > REMEMBERED_NAMES):
+                self._names -= _names(self._memo.pop(next(iter(self._memo))))
         self._memo[key] = found
         return found[0]
 
@@ -247,6 +254,11 @@ class Channel:
         return any(
             (item.version if (item := after.get(name)) else None) != version for name, version in self.refused.items()
         )
+
+
+def _names(operands: tuple[object, ...]) -> int:
+    """How many names a result was made of."""
+    return sum(len(each) for each in operands[1:] if isinstance(each, Mapping))
 
 
 def _size(name: str, item: Known | None) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from xds_server.bounds import check
 from xds_server.channel import Channel, Flight, Shared
 from xds_server.events import Accepted, Completed, Event, Refused, TypeStatus
 from xds_server.ordering import STAGED, Gate, Phase, complete, in_order, let_go
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from xds_server.snapshot import Collection, Difference, Snapshot
 
 MAX_TYPES: Final = 32
-MAX_NAMES: Final = 100_000
 MAX_ERROR: Final = 4096
 """Characters of a client's error that are kept."""
 
@@ -195,8 +195,7 @@ class Stream(ABC):
         channel.owed.update(owed)
         if channel.type_url == ENDPOINTS:
             channel.again.update(filter(channel.subscription.covers, self._unsent_endpoints()))
-        if sum(len(each.subscription.names) for each in self._channels.values()) > MAX_NAMES:
-            raise TooMuchError(f"more than {MAX_NAMES} names on one stream")
+        check(self._channels.values(), asked=bool(channel.owed))
 
     # Responses.
 

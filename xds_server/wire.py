@@ -29,7 +29,9 @@ REMEMBERED: Final = 256
 """So many requests of so many bytes at most are kept as they were understood."""
 
 MAX_NAME: Final = 1024
-"""Characters of a name that a client may ask for."""
+"""Characters of a name that a client may ask for, of a type, and of what it says of itself."""
+MAX_NAMES: Final = 100_000
+"""Names in one request, and on one stream: what has more is not even looked through."""
 
 # Field numbers of the messages in envoy/service/discovery/v3/discovery.proto; both responses agree on most.
 _VERSION, _RESOURCES, _TYPE_URL, _NONCE, _REMOVED = 1, 2, 4, 5, 6
@@ -98,7 +100,7 @@ def _delta(data: bytes) -> DeltaRequest:
         *_common(message),
         subscribe=_names(message.resource_names_subscribe),
         unsubscribe=_names(message.resource_names_unsubscribe),
-        initial=dict(message.initial_resource_versions),
+        initial=_versions(message.initial_resource_versions),
     )
 
 
@@ -115,9 +117,25 @@ def _parsed(kind: Any, data: bytes) -> Any:
 
 
 def _names(values: Any) -> tuple[str, ...]:
-    if any(len(name) > MAX_NAME for name in values):
-        raise TooMuchError(f"a name of more than {MAX_NAME} characters")
-    return tuple(values)
+    _not_too_many(values)
+    return tuple([_short(name, "a name") for name in values])
+
+
+def _versions(values: Any) -> dict[str, str]:
+    _not_too_many(values)
+    return {_short(name, "a name"): _short(version, "a version") for name, version in values.items()}
+
+
+def _not_too_many(values: Any) -> None:
+    if len(values) > MAX_NAMES:
+        raise TooMuchError(f"more than {MAX_NAMES:,} names in one request")
+
+
+def _short(text: str, what: str) -> str:
+    """All that is kept, logged or shown."""
+    if len(text) > MAX_NAME:
+        raise TooMuchError(f"{what} of more than {MAX_NAME:,} characters")
+    return text
 
 
 def _common(message: Any) -> tuple[str, str, str | None, Node | None]:
@@ -126,8 +144,12 @@ def _common(message: Any) -> tuple[str, str, str | None, Node | None]:
         error = message.error_detail.message or f"code {message.error_detail.code}"
     node = None
     if message.HasField("node"):
-        node = Node(message.node.id, message.node.cluster, message.node.user_agent_name)
-    return message.type_url, message.response_nonce, error, node
+        node = Node(
+            _short(message.node.id, "a node's id"),
+            _short(message.node.cluster, "a node's cluster"),
+            _short(message.node.user_agent_name, "a user agent"),
+        )
+    return _short(message.type_url, "a type"), message.response_nonce, error, node
 
 
 class Payload:

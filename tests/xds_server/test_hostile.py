@@ -85,7 +85,7 @@ def test_types_on_one_stream_are_limited() -> None:
 
 def test_names_are_limited_in_length() -> None:
     request = discovery_pb2.DiscoveryRequest(type_url=ORDER[2], resource_names=["x" * 1025])
-    with pytest.raises(TooMuchError, match="a name of more than 1024 characters"):
+    with pytest.raises(TooMuchError, match="a name of more than 1,024 characters"):
         parse_sotw(request.SerializeToString())
 
 

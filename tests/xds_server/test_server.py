@@ -238,7 +238,7 @@ async def test_requests_are_limited_in_size_and_number_of_names() -> None:
     async with serving(world("clusters a=1-")) as (_, port), Client(port, "delta") as client:
         await client.send(ENDPOINTS, *(f"{number}" for number in range(100_001)))
         code, details = await client.status()
-        assert (code, details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "more than 100000 names on one stream")
+        assert (code, details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "more than 100,000 names in one request")
 
 
 async def test_a_client_that_says_nothing_is_let_go() -> None:

@@ -1,0 +1,102 @@
+"""A client cannot make the server keep, show or look through more than a bound, whatever it says."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+from envoy.service.discovery.v3 import discovery_pb2
+
+from tests.xds_server.transcript import world
+from xds_server.bounds import MAX_CHARACTERS, MAX_UNANSWERED
+from xds_server.channel import REMEMBERED_NAMES, Shared
+from xds_server.delta import DeltaStream
+from xds_server.types import CLUSTER, ENDPOINTS
+from xds_server.wire import MAX_NAME, MAX_NAMES, DeltaRequest, TooMuchError, parse_delta, parse_sotw
+
+WORLD = world("clusters a=1-; routes r=1>a")
+LONG = "x" * (MAX_NAME + 1)
+
+
+def many(number: int) -> tuple[str, ...]:
+    return tuple(f"{each:x}" for each in range(number))
+
+
+def test_answers_that_are_owed_are_bounded() -> None:
+    stream = DeltaStream(WORLD, Shared())
+    for _ in range(MAX_UNANSWERED + 1):
+        stream.receive(DeltaRequest(ENDPOINTS, subscribe=("a",)))
+    with pytest.raises(TooMuchError, match="more than 1,000 responses without an answer"):
+        stream.receive(DeltaRequest(ENDPOINTS, subscribe=("a",)))
+
+
+def test_whoever_answers_may_ask_for_ever() -> None:
+    stream = DeltaStream(WORLD, Shared())
+    nonce = ""
+    for _ in range(MAX_UNANSWERED + 2):
+        (response,) = stream.receive(DeltaRequest(ENDPOINTS, nonce=nonce, subscribe=("a",)))
+        nonce = response.nonce
+
+
+def test_names_in_answers_that_are_owed_are_bounded() -> None:
+    stream = DeltaStream(WORLD, Shared())
+    names = many(MAX_NAMES)
+    for _ in range(3):
+        stream.receive(DeltaRequest("type.googleapis.com/no.such.Type", subscribe=names))
+    with pytest.raises(TooMuchError, match="more than 200,000 names without an answer"):
+        stream.receive(DeltaRequest("type.googleapis.com/no.such.Type", subscribe=names))
+
+
+def test_names_are_bounded_in_all_their_characters() -> None:
+    stream = DeltaStream(WORLD, Shared())
+    names = tuple(f"{each:x}".rjust(MAX_NAME, "x") for each in range(MAX_CHARACTERS // MAX_NAME))
+    stream.receive(DeltaRequest(ENDPOINTS, subscribe=names))
+    with pytest.raises(TooMuchError, match="names of more than 8,000,000 characters on one stream"):
+        stream.receive(DeltaRequest(CLUSTER, subscribe=("y" * MAX_NAME,)))
+
+
+@pytest.mark.parametrize("field", ["resource_names_subscribe", "resource_names_unsubscribe"])
+def test_a_request_with_too_many_names_is_not_looked_through(field: str) -> None:
+    request: Any = discovery_pb2.DeltaDiscoveryRequest(type_url=ENDPOINTS, **{field: ["a"] * (MAX_NAMES + 1)})
+    with pytest.raises(TooMuchError, match="more than 100,000 names in one request"):
+        parse_delta(request.SerializeToString())
+
+
+def test_what_a_client_claims_to_have_is_bounded() -> None:
+    request = discovery_pb2.DeltaDiscoveryRequest(type_url=CLUSTER)
+    request.initial_resource_versions.update(dict.fromkeys(many(MAX_NAMES + 1), "1"))
+    with pytest.raises(TooMuchError, match="more than 100,000 names in one request"):
+        parse_delta(request.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"node": {"id": LONG}}, "a node's id"),
+        ({"node": {"cluster": LONG}}, "a node's cluster"),
+        ({"node": {"user_agent_name": LONG}}, "a user agent"),
+        ({"type_url": LONG}, "a type"),
+        ({"initial_resource_versions": {LONG: "1"}}, "a name"),
+        ({"initial_resource_versions": {"a": LONG}}, "a version"),
+    ],
+)
+def test_what_is_kept_logged_or_shown_is_short(fields: dict[str, Any], what: str) -> None:
+    data = discovery_pb2.DeltaDiscoveryRequest(**{"type_url": CLUSTER, **fields}).SerializeToString()
+    with pytest.raises(TooMuchError, match=f"^{what} of more than 1,024 characters"):
+        parse_delta(data)
+    if "initial_resource_versions" not in fields:
+        with pytest.raises(TooMuchError, match=f"^{what} of more than 1,024 characters"):
+            parse_sotw(discovery_pb2.DiscoveryRequest(**{"type_url": CLUSTER, **fields}).SerializeToString())
+
+
+def test_results_for_names_that_nobody_shares_are_not_kept() -> None:
+    """What one client asked for is let go of when others ask, not after so many more results."""
+    shared, computed = Shared(), count()
+    big = dict.fromkeys(many(REMEMBERED_NAMES // 4))
+    for _ in range(8):
+        shared._remember("test", dict(big), None, lambda: next(computed))
+    assert sum(len(operand) for _, operand, _ in shared._memo.values() if isinstance(operand, dict)) <= REMEMBERED_NAMES
+    small = {"a": None}
+    first = shared._remember("test", small, None, lambda: next(computed))
+    assert shared._remember("test", small, None, lambda: next(computed)) == first

@@ -1,0 +1,32 @@
+"""What one client can make the server keep: names that it asks for, and answers that it owes. Beyond that its stream
+ends, rather than everybody's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from xds_server.wire import MAX_NAMES, TooMuchError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from xds_server.channel import Channel
+
+MAX_CHARACTERS: Final = 8_000_000
+"""Of all names that a client asks for together."""
+MAX_UNANSWERED: Final = 1_000
+"""Responses that a client has not answered. Pushes wait for answers, so only its own requests make them so many."""
+MAX_UNANSWERED_NAMES: Final = 2 * MAX_NAMES
+"""Names in those."""
+
+
+def check(channels: Collection[Channel], *, asked: bool) -> None:
+    """Raises `TooMuchError`. `asked`: whether there are new names."""
+    if sum(len(each.subscription.names) for each in channels) > MAX_NAMES:
+        raise TooMuchError(f"more than {MAX_NAMES:,} names on one stream")
+    if asked and sum(len(name) for each in channels for name in each.subscription.names) > MAX_CHARACTERS:
+        raise TooMuchError(f"names of more than {MAX_CHARACTERS:,} characters on one stream")
+    if sum(len(each.flights) for each in channels) > MAX_UNANSWERED:
+        raise TooMuchError(f"more than {MAX_UNANSWERED:,} responses without an answer")
+    if sum(len(flight.content) for each in channels for flight in each.flights.values()) > MAX_UNANSWERED_NAMES:
+        raise TooMuchError(f"responses with more than {MAX_UNANSWERED_NAMES:,} names without an answer")
