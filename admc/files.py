@@ -31,11 +31,12 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
     return content
 
 
-def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = ()) -> bool:
+def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = (), private: bool = False) -> bool:
     """Put `content` at `path`; False where it was there already. `inputs` are files that must not be overwritten.
 
-    Keeps the mode of an existing file. A symbolic link is refused, not followed: replacing it would leave the file
-    that it names as it was, and writing through it could reach any file.
+    Keeps the mode of an existing file, unless it is `private`: then it is for its owner alone. A symbolic link is
+    refused, not followed: replacing it would leave the file that it names as it was, and writing through it could reach
+    any file.
     """
     try:
         if path == Path("-"):
@@ -45,7 +46,7 @@ def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = ()) ->
         mode = _permitted_mode(path, inputs)
         if mode is not None and path.stat().st_size == len(content) and path.read_bytes() == content:
             return False
-        _replace(path, content, mode)
+        _replace(path, content, 0o600 if private else mode)
     except OSError as error:
         raise wrong_usage(
             "ADM803",

@@ -13,6 +13,7 @@ from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
 from xds_server.connection import Caller
 from xds_server.snapshot import Resource
+from xds_server.types import SECRET
 from xds_server.wire import Node
 
 if TYPE_CHECKING:
@@ -41,15 +42,19 @@ class _Servicer:
         return await self._answer(request, context)
 
     async def StreamClientStatus(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        # Before it says anything: a client that may not ask could wait for ever, and keep its connection open by that.
+        await self._admit(context)
         async for request in requests:
             yield await self._answer(request, context)
 
-    async def _answer(self, request: Any, context: Any) -> Any:
+    async def _admit(self, context: Any) -> None:
         auth = {key: tuple(values) for key, values in context.auth_context().items()}
         metadata = tuple((key, value) for key, value in context.invocation_metadata() or ())
-        # Each time: what was proven for a long stream may have ended.
         if not self._may_ask(Caller(Node("", "", ""), context.peer(), auth, metadata)):
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this client may not see what others have")
+
+    async def _answer(self, request: Any, context: Any) -> Any:
+        await self._admit(context)  # each time: what was proven for a long stream may have ended
         for matcher in request.node_matchers:
             pattern = matcher.node_id.WhichOneof("match_pattern")
             if matcher.node_metadatas or (matcher.HasField("node_id") and pattern not in _PLAIN):
@@ -106,7 +111,8 @@ def _fill(config: Any, connection: Connection, *, bare: bool) -> int:
             shown.config_status = _status(channel, name, wanted)
             if held is not None:
                 shown.version_info = held.version
-            if isinstance(held, Resource) and not bare:
+            # Nobody has to see a key to know whether it has arrived.
+            if isinstance(held, Resource) and not bare and channel.type_url != SECRET:
                 shown.xds_config.type_url = held.type_url
                 shown.xds_config.value = held.body
                 size += len(held.body)

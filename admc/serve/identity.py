@@ -282,12 +282,16 @@ def _certified(shown: tuple[bytes, ...]) -> tuple[str, float]:
         raise DeniedError("certificate", "it has no certificate")
     try:
         certificate = x509.load_pem_x509_certificate(shown[0])
+        authority = _is_authority(certificate)
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         uris = names.get_values_for_type(x509.UniformResourceIdentifier)
     except x509.ExtensionNotFound:
         uris = []
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
         raise DeniedError("certificate", "its certificate cannot be read") from error
+    # SPIFFE: who signs for others is not a workload, whatever it is called.
+    if authority:
+        raise DeniedError("certificate", "its certificate is that of an authority")
     # SPIFFE: exactly one, so that nobody has to choose.
     if len(uris) != 1 or len(uris[0]) > MAX_IDENTITY or not _SPIFFE.fullmatch(uris[0]):
         raise DeniedError("certificate", "its certificate does not have one SPIFFE URI, and no other")
@@ -295,6 +299,13 @@ def _certified(shown: tuple[bytes, ...]) -> tuple[str, float]:
     if expires <= time.time():
         raise DeniedError("expired", "its certificate has expired")
     return uris[0], expires
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
 
 
 def _bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:

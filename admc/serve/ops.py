@@ -7,6 +7,7 @@ and `HEAD` alone, and changes nothing. Connections are few and cheap: beyond a b
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -61,7 +62,12 @@ class Running:
 async def serve(view: View, host: str, port: int) -> Running:
     """Listen at an address; port 0 is any. Raises `CommandError`."""
 
+    local = _is_local(host)
+
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if local and not _is_local(_asked(request)):
+            # A page in a browser on this machine has had its own name point here, to read what only we may.
+            return _text(421, "here it answers to `localhost` and to addresses of this machine alone\n")
         return _answer(view, request)
 
     handlers = _Bounded(
@@ -105,6 +111,19 @@ def _is_our_concern(record: logging.LogRecord) -> bool:
 
 
 LOG.addFilter(_is_our_concern)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _asked(request: web.BaseRequest) -> str:
+    """The name by which the client came here; browsers always tell it."""
+    found = request.headers.get("Host", "localhost")
+    return found[1:].partition("]")[0] if found.startswith("[") else found.partition(":")[0]
 
 
 def _answer(view: View, request: web.BaseRequest) -> web.StreamResponse:

@@ -49,7 +49,8 @@ def write(folder: Path, record: Record | None) -> None:
         "back": record.back,
         "key": _text(record.key),
     }
-    write_whole(path, (json.dumps(document) + "\n").encode())
+    # Whatever the folder's owner lets others see of it: with the key they could pass for an ADM.
+    write_whole(path, (json.dumps(document) + "\n").encode(), private=True)
 
 
 def read(folder: Path) -> Record | None:

@@ -47,7 +47,14 @@ class Authority:
         made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.certificate = made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, *uris: str, dns: tuple[str, ...] = (), seconds: float = 3600.0, name: str = "leaf") -> Pair:
+    def issue(
+        self,
+        *uris: str,
+        dns: tuple[str, ...] = (),
+        seconds: float = 3600.0,
+        name: str = "leaf",
+        authority: bool = False,
+    ) -> Pair:
         """A certificate with these names; `seconds` may be negative: then it has ended."""
         key = ec.generate_private_key(ec.SECP256R1())
         made = self._builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key, seconds)
@@ -55,6 +62,8 @@ class Authority:
         names += [x509.DNSName(one) for one in dns]
         if names:
             made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        if authority:
+            made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         certificate = made.sign(self._key, hashes.SHA256())
         return Pair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
 

@@ -121,6 +121,13 @@ def test_anything_but_one_spiffe_uri_is_nobody(who: Caller, reason: str) -> None
     assert denied(identities, who)[0] == reason
 
 
+def test_an_authority_is_nobody_even_under_the_name_of_a_service() -> None:
+    """Whoever holds it can sign for others; it does not have to be used for that."""
+    who = caller("search", "spiffe://t/a", authority=True)
+    identities = allowed('{"services": {"search": ["spiffe://t/a"]}}')
+    assert denied(identities, who) == ("certificate", "its certificate is that of an authority")
+
+
 # ---- plain text, and before there is a program ----
 
 

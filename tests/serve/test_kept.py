@@ -17,6 +17,7 @@ from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.endpoint.v3 import endpoint_pb2
 
 from admc.exits import CommandError
+from admc.serve import record
 from admc.serve.kept import Recalled, Recipe, opened
 from tests.testbed.envoys import LAUNCHER
 from xds_server.snapshot import Resource, Snapshot
@@ -171,3 +172,14 @@ def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
         assert {item.version for item in found.groups.values()} == {snapshot(f"cluster{number}").version}
         assert len(found.groups) == 5
     assert len(numbers) > 1
+
+
+def test_a_transition_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path) -> None:
+    """It has the key of the marker, and the folder may be one that others can look into."""
+    recipe = Recipe("a.adm", "redirect", {"a.adm": b"app a"}, b"{}", None)
+    path = tmp_path / record.NAME
+    path.touch(0o644)
+    for at in (0, 1):
+        record.write(tmp_path, record.Record(recipe, recipe, at, False, b"key"))
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert record.read(tmp_path) == record.Record(recipe, recipe, 1, False, b"key")

@@ -94,6 +94,44 @@ async def test_nothing_else_is_answered() -> None:
         assert await bed.get("/healthz", "HEAD") == (200, "")
 
 
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("localhost", 200),
+        ("LocalHost:80", 200),
+        ("127.0.0.1:18001", 200),
+        ("127.8.8.8", 200),
+        ("[::1]:18001", 200),
+        ("rebound.example", 421),
+        ("rebound.example:18001", 421),
+        ("localhost.rebound.example", 421),
+        ("127.0.0.1.rebound.example", 421),
+        ("10.0.0.1", 421),
+        ("[::1", 200),
+        ("", 421),
+    ],
+)
+async def test_on_loopback_no_page_of_a_browser_gets_an_answer_under_its_own_name(host: str, code: int) -> None:
+    async with running() as bed:
+        for path in ("/healthz", "/metrics", "/status.json"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", bed.port)
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+            assert (await reader.readline()).split()[1] == str(code).encode()
+            writer.close()
+
+
+async def test_elsewhere_names_are_not_asked_for() -> None:
+    bed = Bed()
+    server = await ops.serve(bed.view(), "0.0.0.0", 0)
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.address[1])
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: admc.admc-system.svc\r\n\r\n")
+        assert b" 200 " in await reader.readline()
+        writer.close()
+    finally:
+        await server.stop()
+
+
 async def test_metrics_can_be_scraped() -> None:
     async with running() as bed:
         bed.xds.pushes[CLUSTER] += 3

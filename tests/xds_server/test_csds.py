@@ -16,7 +16,7 @@ from tests.xds_server.transcript import world
 from xds_server import csds
 from xds_server.server import XdsServer
 from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER
+from xds_server.types import CLUSTER, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -140,6 +140,23 @@ async def test_it_is_closed_to_all_but_administrators() -> None:
             assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
     assert [caller.peer.startswith("ipv4:127.0.0.1:") for caller in asked] == [True, True]
     assert dict(asked[0].metadata)["user-agent"].startswith("grpc-python")
+
+
+async def test_whoever_may_not_ask_is_told_so_before_it_says_anything() -> None:
+    async with serving(lambda _: False) as (_, _, stub):
+        call = stub.StreamClientStatus()
+        assert await asyncio.wait_for(call.code(), 5.0) is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_secrets_are_named_and_not_shown() -> None:
+    async with serving() as (server, port, stub), Client(port, "delta") as client:
+        server.store.publish("web", world("clusters a=1-; secrets key=1"))
+        await client.send(SECRET, "key")
+        await client.read()
+        config = await until(stub, {"key": "STALE"})
+        (item,) = config.generic_xds_configs
+        assert item.version_info
+        assert not item.HasField("xds_config")
 
 
 async def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
