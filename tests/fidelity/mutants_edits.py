@@ -7,6 +7,7 @@ An edit that finds nothing to change raises: a mutant that changes nothing would
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -22,11 +23,8 @@ class NothingChangedError(Exception):
     """An edit that does not fit the configuration."""
 
 
-def every(key: str, change: Callable[[Any], Any], part: str | None = None, last: int | None = None) -> Edit:
-    """`change` of all values of a field, wherever it is; inside of one filter (`part`, the end of its name) if given.
-
-    With `last`, only of so many at the end.
-    """
+def every(key: str, change: Callable[[Any], Any], part: str | None = None) -> Edit:
+    """`change` of all values of a field; with `part`, the end of a policy's name, inside of its filters only."""
 
     def edit(hop: Json) -> Json:
         found = [
@@ -35,7 +33,7 @@ def every(key: str, change: Callable[[Any], Any], part: str | None = None, last:
             for node in _nodes(root)
             if key in node
         ]
-        for node in found if last is None else found[-last:]:
+        for node in found:
             changed = change(deepcopy(node[key]))
             if changed is None:
                 del node[key]
@@ -197,7 +195,8 @@ def _filters(hop: Json, part: str) -> list[Json]:
 
 
 def _named(each: Json, part: str) -> bool:
-    return str(each["name"]).endswith(part)
+    """A part of a filter's name is the policy's, whatever else is in it."""
+    return any(name.endswith(part) for name in re.split("[/:]", each["name"]))
 
 
 def _respell(value: Any, old: str, new: str) -> None:

@@ -73,7 +73,7 @@ PECULIAR: Final = tuple(Ask(path=path) for path in ("/a//b", "/a/../b", "/%61", 
 """Paths that a proxy might tidy up."""
 
 SAMPLES: Final = (
-    Sample("rate_limit", "requests: 3, per: 1h", (Ask(times=5),)),
+    Sample("rate_limit", "requests: 3, per: 1h", (Ask(times=5), Ask(times=2, pause=0.4))),
     Sample("rate_limit", "requests: 1, per: 1h, burst: 2", (Ask(times=4),)),
     Sample("rate_limit", "requests: 2, per: 1s", (Ask(times=4), Ask(times=4, pause=1.3))),
     Sample("rate_limit", "requests: 3, per: 1h", (Ask(times=2), Ask(times=2, source="c"), Ask()), scope="{a, c}"),
