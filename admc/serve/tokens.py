@@ -29,6 +29,8 @@ MAX_TOKEN: Final = 16_384
 """Characters of a token. gRPC takes no more metadata than that either."""
 LEEWAY: Final = 10
 """Seconds that clocks may differ."""
+FAR: Final = 1 << 40
+"""Seconds since 1970: later than anything that is to end."""
 _RSA_BITS: Final = 2048
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES: Final = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512",)}
@@ -98,7 +100,8 @@ def _proven(claims: dict[str, Any]) -> Proven:
     subject = claims["sub"]
     if not isinstance(subject, str) or not _SUBJECT.fullmatch(subject):
         raise DeniedError("token", "its token is not that of a service account")
-    return Proven(subject, float(claims["exp"]))
+    # An integer of any size counts as a time, and a number that timers take has less room.
+    return Proven(subject, float(min(int(claims["exp"]), FAR)))
 
 
 def _lower(said: str) -> str:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import dsl
 from admc.exits import CommandError
 from admc.serve.identity import Identities, Proof, Settings, by_service_account, from_json, is_loopback, load, not_yet
-from admc.serve.tokens import load_keys
+from admc.serve.tokens import FAR, load_keys
 from tests.serve.pki import Authority
 from xds_server.connection import Admission, Caller, DeniedError
 from xds_server.wire import Node
@@ -275,6 +275,11 @@ def test_a_service_account_token_is_a_service(by_token: Identities) -> None:
     found = by_token.identify(caller("web", token=signed(exp=int(time.time()) + 600)))
     assert (found.group, found.identity) == ("search", "system:serviceaccount:shop:search")
     assert found.expires == pytest.approx(time.time() + 600, abs=5)
+
+
+@pytest.mark.parametrize("exp", [10**15, 10**400])
+def test_a_token_that_ends_at_no_time_that_there_is_lasts(by_token: Identities, exp: int) -> None:
+    assert by_token.identify(caller("web", token=signed(exp=exp))).expires == float(FAR)
 
 
 def unsigned() -> str:
