@@ -38,6 +38,10 @@ class Index:
         """Services whose ADMs depend on the addresses of all."""
         self._destinations: defaultdict[str, set[str]] = defaultdict(set)
         """Service called -> the services whose ADMs tell calls to it by its addresses."""
+        self._callers: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+        """Service called and its port -> who declares to call it."""
+        for call in program.calls:
+            self._callers[call.destination, call.port.number].add(call.source)
         self.hops = hops(program, placement)
         for service, found in self.hops.items():
             self._readers[service].add(service)
@@ -82,6 +86,9 @@ class Index:
                 self._wide.add(service)
             elif some:
                 self._add_callers(service, policy)
+                # While one of them is not known yet, the others are who may come in.
+                for name in self._callers[service, hop.port.number]:
+                    self._readers[name].add(service)
 
     def _add_callers(self, service: str, policy: Policy) -> None:
         if self._about_strangers(policy):

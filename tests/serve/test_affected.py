@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ("hotel_reservation", "payments_edge")
 SEEDS = range(2)
+ROUNDS = 6
 TEXT = """\
 app mixed
 external internet
@@ -52,6 +53,37 @@ policy spread = load_balancing(policy: round_robin) on front -> cart:web
 policy out    = connection_rate_limit(connections: 5, per: 1s) on cart -> bank
 """
 
+GUARDED = """\
+app guarded
+external internet
+external office { cidr "10.0.3.0/24" }
+external wide   { tcp 8080  cidr "10.0.0.0/8" }
+service front { http 80 -> 8080  replicas 3 }
+service cart  { http 8080  replicas 2 }
+service geo   { grpc 8083 }
+service admin { http 8080 }
+service node  { http 9100  host_network }
+service db    { tcp 5432 }
+service cache { tcp 6379 }
+call internet, office -> front
+call front, geo, admin -> cart
+call front, cart -> geo
+call front -> wide
+call front, cart, node -> cache
+call front, cart, geo -> db
+policy quota  = rate_limit(requests: 100, per: 1s) on * -> cart
+policy mine   = set_request_header(name: "x-a", value: "b") on front -> cart
+policy guard  = allow(callers: [front]) on * -> geo
+policy known  = set_request_header(name: "x-known", value: "b") on * except {internet} -> front
+policy never  = deny() on cart -> geo
+policy conns  = connection_rate_limit(connections: 50, per: 1s) on front, cart -> db
+policy listed = allow(callers: [front, geo]) on * -> db
+policy out    = set_request_header(name: "x-out", value: "b") on admin -> cart
+policy spread = load_balancing(policy: round_robin) on cart -> geo
+pin mine at ingress
+pin out at egress
+"""
+
 
 def _text(text: str) -> tuple[Program, Placement]:
     program = dsl.load_text(text)
@@ -59,7 +91,7 @@ def _text(text: str) -> tuple[Program, Placement]:
 
 
 def _programs() -> dict[str, tuple[Program, Placement]]:
-    found = {"mixed": _text(TEXT)}
+    found = {"mixed": _text(TEXT), "guarded": _text(GUARDED)}
     for name in EXAMPLES:
         program = dsl.load(ROOT / "examples" / name / "policies.adm")
         found[name] = program, place(program)
@@ -112,14 +144,14 @@ def _versions(state: State) -> dict[str, str] | None:
         return None
 
 
-@pytest.mark.parametrize("name", ["mixed", *EXAMPLES, *(f"seed {seed}" for seed in SEEDS)])
+@pytest.mark.parametrize("name", ["mixed", "guarded", *EXAMPLES, *(f"seed {seed}" for seed in SEEDS)])
 def test_whoever_is_told_something_else_is_emitted_again(name: str) -> None:
     program, placement = PROGRAMS[name]
     index = Index(program, placement)
     rng = random.Random(name)  # noqa: S311 - the same changes on every run
     source = Source(Path("policies.adm"), Mode.REDIRECT)
     spared = compared = 0
-    for _ in range(6):
+    for _ in range(ROUNDS):
         before = _addresses(program, rng)
         after = _changed(program, before, rng)
         old = _versions(State(source, program, placement, before, ""))
@@ -142,6 +174,31 @@ def test_whoever_is_told_something_else_is_emitted_again(name: str) -> None:
     assert compared >= 2
     if name.startswith("seed"):
         assert spared > compared  # or there would be no point
+
+
+def test_while_one_is_not_known_yet_the_others_matter_to_whoever_waits_for_it() -> None:
+    program, placement = PROGRAMS["guarded"]
+    index = Index(program, placement)
+    source = Source(Path("policies.adm"), Mode.REDIRECT)
+    names = sorted(program.services)
+
+    def told(missing: str, more: str = "") -> tuple[Addresses, dict[str, str]]:
+        located = {
+            name: Located((f"10.96.0.{number}",), (f"10.5.0.{number}", *(["10.7.7.7"] if name == more else [])))
+            for number, name in enumerate(names)
+            if name != missing
+        }
+        versions = _versions(State(source, program, placement, Addresses(located), ""))
+        assert versions is not None
+        return Addresses(located), versions
+
+    for missing in names:
+        before, old = told(missing)
+        for name in names:
+            after, new = told(missing, name)
+            affected = index.affected(before, after)
+            assert affected is not None
+            assert {service for service in new if old[service] != new[service]} <= affected, (missing, name)
 
 
 PROGRAMS = _programs()
