@@ -265,17 +265,24 @@ def _captured(context: Context, side: Side, through: Json, closed: Json | None, 
         for hop, _ in out.captured[side]:
             if awaits_destination(context, hop):
                 for port in (hop.port.number, hop.port.target):
-                    # Whoever else is known there is not the one.
-                    known = ordered(context.known.dialled(port))
+                    # Whoever else is known there is not the one, but the one may be inside somebody's network.
+                    known = ordered(filter(_is_one, context.known.dialled(port)))
                     choices[port] = by_network("DestinationIPInput", [(known, through)], closed)
+    awaited = frozenset(choices)
     for port, found in groups.items():
         chosen: dict[str, tuple[list[Network], Json]] = {}
         passed = [(network, through) for network in others[port] if network not in found]
         for network, choice in (*found.items(), *passed):
-            chosen.setdefault(repr(choice), ([], choice))[0].append(network)
+            to = closed if port in awaited and closed is not None and not _is_one(network) else choice
+            chosen.setdefault(repr(to), ([], to))[0].append(network)
         rest = choices.get(port, through)
         choices[port] = by_network("DestinationIPInput", [(ordered(own), to) for own, to in chosen.values()], rest)
     return choices
+
+
+def _is_one(network: Network) -> bool:
+    """Whether it is an address: nobody else is inside."""
+    return network.num_addresses == 1
 
 
 def _known_callers(context: Context, hop: Hop, choice: Json, closed: Json) -> Json:

@@ -312,6 +312,33 @@ def test_who_is_inside_and_has_policies_keeps_them() -> None:
     ]
 
 
+@pytest.mark.parametrize("policy", ["", 'policy wide = set_request_header(name: "x-w", value: "1") on a -> office\n'])
+def test_whoever_is_not_known_yet_may_be_inside_somebodys_network(policy: str) -> None:
+    text = """
+external office { http 80  cidr "10.0.0.0/8" }
+service a { http 80 }
+service b { http 80 }
+service c { http 80 }
+call a -> b, c, office
+policy p = set_request_header(name: "x-p", value: "1") on a -> b
+pin p at egress
+"""
+    known = {"a": A, "c": C}
+    (waiting,) = _emit(text + policy, Addresses(known), waiting=True)
+    choice = to_json(waiting.listeners["egress"])["filter_chain_matcher"]["matcher_tree"]["exact_match_map"]["map"][
+        "80"
+    ]
+    told: dict[str, str] = {}
+    while "matcher" in choice:
+        for item in choice["matcher"]["matcher_list"]["matchers"]:
+            for found in item["predicate"]["single_predicate"]["custom_match"]["typed_config"]["cidr_ranges"]:
+                told.setdefault(f"{found['address_prefix']}/{found['prefix_len']}", _chain(item["on_match"]))
+        choice = choice["matcher"]["on_no_match"]
+    assert _chain(choice) == "egress/closed"
+    assert told.pop("10.0.0.0/8", "egress/closed") == "egress/closed"
+    assert told == dict.fromkeys(("10.96.0.1/32", "10.1.0.1/32", "10.96.0.3/32"), "egress/passthrough")
+
+
 def test_a_host_without_an_address_takes_its_port() -> None:
     text = (
         BASE
