@@ -8,6 +8,7 @@ destination. It is the unit that becomes a filter chain in Envoy. The policies o
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Policy, Port, Program, Protocol, Side, Stage
@@ -30,9 +31,7 @@ class Hop(NamedTuple):
     @property
     def name(self) -> str:
         """What resources of this hop are called: `ingress/8082` or `egress/search:8082`."""
-        if self.side is Side.INGRESS:
-            return f"ingress/{self.port.number}"
-        return f"egress/{self.destination}:{self.port.number}"
+        return hop_name(self.side, self.destination, self.port.number)
 
     @property
     def carries_requests(self) -> bool:
@@ -40,6 +39,24 @@ class Hop(NamedTuple):
 
     def stage(self, policy: Policy) -> Stage:
         return policy.kind.sides[self.side]
+
+
+def hop_name(side: Side, destination: str, port: int) -> str:
+    """See `Hop.name`."""
+    return f"ingress/{port}" if side is Side.INGRESS else f"egress/{destination}:{port}"
+
+
+def filter_name(hop: str, policy: Policy) -> str:
+    """What the filter of a policy is called in a hop: `ingress/8082/search_quota:rate_limit`.
+
+    A policy that becomes one of another kind gets another filter. Under the old name it would be in force, or refused,
+    in listeners that were made for the old one, and what the old one did would be done by nobody meanwhile.
+    """
+    kind = policy.kind
+    if kind.template is None:
+        return f"{hop}/{policy.name}:{kind.name}"
+    text = hashlib.sha256(kind.template.text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{hop}/{policy.name}:{kind.name}:{text}"
 
 
 def hops(program: Program, placement: Placement) -> dict[str, tuple[Hop, ...]]:

@@ -6,11 +6,13 @@ which one that carries the marker does not (`met`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.transition.between import OLD
 from admc.transition.model import Phase, Toggle
 from dsl.program import Side
+from emitters.scope import filter_name, hop_name
 
 if TYPE_CHECKING:
     from admc.transition.change import Change, Entry
@@ -86,6 +88,7 @@ def toggles(change: Change, phase: Phase, secrets: dict[str, str]) -> dict[HopKe
     """What route tables say in a phase, for each hop with an entry that the marker keeps single."""
     off: dict[HopKey, set[str]] = {}
     met: dict[HopKey, set[str]] = {}
+    filters: dict[HopKey, dict[str, str]] = {}
     for comes, entries in ((False, change.old), (True, change.new)):
         for entry in entries.values():
             if not single(change, entry):
@@ -96,15 +99,23 @@ def toggles(change: Change, phase: Phase, secrets: dict[str, str]) -> dict[HopKe
             for key in _keys(change, entry):
                 off.setdefault(key, set()).update(names if phase in rule.off else ())
                 met.setdefault(key, set()).update(names if phase in rule.met else ())
+                called = {name: filter_name(_hop_name(key), replace(entry.policy, name=name)) for name in names}
+                filters.setdefault(key, {}).update(called)
     return {
         key: Toggle(
             frozenset(off[key]),
             frozenset(met[key]),
             secrets[key[2]],
+            filters[key],
             marks=key[1] is Side.EGRESS and phase in (_SENDERS, _RECEIVERS),
         )
         for key in sorted(off)
     }
+
+
+def _hop_name(key: HopKey) -> str:
+    _, side, destination, port = key
+    return hop_name(side, destination, port)
 
 
 def _keys(change: Change, entry: Entry) -> set[HopKey]:

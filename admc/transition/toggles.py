@@ -36,14 +36,14 @@ def toggled(table: Any, toggle: Toggle) -> route_pb2.RouteConfiguration:
         if toggle.met:
             _split(host, toggle)
         else:
-            _skip(host, _filters(result.name, toggle.off))
+            _skip(host, _filters(toggle, toggle.off))
         for route in _routes(host):
             _mark(result.name, route, toggle)
     return result
 
 
-def _filters(hop: str, policies: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{hop}/{name}" for name in sorted(policies))
+def _filters(toggle: Toggle, policies: Iterable[str]) -> tuple[str, ...]:
+    return tuple(toggle.filters[name] for name in sorted(policies))
 
 
 def _split(host: Any, toggle: Toggle) -> None:
@@ -51,8 +51,8 @@ def _split(host: Any, toggle: Toggle) -> None:
     other, met = route_components_pb2.VirtualHost(), route_components_pb2.VirtualHost()
     other.CopyFrom(host)
     met.CopyFrom(host)
-    _skip(other, _filters(host.name, toggle.off))
-    _skip(met, _filters(host.name, toggle.off | toggle.met))
+    _skip(other, _filters(toggle, toggle.off))
+    _skip(met, _filters(toggle, toggle.off | toggle.met))
     predicate = {
         "single_predicate": {
             "input": extension("request-headers", _HEADER_INPUT, header_name=MARKER),

@@ -14,6 +14,7 @@ from emitters.envoy.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_opti
 from emitters.envoy.elements import none_of
 from emitters.envoy.filters.seeing import set_state
 from emitters.envoy.match import (
+    CONDITIONAL,
     Predicate,
     all_of,
     any_of,
@@ -24,7 +25,8 @@ from emitters.envoy.match import (
     state_predicate,
 )
 from emitters.envoy.names import FRAMING, HOLD, hold, tell_version
-from emitters.envoy.typed import Json, extension, typed
+from emitters.envoy.typed import PREFIX, Json, extension, typed
+from emitters.scope import filter_name
 
 if TYPE_CHECKING:
     from dsl.program import Policy
@@ -66,7 +68,7 @@ def chain(context: Context, hop: Hop) -> HttpChain:
         if hop.stage(policy) in (Stage.ROUTING, Stage.CLUSTER):
             continue
         built = filters.build(context, hop, policy)
-        name = f"{hop.name}/{policy.name}"
+        name = filter_name(hop.name, policy)
         needed = conditions(context, policy, hop)
         if built.waits_for_body:
             waits = True
@@ -86,11 +88,11 @@ def chain(context: Context, hop: Hop) -> HttpChain:
             needed.insert(0, state_predicate(passed, "1"))
         config = only_where(needed, policy.name, built.config)
         extensions.append({"name": name, "typed_config": config})
-        managed.append(_discovered(extensions[-1]))
+        managed.append(_discovered(name, built.config))
         if built.behind is not None:
             config = only_where(needed, policy.name, built.behind)
             extensions.append({"name": f"{hop.name}/behind/{policy.name}", "typed_config": config})
-            managed.append(_discovered(extensions[-1]))
+            managed.append(_discovered(extensions[-1]["name"], built.behind))
         if built.in_route is not None:
             in_route[name] = built.in_route
         if built.access_log is not None:
@@ -102,17 +104,18 @@ def chain(context: Context, hop: Hop) -> HttpChain:
     table = routes.table(context, hop, in_route)
     for config in table.marks:
         extensions.append(config)
-        managed.append(_discovered(config))
+        managed.append(_discovered(config["name"], config["typed_config"]))
     if table.marks or (rewritten and table.matches):
         managed.append(_choose_route_again(hop))
     managed.append(_router())
     return HttpChain(_manager(hop, managed, logs, waits=waits), tuple(extensions), table, tuple(calls), tuple(upstream))
 
 
-def _discovered(config: Json) -> Json:
-    """A filter whose configuration comes by ECDS."""
-    types = [config["typed_config"].get("@type", "")]
-    return {"name": config["name"], "config_discovery": {"config_source": ADS, "type_urls": types}}
+def _discovered(name: str, config: Json) -> Json:
+    """A filter whose configuration comes by ECDS: this one, or the same under conditions. Envoy takes no type that was
+    not announced, and conditions come and go with a match and with who is meant."""
+    types = list(dict.fromkeys((config.get("@type", ""), PREFIX + CONDITIONAL)))
+    return {"name": name, "config_discovery": {"config_source": ADS, "type_urls": types}}
 
 
 def _replies(policy: Policy) -> bool:

@@ -28,6 +28,8 @@ Predicate = Json
 
 _NOBODY: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/32"),)
 HEADER_INPUT: Final = "envoy.type.matcher.v3.HttpRequestHeaderMatchInput"
+CONDITIONAL: Final = "envoy.extensions.common.matching.v3.ExtensionWithMatcher"
+"""The type of a filter's configuration that holds under conditions."""
 _INPUTS: Final = "envoy.extensions.matching.common_inputs.network.v3."
 _SKIP: Final = extension("skip", "envoy.extensions.filters.common.matcher.action.v3.SkipFilter")
 
@@ -210,7 +212,7 @@ def only_where(predicates: Sequence[Predicate], name: str, config: Json) -> Json
     if not predicates:
         return config
     return typed(
-        "envoy.extensions.common.matching.v3.ExtensionWithMatcher",
+        CONDITIONAL,
         extension_config={"name": name, "typed_config": config},
         xds_matcher={
             "matcher_list": {

@@ -6,6 +6,7 @@ each set of matches, the largest sets first, so that the first that fits is exac
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dsl.disjoint import disjoint
@@ -25,6 +26,7 @@ from emitters.envoy.match import (
 )
 from emitters.envoy.names import ROUTE, VERSION, Version, copying, inside
 from emitters.envoy.typed import PREFIX, Json, duration, extension, typed
+from emitters.scope import filter_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +103,8 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
     marks = []
     for index, group in enumerate(groups):
         if not all(map(_headers_only, group.needed)):
-            header = f"{ROUTE}{index}"
+            # Told by who is meant and not by place: the table follows its filters, and meanwhile they have to agree.
+            header = ROUTE + hashlib.sha256(filter_name(hop.name, group.policies[0]).encode()).hexdigest()[:8]
             marks.append(_mark(hop, group.policies[0], group.needed, header))
             groups[index] = group._replace(needed=[header_predicate(header, {"exact": "1"})])
     # `check` has counted them.
@@ -169,7 +172,7 @@ def _mark(hop: Hop, policy: Policy, needed: Sequence[Predicate], header: str) ->
         "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
         mutations={"request_mutations": [{"append": append}]},
     )
-    return {"name": f"{hop.name}/{policy.name}", "typed_config": only_where(needed, policy.name, config)}
+    return {"name": filter_name(hop.name, policy), "typed_config": only_where(needed, policy.name, config)}
 
 
 def copy_versions(hop: Hop) -> tuple[Version | None, ...]:

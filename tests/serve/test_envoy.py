@@ -115,6 +115,49 @@ def test_the_emitted_bootstrap_works_with_this_server_and_follows_the_program(
         assert Traffic(site).ask() == (200, "bronze")
 
 
+BECOMES = (
+    'policy p = set_request_header(name: "x-tier", value: "VALUE") on * -> cart when method == "GET"',
+    "policy p = rate_limit(requests: 100000, per: 1s) on * -> cart\n"
+    'policy q = set_request_header(name: "x-tier", value: "VALUE") on * -> cart',
+    'policy q = set_response_header(name: "x-other", value: "yes") on * -> cart\n'
+    'policy p = set_request_header(name: "x-tier", value: "VALUE") on * -> cart',
+    "policy q = allow(callers: [web]) on * -> cart\n"
+    'policy p = set_request_header(name: "x-tier", value: "VALUE") on web -> cart',
+)
+"""One name after the other stands for a policy of another kind, or for the same one with a match or other callers."""
+
+
+def test_a_policy_may_become_another_one_of_the_same_name(
+    tmp_path: Path, alone: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = PROGRAM.partition("policy")[0]
+    program = tmp_path / "policies.adm"
+    program.write_text(graph + 'policy p = set_request_header(name: "x-tier", value: "0") on * -> cart')
+    assert main(["compile", str(program), "--emit", str(tmp_path / "out")]) == 0
+    compiled = compile_program(program)
+    site = Site(compiled.program, compiled.placement, tmp_path)
+    (host,) = [adm.service for adm in compiled.placement.adms]
+    assert ENVOY is not None
+    with ExitStack() as stack:
+        stack.enter_context(EchoServices(site.endpoints))
+        server = stack.enter_context(served(tmp_path, "policies.adm", "--mode", "explicit", xds="127.0.0.1:18000"))
+        server.until_event("compiled")
+        envoys = stack.enter_context(Envoys(tmp_path / "logs", ENVOY))
+        envoys.start({host: tmp_path / "out" / host / "bootstrap-xds.yaml"})
+        server.until(lambda: server.status()["adms"][0]["in_sync"])
+        with Traffic(site) as traffic:
+            until_seen(server, traffic, "0")
+            for number, text in enumerate(BECOMES, start=1):
+                program.write_text(graph + text.replace("VALUE", str(number)))
+                until_seen(server, traffic, str(number))
+                server.until(lambda: server.status()["adms"][0]["in_sync"])
+        # Whichever it was, it was always enforced, and only once.
+        tiers = [tier for _, tier in traffic.seen]
+        assert list(dict.fromkeys(tiers)) == [str(number) for number in range(len(BECOMES) + 1)]
+        assert {status for status, _ in traffic.seen} == {200}
+        assert [node["error"] for node in server.status()["adms"][0]["nodes"]] == [""]
+
+
 def test_a_killed_server_comes_back_with_what_proxies_had_whatever_happened_meanwhile(
     tmp_path: Path, alone: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
