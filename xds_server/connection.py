@@ -36,6 +36,10 @@ BEHIND_SECONDS: Final = 0.25
 OUTBOX: Final = 64
 """Responses that wait to be written before no more requests are read."""
 
+LOGGED: Final = 5
+"""Refusals of one version of a type by one client that are logged. All are counted, and the last is shown."""
+LOGGED_WORDS: Final = 500
+"""Characters of a refusal in the log; the status has more of them."""
 REFUSAL_SECONDS: Final = 5.0
 """How long a client that reads nothing may keep the stream that was refused to it."""
 
@@ -130,6 +134,8 @@ class Connection:
         self._machine: Any = None
         self._timers: list[asyncio.TimerHandle] = []
         self._patience: asyncio.TimerHandle | None = None
+        self._logged: dict[str, tuple[str, int]] = {}
+        """By type, which version's refusals were logged last, and how many."""
         self._end = ""
         self._failure: Exception | None = None
         self._task = asyncio.current_task()
@@ -286,14 +292,7 @@ class Connection:
             self._wake.set()
         for event in self._machine.take_events():
             if isinstance(event, Refused):
-                LOG.warning(
-                    "node %r of %r refused %s version %s: %r",
-                    self.node.id,
-                    self.group,
-                    short(event.type_url),
-                    event.version,
-                    event.error,
-                )
+                self._log(event)
                 self._server.refused(self, event)
             elif isinstance(event, Accepted):
                 self._server.metrics.acknowledgements[known_type(event.type_url)] += 1
@@ -303,6 +302,16 @@ class Connection:
             self._patience = asyncio.get_running_loop().call_later(
                 self._server.limits.patience_seconds, self._lose_patience
             )
+
+    def _log(self, event: Refused) -> None:
+        """A client that asks for what it refused is sent it, and refuses it, as often as it likes."""
+        version, times = self._logged.get(event.type_url, ("", 0))
+        times = times + 1 if version == event.version else 1
+        self._logged[event.type_url] = event.version, times
+        if times <= LOGGED:
+            said = event.error if len(event.error) <= LOGGED_WORDS else event.error[:LOGGED_WORDS] + " ..."
+            kind = short(event.type_url)
+            LOG.warning("node %r of %r refused %s version %s: %r", self.node.id, self.group, kind, event.version, said)
 
     def _lose_patience(self) -> None:
         self._patience = None

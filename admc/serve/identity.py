@@ -27,7 +27,7 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.files import read_bounded
 from admc.serve.tokens import TokenKeys, load_keys
 from admc.terminal import visible
-from dsl.diagnostics import Diagnostics, did_you_mean
+from dsl.diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from emitters.kubernetes import kubernetes_name
 from xds_server.connection import Admission, Caller, DeniedError, RefusedStreamError
 
@@ -192,7 +192,7 @@ def from_json(data: bytes, services: Collection[str]) -> Mapping[str, frozenset[
     try:
         content = json.loads(data, object_pairs_hook=_no_duplicates)
     except _DuplicateError as error:
-        _wrong(findings, f"`{visible(str(error))}` is there twice", "give all identities of a service in one list")
+        _wrong(findings, f"`{_shown(str(error))}` is there twice", "give all identities of a service in one list")
         content = {"services": {}}
     except (ValueError, RecursionError) as error:
         _wrong(findings, f"it is not JSON: {_reason(error)}")
@@ -200,11 +200,13 @@ def from_json(data: bytes, services: Collection[str]) -> Mapping[str, frozenset[
     found: dict[str, set[str]] = {}
     for name, listed in _listed(findings, content):
         if name not in services:
-            _wrong(findings, f"the program has no service `{visible(name)}`", did_you_mean(name, services))
+            _wrong(findings, f"the program has no service `{_shown(name)}`", findings.did_you_mean(name, services))
         elif not isinstance(listed, list):
             _wrong(findings, f"`services.{name}` is not a list of identities")
         else:
             for identity in listed:
+                if findings.full:
+                    break
                 if not isinstance(identity, str) or not _is_identity(identity):
                     shown = _shown(identity if isinstance(identity, str) else json.dumps(identity))
                     _wrong(findings, f"`services.{name}` has `{shown}`, which is no identity", _IDENTITY_HINT)
@@ -235,8 +237,8 @@ def _listed(findings: Diagnostics, content: object) -> Iterable[tuple[str, objec
     if not isinstance(content, dict):
         _wrong(findings, "it is not an object")
         return ()
-    for name in sorted(content.keys() - {"services"}):
-        _wrong(findings, f"it has an unknown name `{visible(name)}`", did_you_mean(name, ["services"]))
+    for name in sorted(content.keys() - {"services"})[: MAX_DIAGNOSTICS + 1]:
+        _wrong(findings, f"it has an unknown name `{_shown(name)}`", findings.did_you_mean(name, ["services"]))
     services = content.get("services")
     if not isinstance(services, dict):
         _wrong(findings, "`services` is not an object" if "services" in content else "it has no `services`")

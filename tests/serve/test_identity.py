@@ -18,6 +18,7 @@ import dsl
 from admc.exits import CommandError
 from admc.serve.identity import Identities, Proof, Settings, by_service_account, from_json, is_loopback, load, not_yet
 from admc.serve.tokens import FAR, load_keys
+from dsl.diagnostics import MAX_DIAGNOSTICS
 from tests.serve.pki import Authority
 from xds_server.connection import Admission, Caller, DeniedError
 from xds_server.wire import Node
@@ -219,6 +220,21 @@ def test_any_json_is_read_or_refused(document: Any) -> None:
         codes = {item.code for item in error.diagnostics}
     assert codes <= {"ADM820"}
     assert all(names <= SERVICES.keys() for names in found.values())
+
+
+def test_a_large_file_full_of_nonsense_is_refused_at_once() -> None:
+    """Revoking somebody is not to wait until everything has been found that is wrong with a file."""
+    services = [f"service_number_{number}" for number in range(10)]
+    unknown = {f"service_numbr_{number}": [] for number in range(100_000)}
+    for document in ({"services": unknown}, {**unknown, "services": {}}, {"services": {services[0]: [0] * 1_000_000}}):
+        started = time.process_time()
+        with pytest.raises(CommandError) as caught:
+            from_json(json.dumps(document).encode(), services)
+        assert time.process_time() - started < 5.0  # and a minute if each were looked at
+        assert len(caught.value.diagnostics) <= MAX_DIAGNOSTICS
+    with pytest.raises(CommandError) as caught:
+        from_json(json.dumps({"services": {"x" * 1_000_000: []}}).encode(), services)
+    assert len(caught.value.diagnostics[0].message) < 300
 
 
 def test_all_findings_of_a_file_are_said_at_once() -> None:

@@ -139,6 +139,25 @@ async def test_a_refusal_is_counted_and_shown_in_the_clients_words() -> None:
         assert server.clients()[0].types[0].error == "a is bad\nreally"
 
 
+async def test_refusals_without_end_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(world("clusters a=1-")) as (server, port), Client(port, "delta") as client:
+        await client.send(CLUSTER, "a")
+        for number in range(20):
+            nonce = (await client.read()).nonce
+            await client.send(CLUSTER, "a", nonce=nonce, error=f"{number} " + "x" * 4000)  # and it is asked for again
+        last = await client.read()
+        assert server.metrics.rejects[CLUSTER] == 20
+        assert server.clients()[0].types[0].error.startswith("19 ")
+        server.store.publish("web", world("clusters a=2-"))
+        await client.send(CLUSTER, nonce=last.nonce)
+        await client.send(CLUSTER, nonce=(await client.read()).nonce, error="another one")
+        await client.send(LISTENER)
+        await client.read()
+    said = [record.getMessage() for record in caplog.records if " refused Cluster " in record.getMessage()]
+    assert [message.rpartition(": ")[2].split()[0].strip("'") for message in said] == [*"01234", "another"]
+    assert max(map(len, said)) < 700
+
+
 @BOTH
 async def test_a_new_client_gets_the_last_snapshot_that_was_taken_until_there_is_a_better_one(variant: str) -> None:
     async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
