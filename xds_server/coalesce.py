@@ -19,11 +19,13 @@ class Coalescer:
     _waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
     """First and last change."""
 
-    def changed(self, key: str, now: float, *, urgent: bool = False) -> None:
-        """Something has changed. What is urgent is due at once, unless other changes are waiting to go with it."""
+    def changed(self, key: str, now: float, *, urgent: bool = False) -> float:
+        """Something has changed; when it is due. What is urgent is due at once, unless other changes are waiting to go
+        with it."""
         first, _ = self._waiting.get(key, (now, now))
         urgent = urgent and key not in self._waiting
         self._waiting[key] = (first - self.limit if urgent else first, now)
+        return self._when(key)
 
     def due(self, now: float) -> tuple[str, ...]:
         """What is to be passed on now; it does not wait any more."""

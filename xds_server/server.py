@@ -311,8 +311,11 @@ class XdsServer:
     def _changed(self, group: str, old: Snapshot | None, new: Snapshot) -> None:
         loop = asyncio.get_running_loop()
         self._published[group] = (new, loop.time())
-        self._coalescer.changed(group, loop.time(), urgent=old is not None and only_differs_in(old, new, URGENT))
-        self._schedule(loop)
+        urgent = old is not None and only_differs_in(old, new, URGENT)
+        due = self._coalescer.changed(group, loop.time(), urgent=urgent)
+        # Thousands of groups change at once: who looks through all that wait does so once for all of them.
+        if self._timer is None or due < self._timer.when():
+            self._schedule(loop)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is not None:
@@ -321,6 +324,7 @@ class XdsServer:
         self._timer = None if when is None else loop.call_at(when, self._flush)
 
     def _flush(self) -> None:
+        self._timer = None
         loop = asyncio.get_running_loop()
         for group in self._coalescer.due(loop.time()):
             snapshot = self.store.current(group)

@@ -222,9 +222,11 @@ class Serving:
                 if name not in hosts:
                     wanted[name] = self._passing
         new = {name: item for name, item in wanted.items() if name not in held and not self._has(name, item)}
-        for item in new.values():
-            item.check()
         names = list(new)
+        for start in range(0, len(names), AT_ONCE):
+            for name in names[start : start + AT_ONCE]:
+                new[name].check()
+            await asyncio.sleep(0)
         for start in range(0, len(names), AT_ONCE):
             self.store.publish_all({name: new[name] for name in names[start : start + AT_ONCE]})
             await asyncio.sleep(0)

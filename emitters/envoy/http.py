@@ -78,7 +78,8 @@ def chain(context: Context, hop: Hop) -> HttpChain:
             continue
         if built.on_response and may_reply:
             # Envoy leads a reply of an outer filter through all filters: only a request leaves this trace.
-            passed = f"admc.passed.{position}"
+            # Told by the policy and not by its place, which changes as soon as another one comes before it.
+            passed = f"admc.passed.{policy.name}"
             marker = typed(
                 "envoy.extensions.filters.http.set_filter_state.v3.Config", on_request_headers=[set_state(passed, "1")]
             )

@@ -7,8 +7,8 @@ from xds_server.coalesce import Coalescer
 
 def test_a_change_waits_for_quiet() -> None:
     waiting = Coalescer(quiet=1.0, limit=5.0)
-    waiting.changed("web", 10.0)
-    waiting.changed("web", 10.8)
+    assert waiting.changed("web", 10.0) == 11.0
+    assert waiting.changed("web", 10.8) == 11.8
     assert waiting.next == 11.8
     assert waiting.due(11.7) == ()
     assert waiting.due(11.8) == ("web",)
@@ -24,7 +24,7 @@ def test_changes_without_end_are_passed_on_at_the_limit() -> None:
 
 def test_what_is_urgent_is_due_at_once() -> None:
     waiting = Coalescer(quiet=1.0, limit=5.0)
-    waiting.changed("web", 10.0, urgent=True)
+    assert waiting.changed("web", 10.0, urgent=True) == 10.0
     assert waiting.due(10.0) == ("web",)
 
 
