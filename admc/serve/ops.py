@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from admc.serve.status import Status
 
 LOG: Final = logging.getLogger("admc.serve.ops")
+_METHODS: Final = frozenset({"GET", "HEAD"})
 CONNECTIONS: Final = 64
 """Each takes a file handle that a proxy might need."""
 
@@ -62,12 +63,14 @@ class Running:
 async def serve(view: View, host: str, port: int) -> Running:
     """Listen at an address; port 0 is any. Raises `CommandError`."""
 
-    local = _is_local(host)
+    local, shared = _is_local(host), _Shared(view)
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         if local and not _is_local(_asked(request)):
             # A page in a browser on this machine has had its own name point here, to read what only we may.
             return _text(421, "here it answers to `localhost` and to addresses of this machine alone\n")
+        if request.path == "/status.json" and request.method in _METHODS:
+            return web.Response(body=await shared.status(), headers={"Content-Type": "application/json"})
         return _answer(view, request)
 
     handlers = _Bounded(
@@ -104,6 +107,23 @@ class _Bounded(web.Server):
             connections[0].transport.abort()
 
 
+class _Shared:
+    """The status document, made beside the loop, since it may be large, and once for all who ask meanwhile."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._making: asyncio.Task[bytes] | None = None
+
+    async def status(self) -> bytes:
+        if self._making is None:
+            self._making = asyncio.create_task(asyncio.to_thread(to_json, self._view.status()))
+            self._making.add_done_callback(self._made)
+        return await asyncio.shield(self._making)  # the others stay when the first one leaves
+
+    def _made(self, _: asyncio.Task[bytes]) -> None:
+        self._making = None
+
+
 def _is_our_concern(record: logging.LogRecord) -> bool:
     """Whoever sends what is no HTTP is told so; a traceback in the log would be no use to anybody."""
     error = record.exc_info[1] if record.exc_info else None
@@ -127,7 +147,7 @@ def _asked(request: web.BaseRequest) -> str:
 
 
 def _answer(view: View, request: web.BaseRequest) -> web.StreamResponse:
-    if request.method not in {"GET", "HEAD"}:
+    if request.method not in _METHODS:
         return _text(405, "only `GET` and `HEAD` are answered here\n", {"Allow": "GET, HEAD"})
     if request.path == "/healthz":
         return _text(200, "alive\n")
@@ -137,8 +157,6 @@ def _answer(view: View, request: web.BaseRequest) -> web.StreamResponse:
         return _text(200 if server.phase is Phase.SERVING else 503, f"{server.phase}{why}\n")
     if request.path == "/metrics":
         return web.Response(body=view.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
-    if request.path == "/status.json":
-        return web.Response(body=to_json(view.status()), headers={"Content-Type": "application/json"})
     return _text(404, "there are /healthz, /readyz, /metrics and /status.json here\n")
 
 

@@ -85,6 +85,28 @@ async def test_the_status_is_the_published_document() -> None:
         assert from_json(text.encode()) == bed.status
 
 
+async def test_a_large_status_holds_up_nobody_and_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    go, made = threading.Event(), []
+
+    def slowly(status: Status) -> bytes:
+        made.append(status)
+        go.wait(20.0)
+        return b"{}"
+
+    monkeypatch.setattr(ops, "to_json", slowly)
+    async with running() as bed:
+        asking = [asyncio.create_task(bed.get("/status.json")) for _ in range(5)]
+        async with asyncio.timeout(10.0):
+            while not made:
+                await asyncio.sleep(0.01)
+            assert (await bed.get("/healthz"))[0] == 200
+        asking.pop(0).cancel()
+        go.set()
+        assert await asyncio.gather(*asking) == [(200, "{}")] * 4
+        assert len(made) < 5  # some may have come late
+        assert await bed.get("/status.json") == (200, "{}")
+
+
 async def test_nothing_else_is_answered() -> None:
     async with running() as bed:
         assert (await bed.get("/"))[0] == 404
