@@ -41,6 +41,7 @@ class DeltaStream(Stream):
             channel.subscribed(after)
         if first and request.initial:
             channel.known = self._claims(channel, request.initial)
+            self._returned = True
         named = set(request.subscribe) - {WILDCARD}
         owed = {name for name in named if not first or name not in channel.known}
         if after.wildcard:

@@ -6,13 +6,13 @@ from enum import Enum, IntEnum, auto
 from typing import TYPE_CHECKING, Final
 
 from xds_server.channel import NOTHING
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ORDER, ROUTES, SECRET
+from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ORDER, ROUTES, SECRET, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from xds_server.channel import Channel, Shared
-    from xds_server.snapshot import Snapshot
+    from xds_server.snapshot import Resource, Snapshot
 
 _WAITS_FOR: Final = {
     EXTENSION: (CLUSTER,),
@@ -28,9 +28,10 @@ _PLACE: Final = {type_url: place for place, type_url in enumerate(ORDER)}
 class Phase(IntEnum):
     """Where a transition is."""
 
-    MAKE = 0
-    BREAK = 1
-    DONE = 2
+    TRY = 0
+    MAKE = 1
+    BREAK = 2
+    DONE = 3
 
 
 class Gate(Enum):
@@ -63,6 +64,14 @@ def gate(type_url: str, channels: Mapping[str, Channel], *, warming: bool) -> Ga
     return Gate.HELD if endpoints is not None and endpoints.refused else found
 
 
+def trial(channels: Mapping[str, Channel], target: Snapshot) -> Resource | None:
+    """What the client is to try before anything else of a snapshot: it has an earlier one of it."""
+    there = target.of_type(EXTENSION).resources.get(TRIAL)
+    channel = channels.get(EXTENSION)
+    held = None if channel is None else channel.known.get(TRIAL)
+    return None if there is None or held is None or held.version == there.version else there
+
+
 def let_go(channels: Mapping[str, Channel], target: Snapshot) -> bool:
     """Whether a client that asks for clusters by name has stopped to ask for those that are gone.
 
@@ -80,7 +89,7 @@ def removing(type_url: str, channels: Mapping[str, Channel], target: Snapshot, p
     """Whether what is not in the target may be taken away now. `patient`: whether clients may take their time."""
     if type_url not in _KEPT_WHILE_USED:
         return True
-    if phase is Phase.MAKE or (type_url == CLUSTER and patient and not let_go(channels, target)):
+    if phase < Phase.BREAK or (type_url == CLUSTER and patient and not let_go(channels, target)):
         return False
     clusters = channels.get(CLUSTER)
     if type_url not in {ENDPOINTS, SECRET} or clusters is None:

@@ -1,10 +1,10 @@
 """The conversation with one client: a request or a snapshot comes in, responses come out. No input, output or clock.
 
-A transition from what a client has to a new snapshot runs in two phases. In the first, everything new is sent in the
-order clusters, endpoints, extensions, listeners, routes; each step waits until what it builds on is acknowledged, and
-for new clusters until their endpoints are. In the second, what nothing uses any more is removed. One snapshot, the
-latest, waits meanwhile; endpoints alone do not wait. A step that the client refuses ends the transition where it is:
-old and new are both there, and the next snapshot goes on from that.
+A transition from what a client has to a new snapshot runs in phases. First the client tries what is to be tried, if
+there is such a thing. Then everything new is sent in the order clusters, endpoints, extensions, listeners, routes; each
+step waits until what it builds on is acknowledged, and for new clusters until their endpoints are. Last, what nothing
+uses any more is removed. One snapshot, the latest, waits meanwhile; endpoints alone do not wait. A step that the client
+refuses ends the transition where it is: old and new are both there, and the next snapshot goes on from that.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xds_server.bounds import check
 from xds_server.channel import Channel, Flight, Shared
 from xds_server.events import Accepted, Completed, Event, Refused, TypeStatus
-from xds_server.ordering import STAGED, Gate, Phase, complete, in_order, let_go
+from xds_server.ordering import STAGED, Gate, Phase, complete, in_order, let_go, trial
 from xds_server.ordering import gate as gate_of
 from xds_server.ordering import removing as may_remove
 from xds_server.snapshot import Known, Resource, no_endpoints
-from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET
+from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET, TRIAL
 from xds_server.wire import Payload, ProtocolError, Request, Response, TooMuchError
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ class Stream(ABC):
         """In the order in which they are served."""
         self._target = snapshot
         self._next: Snapshot | None = None
-        self._phase = Phase.MAKE
+        self._phase = Phase.TRY
+        self._returned = False
+        """Whether the client has said what it has from an earlier stream."""
         self._patient = True
         """Whether to wait for what the client is to ask for next, or not to ask for any more."""
         self._warming: dict[str, str] = {}
@@ -97,6 +99,8 @@ class Stream(ABC):
         """Whether it is for the client to ask for endpoints, or not to ask for clusters any more."""
         if self._warming and self._unsent_endpoints():
             return True
+        if self._phase is Phase.TRY:
+            return self._awaits_extensions()
         return self._patient and self._phase is not Phase.MAKE and not let_go(self._channels, self._target)
 
     @property
@@ -202,6 +206,8 @@ class Stream(ABC):
     def _advance(self) -> list[Response]:
         out: list[Response] = []
         while True:
+            if self._phase is Phase.TRY and not self._trying():
+                self._phase = Phase.MAKE
             for channel in self._channels.values():
                 self._serve(channel, out)
             if not self._turn():
@@ -211,6 +217,9 @@ class Stream(ABC):
         """Go to the next phase or snapshot, if this one is through; whether there is more to serve."""
         if self._warming:
             return False
+        if self._phase is Phase.TRY:
+            channel = self._channels.get(EXTENSION)
+            return channel is not None and TRIAL in channel.refused and self._next_target()
         stuck = False
         for channel in self._channels.values():
             if channel.flights and channel.type_url in STAGED:
@@ -224,10 +233,28 @@ class Stream(ABC):
             if self._completed is not self._target and complete(self._channels, self._target, self._shared):
                 self._completed = self._target
                 self._events.append(Completed(self._target))
+        return self._next_target()
+
+    def _next_target(self) -> bool:
         if self._next is None:
             return False
-        self._target, self._next, self._phase, self._patient = self._next, None, Phase.MAKE, True
+        self._target, self._next, self._phase, self._patient = self._next, None, Phase.TRY, True
         return True
+
+    def _trying(self) -> bool:
+        """Whether nothing else may change yet."""
+        channel = self._channels.get(EXTENSION)
+        if self._awaits_extensions() or (
+            channel is not None and any(TRIAL in flight.content for flight in channel.flights.values())
+        ):
+            return True
+        return trial(self._channels, self._target) is not None
+
+    def _awaits_extensions(self) -> bool:
+        """Whether a client that was here before may be about to say which trial it has."""
+        channel = self._channels.get(EXTENSION)
+        there = TRIAL in self._target.of_type(EXTENSION).resources
+        return self._returned and self._patient and there and (channel is None or not channel.asked)
 
     def _collection(self, type_url: str) -> Collection:
         collection = self._target.of_type(type_url)
@@ -250,13 +277,25 @@ class Stream(ABC):
         if channel.known is wanted and not (channel.owed or channel.again or channel.answer or channel.refused):
             return
         gate = gate_of(channel.type_url, self._channels, warming=bool(self._warming))
+        if self._phase is Phase.TRY and gate is Gate.OPEN and channel.type_url in STAGED:
+            gate = Gate.HELD
         step = self._shared.difference(channel.known, wanted)
         if channel.refused and channel.mended(wanted if removing else step.kept):
             channel.owed |= {name for name in channel.refused if channel.subscription.covers(name)}
             channel.answer |= self._whole(channel.type_url)
             channel.refused = {}
+        if self._phase is Phase.TRY and channel.type_url == EXTENSION:
+            self._serve_trial(channel, out)
         serve = self._serve_whole if self._whole(channel.type_url) else self._serve_each
         serve(channel, _Now(wanted, step, gate, removing), out)
+
+    def _serve_trial(self, channel: Channel, out: list[Response]) -> None:
+        """By itself, since what is refused together cannot be told apart."""
+        found = trial(self._channels, self._target)
+        if found is None or channel.flights or TRIAL in channel.refused:
+            return
+        channel.owed.discard(TRIAL)
+        self._send(channel, {TRIAL: found}, None, dict(sorted({**channel.known, TRIAL: found}.items())), out)
 
     def _serve_whole(self, channel: Channel, now: _Now, out: list[Response]) -> None:
         """All or nothing: the response has everything that the client is to have, changed or not."""

@@ -14,7 +14,7 @@ from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
 from dsl.collector import no_collection
 from xds_server.snapshot import Resource, Snapshot
-from xds_server.types import CLUSTER
+from xds_server.types import CLUSTER, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -73,6 +73,8 @@ def snapshot(resources: AdmResources) -> Snapshot:
 
 
 def _resources(resources: AdmResources) -> Iterator[Resource]:
+    from emitters.envoy import trial
+
     for part in (
         resources.listeners,
         resources.routes,
@@ -84,3 +86,5 @@ def _resources(resources: AdmResources) -> Iterator[Resource]:
             if part is resources.clusters and name == resources.siblings:
                 continue
             yield Resource.of(message)
+    yield Resource.of(trial.listener(TRIAL))
+    yield Resource.of(trial.tried(TRIAL, resources.extensions.values()))

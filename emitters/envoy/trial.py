@@ -1,0 +1,76 @@
+"""What an Envoy tries before it is told to use it: the configuration of all filters, where no request comes.
+
+By itself Envoy takes a listener whose new filter has a configuration that it refuses, and answers every request with
+500. So each ADM that asks an xDS server has one listener more, which never changes and which nobody can reach. Its only
+filter is an extension that holds the configurations of all others. The server sends that one before anything else, and
+goes on once it is acknowledged (docs/xds.md): what Envoy refuses stops there, and everything stays as it is.
+
+    extensions of an ADM -> one listener + one extension
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from emitters.envoy.clusters import ADS
+from emitters.envoy.match import header_predicate
+from emitters.envoy.resources import EXTENSION, LISTENER
+from emitters.envoy.typed import PREFIX, Json, extension, message, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from google.protobuf.message import Message
+
+_COMPOSITE: Final = "envoy.extensions.filters.http.composite.v3."
+_DELEGATE: Final = "envoy.extensions.common.matching.v3.ExtensionWithMatcher"
+
+
+@cache
+def listener(name: str) -> Message:
+    """The same for every ADM and every plan. No hop has such a name: theirs begin with a side."""
+    manager = extension(
+        "http",
+        "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        stat_prefix=name,
+        route_config={"name": name},
+        http_filters=[
+            {"name": name, "config_discovery": {"config_source": ADS, "type_urls": [PREFIX + _DELEGATE]}},
+            extension("router", "envoy.extensions.filters.http.router.v3.Router"),
+        ],
+    )
+    return message(
+        LISTENER,
+        {
+            "name": name,
+            # It has to have an address, and does not listen at it.
+            "address": {"socket_address": {"address": "127.0.0.1", "port_value": 1}},
+            "bind_to_port": False,
+            "filter_chains": [{"filters": [manager]}],
+        },
+    )
+
+
+def tried(name: str, extensions: Iterable[Message]) -> Message:
+    """The extension that holds the configurations of others: as filters of which none is ever chosen."""
+    from google.protobuf import json_format
+
+    actions = [
+        extension(
+            config.name,  # type: ignore[attr-defined]
+            _COMPOSITE + "ExecuteFilterAction",
+            typed_config=json_format.MessageToDict(config, preserving_proto_field_name=True),
+        )
+        for config in extensions
+    ]
+    actions.append(extension("nothing", "envoy.extensions.filters.common.matcher.action.v3.SkipFilter"))
+    matchers: list[Json] = [
+        {"predicate": header_predicate(name, {"exact": "1"}), "on_match": {"action": action}} for action in actions
+    ]
+    delegate = typed(
+        _DELEGATE,
+        extension_config=extension("composite", _COMPOSITE + "Composite"),
+        xds_matcher={"matcher_list": {"matchers": matchers}},
+    )
+    return message(EXTENSION, {"name": name, "typed_config": delegate})

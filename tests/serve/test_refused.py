@@ -1,0 +1,205 @@
+"""A real Envoy refuses what it is told: traffic goes on as before, it is seen who refused what, and it heals."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from admc.__main__ import main
+from admc.pipeline import compile_program
+from tests.serve.serving import served
+from tests.testbed.client import Request, send
+from tests.testbed.echo import EchoServices
+from tests.testbed.envoys import Envoys, envoy_binary
+from tests.testbed.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dsl.program import Call
+    from tests.serve.serving import Served
+
+ENVOY = envoy_binary()
+pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+
+PROGRAM = """
+app shop
+
+service web  { http 8080 }
+service cart { http 8081 }
+service user { http 8082 }
+
+call web -> cart, user
+
+// Whatever number is written here is one that the message can hold, and Envoy takes none below 1.
+@ingress
+kind slow_lane(kbps: int) for http template "lane.yaml"
+
+@ingress
+policy tier = set_request_header(name: "x-tier", value: "CART") on web -> cart
+@ingress
+policy rank = set_request_header(name: "x-tier", value: "USER") on web -> user
+"""
+LANE = """
+"@type": type.googleapis.com/envoy.extensions.filters.http.bandwidth_limit.v3.BandwidthLimit
+stat_prefix: lane
+enable_mode: RESPONSE
+limit_kbps: ${kbps}
+"""
+Answer = tuple[int | None, str]
+
+
+def program(cart: str, user: str, kbps: int | None = None) -> str:
+    lane = "" if kbps is None else f"policy lane = slow_lane(kbps: {kbps}) on web -> cart\n"
+    return PROGRAM.replace("CART", cart).replace("USER", user) + lane
+
+
+class Traffic:
+    """Requests of one call, one after the other, and what the service saw of each."""
+
+    def __init__(self, site: Site, call: Call) -> None:
+        self._target = site.target(call)
+        self.seen: list[Answer] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            reply = send("http", self._target, Request(), 10.0)
+            header = next((value for name, value in reply.seen.headers if name == "x-tier"), "") if reply.seen else ""
+            self.seen.append((reply.status, header))
+
+    def __enter__(self) -> Traffic:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def becomes(self, server: Served, tier: str) -> None:
+        server.until(lambda: self.seen and self.seen[-1] == (200, tier))
+
+    def stays(self, server: Served, tier: str, count: int = 30) -> None:
+        """The next requests are all enforced as before."""
+        begin = len(self.seen)
+        server.until(lambda: len(self.seen) > begin + count)
+        assert set(self.seen[begin + 1 :]) == {(200, tier)}
+
+
+class Bed:
+    """Two ADMs, each with an Envoy that asks a server at a fixed port."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.program = folder / "policies.adm"
+        self.program.write_text(program("silver", "silver"))
+        (folder / "lane.yaml").write_text(LANE)
+        assert main(["compile", str(self.program), "--emit", str(folder / "out")]) == 0
+        compiled = compile_program(self.program)
+        assert {adm.service for adm in compiled.placement.adms} == {"cart", "user"}
+        self.site = Site(compiled.program, compiled.placement, folder)
+        self.bootstraps = {name: folder / "out" / name / "bootstrap-xds.yaml" for name in ("cart", "user")}
+        stack.enter_context(EchoServices(self.site.endpoints))
+        assert ENVOY is not None
+        self.envoys = stack.enter_context(Envoys(folder / "logs", ENVOY))
+
+    def traffic(self, destination: str) -> Traffic:
+        return Traffic(self.site, next(call for call in self.site.program.calls if call.destination == destination))
+
+
+OPTIONS = ("policies.adm", "--mode", "explicit", "--state", "state")
+XDS = "127.0.0.1:18000"
+
+
+@pytest.fixture
+def bed(tmp_path: Path, alone: None, capsys: pytest.CaptureFixture[str]) -> Iterator[Bed]:
+    with ExitStack() as stack:
+        yield Bed(tmp_path, stack)
+
+
+def row(server: Served, service: str) -> dict[str, object]:
+    found: dict[str, object] = next(adm for adm in server.status()["adms"] if adm["service"] == service)
+    return found
+
+
+def in_sync(server: Served, *services: str) -> bool:
+    return all(row(server, service)["in_sync"] for service in services)
+
+
+def refused(server: Served) -> bool:
+    return 'admc_xds_rejects_total{type="TypedExtensionConfig"} 1.0' in server.get("/metrics")[1]
+
+
+def test_what_an_envoy_refuses_reaches_no_request_and_is_told_and_healed(
+    bed: Bed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with bed.traffic("cart") as cart, bed.traffic("user") as user:
+        with served(bed.folder, *OPTIONS, xds=XDS) as server:
+            server.until_event("compiled")
+            bed.envoys.start(bed.bootstraps)
+            server.until(lambda: in_sync(server, "cart", "user"))
+            cart.becomes(server, "silver")
+            user.becomes(server, "silver")
+            begin = len(cart.seen)
+
+            # Both change, and one of them has a policy more that Envoy does not take: that one changes in nothing.
+            bed.program.write_text(program("gold", "gold", kbps=0))
+            server.until(lambda: refused(server))
+            user.becomes(server, "gold")
+            cart.stays(server, "silver")
+            user.stays(server, "gold")
+            assert in_sync(server, "user")
+
+            # It is seen who refused what, in Envoy's words.
+            capsys.readouterr()
+            assert main(["status", "--server", f"http://{server.ops}", "--detailed-exitcode"]) == 2
+            told = capsys.readouterr().out
+            node = bed.envoys.running["cart"].node
+            assert f"cart  {node}" in told
+            assert "refused TypedExtensionConfig: " in told
+            assert "BandwidthLimitValidationError.LimitKbps" in told
+            (event,) = [item for item in server.events("message") if "refused" in item["message"]]
+            assert node in event["message"]
+            assert "LimitKbps" in event["message"]
+            stats = bed.envoys.running["cart"].stats()
+            assert stats["extension_config_discovery.http_filter.trial.config_fail"] == 1
+            assert stats["listener_manager.lds.update_rejected"] == 0
+
+            # A proxy that starts now gets what was taken, and is asked to take nothing else.
+            assert set(cart.seen[begin:]) == {(200, "silver")}
+            bed.envoys.restart("cart", bed.bootstraps["cart"])
+            cart.becomes(server, "silver")
+            cart.stays(server, "silver")
+            assert refused(server)  # once, and not by the new one
+            server.stop(signal.SIGKILL)
+        cart_before = len(cart.seen)
+
+        # A server that comes back has nothing but what it kept, and the program that was refused.
+        with served(bed.folder, *OPTIONS, xds=XDS) as server:
+            server.until_event("recalled")
+            server.until(lambda: refused(server))
+            cart.stays(server, "silver")
+            assert set(cart.seen[cart_before:]) == {(200, "silver")}
+            bed.envoys.restart("cart", bed.bootstraps["cart"])
+            cart.becomes(server, "silver")
+            cart.stays(server, "silver")
+            begin = len(cart.seen)
+
+            # The next good program heals it, for all that have refused anything and for all that have not.
+            bed.program.write_text(program("bronze", "bronze", kbps=100_000))
+            cart.becomes(server, "bronze")
+            user.becomes(server, "bronze")
+            server.until(lambda: in_sync(server, "cart", "user"))
+            capsys.readouterr()
+            server.until(lambda: main(["status", "--server", f"http://{server.ops}", "--detailed-exitcode"]) == 0)
+            assert {tier for _, tier in cart.seen[begin:]} == {"silver", "bronze"}
+            assert {status for status, _ in cart.seen[begin:]} == {200}
+    # Nothing was answered without the policy, and nobody else has noticed anything.
+    assert {tier for status, tier in cart.seen if status is not None} == {"silver", "bronze"}
+    assert [answer for answer in user.seen[user.seen.index((200, "silver")) :] if answer[0] != 200] == []
