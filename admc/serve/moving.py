@@ -106,6 +106,8 @@ class Moving:
         self.underway: Underway | None = None
         self.waits: tuple[str, ...] = ()
         """What is waited for, in words."""
+        self._refused: tuple[str, ...] = ()
+        """Why the next step could not be taken, when that was tried last."""
         self._rules: dict[str, Rules] = {}
         """Interception that the step waits for."""
 
@@ -125,7 +127,7 @@ class Moving:
             self._key = kept.key
             made = await asyncio.to_thread(_steps, old.state, new.state, self._key)
             if kept.at < len(made):
-                underway = Underway(Walk(made, kept.at, kept.back), old, new, None)
+                underway = Underway(Walk(made, kept.at, kept.back, reached=len(made) - 1), old, new, None)
                 await self._take(underway)
                 self.underway = underway
 
@@ -135,7 +137,7 @@ class Moving:
             underway = self.underway
             if underway is None:
                 await self._begin(old, new, groups)
-            elif self._next is None and version(underway.new.placed) == version(new.placed):
+            elif self._next is None and not underway.walk.back and version(underway.new.placed) == version(new.placed):
                 await self._relocate(underway, new, groups)
             else:
                 self._next = _Next(new, groups)
@@ -202,6 +204,20 @@ class Moving:
             LOG.info("transition_waits", extra={"phase": walk.step.phase.value, "for": list(waits)})
         self.waits = waits
         going = replace(underway, walk=walk)
+        try:
+            await self._follow(underway, going)
+        except CommandError as error:
+            # Where it was, until the folder takes something again or other addresses come: no step is left out.
+            self.underway = underway
+            self.waits = tuple(item.message for item in error.diagnostics)
+            if self.waits != self._refused:
+                LOG.error("transition_refused", extra={"findings": list(self.waits)})
+            self._refused = self.waits
+        else:
+            self._refused = ()
+
+    async def _follow(self, underway: Underway, going: Underway) -> None:
+        walk = going.walk
         if walk.index != underway.walk.index:
             await self._move(going)
             await self._take(going)

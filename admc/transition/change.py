@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from solver.placement import Decision
 
 CallKey = tuple[str, str, int]
+EntryKey = tuple[str, str, Side]
+"""Policy, destination, side."""
 
 _WRITES_ONCE: Final = frozenset(
     ("set_request_header", "remove_request_header", "set_response_header", "remove_response_header")
@@ -36,7 +38,7 @@ class Entry(NamedTuple):
     decision: Decision
 
     @property
-    def key(self) -> tuple[str, str, Side]:
+    def key(self) -> EntryKey:
         return self.policy.name, self.decision.destination, self.side
 
     def ports(self, program: Program) -> frozenset[int]:
@@ -86,6 +88,18 @@ def acts_once(policy: Policy) -> bool:
     return not verbs <= {Verb.READS, Verb.WRITES, Verb.REJECTS}
 
 
+def _act_once(policies: Sequence[Policy]) -> bool:
+    """Whether a request that meets all of them twice may fare otherwise.
+
+    One that writes may be harmless, and one that refuses, too; but the second time the one looks at what the other has
+    written.
+    """
+    if any(acts_once(policy) for policy in policies):
+        return True
+    several = len({policy.name for policy in policies}) > 1
+    return several and any(effect.verb is Verb.WRITES for policy in policies for effect in policy.effects or ())
+
+
 class Change:
     """Two states in one frame. `program` has the services and calls of both, and the policies of neither."""
 
@@ -124,25 +138,50 @@ class Change:
 
     @cached_property
     def marked(self) -> frozenset[str]:
-        """Crossing destinations at which some policy must not act twice and a marker can say so."""
-        return frozenset(
-            entry.decision.destination
-            for entry in (*self.coming, *self.leaving)
-            if entry.decision.destination in self.crossing and acts_once(entry.policy) and self.skippable(entry)
-        )
+        """Crossing destinations at which requests must not meet what moves twice, and a marker can say so."""
+        moving: dict[str, list[Policy]] = {}
+        for entry in (*self.coming, *self.leaving):
+            if entry.decision.destination in self.crossing and self.skippable(entry):
+                moving.setdefault(entry.decision.destination, []).append(entry.policy)
+        return frozenset(name for name, policies in moving.items() if _act_once(policies))
+
+    @cached_property
+    def partners(self) -> Mapping[tuple[bool, EntryKey], Side]:
+        """(comes, key) -> the side of what it takes the place of, or gives its place to.
+
+        That is the policy of this name at the other side; or else one that does the same to the same requests under
+        another name, at this side or at the other. What has none is no substitute for anything.
+        """
+        found: dict[tuple[bool, EntryKey], Side] = {}
+
+        arrivals: dict[str, list[Entry]] = {}
+        for entry in self.coming:
+            arrivals.setdefault(entry.decision.destination, []).append(entry)
+        for across, named in ((True, True), (False, False), (True, False)):
+            for old in self.leaving:
+                for new in arrivals.get(old.decision.destination, ()):
+                    fits = old.policy.name == new.policy.name if named else alike(old.policy, new.policy)
+                    taken = (False, old.key) in found or (True, new.key) in found
+                    if fits and not taken and (old.side is not new.side) is across:
+                        found[False, old.key], found[True, new.key] = new.side, old.side
+        return found
 
     def moves(self, entry: Entry) -> bool:
         """Whether it comes or leaves."""
         return (entry.key in self.old) != (entry.key in self.new)
 
     def skippable(self, entry: Entry) -> bool:
-        """Whether an ADM can leave the entry out of some requests and not of others: it is a filter of requests."""
+        """Whether an ADM can leave the entry out of some requests and not of others: it is a filter of requests, at
+        some port at least."""
         if entry.policy.kind.sides[entry.side] is not Stage.FILTER:
             return False
-        destination = self.program.services.get(entry.decision.destination)
-        numbers = entry.ports(self.program)
-        ports = destination.ports if destination is not None else ()
-        return all(port.protocol is not Protocol.TCP for port in ports if port.number in numbers)
+        return any(self.carries_requests(entry.decision.destination, number) for number in entry.ports(self.program))
+
+    def carries_requests(self, destination: str, number: int) -> bool:
+        """Whether requests, and not just connections, are seen at a port of a service. Unknown of outside parties."""
+        service = self.program.services.get(destination)
+        ports = service.ports if service is not None else ()
+        return all(port.protocol is not Protocol.TCP for port in ports if port.number == number)
 
 
 def _key(call: Call) -> CallKey:
@@ -165,7 +204,7 @@ def _frame(old: Program, new: Program) -> Program:
     )
 
 
-def _entries(placed: Placed, frame: Program, index: Mapping[CallKey, int]) -> dict[tuple[str, str, Side], Entry]:
+def _entries(placed: Placed, frame: Program, index: Mapping[CallKey, int]) -> dict[EntryKey, Entry]:
     """Entries in canonical order: that of the placement's decisions."""
     program = placed.program
     policies = {policy.name: _reframed(policy, program, frame, index) for policy in program.policies}

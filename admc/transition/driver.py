@@ -27,6 +27,13 @@ TAKING_OVER: Final = "proxies to take over what they acknowledged"
 OLDER: Final = "connections that are older to be closed"
 
 
+class Node(Protocol):
+    """What a proxy calls itself."""
+
+    @property
+    def id(self) -> str: ...
+
+
 class Client(Protocol):
     """A proxy, as the xDS server sees it (`xds_server.connection.ClientStatus`)."""
 
@@ -34,7 +41,11 @@ class Client(Protocol):
     def group(self) -> str: ...
 
     @property
-    def acknowledged(self) -> str: ...
+    def node(self) -> Node: ...
+
+    @property
+    def acknowledged(self) -> str:
+        """Version of the last snapshot of which it has all; empty as long as it has just come."""
 
 
 class Sight(NamedTuple):
@@ -63,6 +74,12 @@ class Walk:
     """The transition is being undone: there is a newer plan, and the old side still stands."""
     since: float | None = None
     """When everything that the step waits for had been acknowledged."""
+    ready: frozenset[tuple[str, str]] = frozenset()
+    """The proxies (service and id) that had it then. Whoever of them goes and comes back has no older connections."""
+    settled: float | None = None
+    """Since when nobody has been away or behind."""
+    reached: int = 0
+    """On the way back: the index of the last step that proxies may have had."""
 
     @property
     def step(self) -> Step:
@@ -74,11 +91,13 @@ class Walk:
         return self.index == (0 if self.back else len(self.steps) - 1)
 
     def undone(self) -> Walk:
-        """What to do with a newer plan: as long as the new side does not hold by itself, walk back.
+        """What to do with a newer plan: as long as the new side does not hold by itself, walk back; else go on.
 
         Each step changes one end only, so each is as safe backwards.
         """
-        return self if self.may_end else replace(self, back=True, since=None)
+        if self.back or self.step.phase in (Phase.ANNOUNCE, Phase.FINAL, Phase.CLEAN):
+            return self
+        return replace(self, back=True, since=None, settled=None, reached=self.index)
 
     @property
     def at_old(self) -> bool:
@@ -87,27 +106,49 @@ class Walk:
 
     @property
     def may_end(self) -> bool:
-        """Whether another transition may begin from here at once: nothing has been done, or all of it."""
-        return self.step.phase in (Phase.FINAL, Phase.CLEAN) or (self.at_old and not self.back)
+        """Whether another transition may begin from here at once: nothing has been done, or all of it, and no
+        connection is left that is older."""
+        return self.step.phase is Phase.CLEAN or (self.at_old and not self.back)
 
     def look(self, sight: Sight, drain_seconds: float) -> tuple[Walk, tuple[str, ...]]:
         """Where the walk is now (perhaps at the next step, which is then to be published), and what it waits for."""
+        # What holds at both sides leaves the old one at `receivers` or later: connections that were made then have to
+        # be gone before the new side lets go again.
+        both_left = self.back and self.steps[self.reached].phase not in (Phase.PREPARE, Phase.SENDERS)
         # On the way back from where nothing has been let go of, whoever is away need not be waited for.
-        harmless = self.back and self.step.phase in (Phase.ANNOUNCE, Phase.PREPARE)
+        harmless = self.back and (self.at_old or (self.step.phase is Phase.PREPARE and not both_left))
         missing = _missing(self.step, sight, present=harmless)
         if missing:
-            return replace(self, since=None), missing
-        if self.since is None:
-            return replace(self, since=sight.now), (TAKING_OVER,)
+            # Streams end and come back all the time: only who is behind may have made connections meanwhile.
+            since = None if _older(self.step, sight) else self.since
+            return replace(self, since=since, settled=None), missing
+        nodes = frozenset((each.group, each.node.id) for each in sight.clients if each.group in self.step.awaits)
+        if self.since is None or not nodes <= self.ready:
+            return replace(self, since=sight.now, ready=nodes, settled=sight.now), (TAKING_OVER,)
+        if self.settled is None:
+            return replace(self, settled=sight.now), (TAKING_OVER,)
         # On the way back it is the first step that takes filters out of chains.
-        drains = self.over if self.back else self.step.drain
-        wait = drain_seconds + MARGIN_SECONDS if drains else SETTLE_SECONDS
-        left = self.since + wait - sight.now
-        if left > 0:
-            return self, (OLDER if wait > SETTLE_SECONDS else TAKING_OVER,)
+        drains = self.over or (both_left and self.step.drain) if self.back else self.step.drain
+        older = drains and self.since + drain_seconds + MARGIN_SECONDS > sight.now
+        if older or self.settled + SETTLE_SECONDS > sight.now:
+            return self, (OLDER if older else TAKING_OVER,)
         if self.over:
             return self, ()
-        return replace(self, index=self.index + (-1 if self.back else 1), since=None), ()
+        return replace(self, index=self.index + (-1 if self.back else 1), since=None, settled=None), ()
+
+
+def _older(step: Step, sight: Sight) -> bool:
+    """Whether some proxy is known to have something else than the step, or something else is missing than proxies."""
+    if step.phase is Phase.PREPARE and (
+        _unseen(step.intercept, sight.intercepted) or _unseen(step.closes, sight.closed)
+    ):
+        return True
+    mine = (client for client in sight.clients if client.group in step.awaits and client.acknowledged)
+    return any(client.acknowledged != sight.wanted.get(client.group) for client in mine)
+
+
+def _unseen(names: tuple[str, ...], seen: frozenset[str] | None) -> list[str]:
+    return [] if seen is None else [name for name in names if name not in seen]
 
 
 def _missing(step: Step, sight: Sight, *, present: bool) -> tuple[str, ...]:
@@ -117,15 +158,16 @@ def _missing(step: Step, sight: Sight, *, present: bool) -> tuple[str, ...]:
         nodes = [client for client in sight.clients if client.group == service]
         behind = sum(client.acknowledged != sight.wanted.get(service) for client in nodes)
         expected = max(1, sight.replicas.get(service, 1))
-        if len(nodes) < expected and not present:
-            found.append(f"`{service}`: {len(nodes)} of {expected} proxies are connected")
+        # A proxy that came back may still have the stream that it lost, and is one all the same.
+        there = len({client.node.id for client in nodes})
+        if there < expected and not present:
+            found.append(f"`{service}`: {there} of {expected} proxies are connected")
         elif behind:
             found.append(f"`{service}`: {behind} of {len(nodes)} proxies have not acknowledged")
     if present:
         return tuple(found)
     # Elsewhere nothing is let go of that could depend on it.
-    if sight.intercepted is not None and step.phase is Phase.PREPARE:
-        found += [f"`{name}`: its interception" for name in step.intercept if name not in sight.intercepted]
-    if sight.closed is not None and step.phase is Phase.PREPARE:
-        found += [f"`{name}`: a NetworkPolicy that closes it" for name in step.closes if name not in sight.closed]
+    if step.phase is Phase.PREPARE:
+        found += [f"`{name}`: its interception" for name in _unseen(step.intercept, sight.intercepted)]
+        found += [f"`{name}`: a NetworkPolicy that closes it" for name in _unseen(step.closes, sight.closed)]
     return tuple(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from admc.transition.change import acts_once
 from admc.transition.model import Phase
 from admc.transition.schedule import single
-from dsl.program import Side, Stage
+from dsl.program import Side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ def reasons(change: Change, phase: Phase) -> tuple[str, ...]:
     if phase is Phase.PREPARE:
         found = [
             *_moves(change),
-            *(_doubled(entry) for entry in crossing if _twice(change, entry)),
+            *(_doubled(change, entry) for entry in crossing if _twice(change, entry)),
             *_buckets(crossing),
         ]
     elif phase is Phase.FINAL:
@@ -48,11 +48,17 @@ def _where(side: Side, destination: str) -> str:
 
 
 def _twice(change: Change, entry: Entry) -> bool:
-    return acts_once(entry.policy) and not single(change, entry)
+    return acts_once(entry.policy) and not (single(change, entry) and not _connections(change, entry))
 
 
-def _doubled(entry: Entry) -> str:
-    what = "connections" if entry.policy.kind.sides[entry.side] is Stage.FILTER else "requests"
+def _connections(change: Change, entry: Entry) -> bool:
+    """Whether some of its ports see connections only."""
+    numbers = entry.ports(change.program)
+    return not all(change.carries_requests(entry.decision.destination, number) for number in numbers)
+
+
+def _doubled(change: Change, entry: Entry) -> str:
+    what = "connections" if _connections(change, entry) else "requests"
     return (
         f"{what} to `{entry.decision.destination}` that are made while both sides hold `{entry.policy.name}` meet it "
         "twice: no marker can say that they have met it"

@@ -35,7 +35,22 @@ _SINGLE: Final = {
     (False, Side.EGRESS): When(PHASES[:5], off=(_RELEASE, _FINAL)),
     (False, Side.INGRESS): When(PHASES[:5], met=PHASES[:3], off=(_RECEIVERS, _RELEASE, _FINAL)),
 }
-"""(comes, side) -> when, where the marker keeps it single."""
+"""(comes, side) -> when, where the marker keeps it single: what leaves one side has its like at the other."""
+
+_APART: Final = {
+    (True, Side.EGRESS): _SINGLE[True, Side.EGRESS],
+    (True, Side.INGRESS): _SINGLE[True, Side.INGRESS]._replace(met=()),
+    (False, Side.EGRESS): _SINGLE[False, Side.EGRESS],
+    (False, Side.INGRESS): _SINGLE[False, Side.INGRESS]._replace(met=()),
+}
+"""The same for what has no like at the other side: the marker says nothing of it. Nobody knows what it is replaced by,
+so it leaves when all that comes is in force."""
+
+_RENAMED: Final = {
+    **_APART,
+    (False, Side.EGRESS): When(PHASES[:5], off=PHASES[2:6]),
+}
+"""The same for what has its like at the same side."""
 
 _DOUBLE: Final = {
     (True, Side.EGRESS): When(PHASES[1:]),
@@ -63,13 +78,15 @@ def when(change: Change, entry: Entry, *, comes: bool) -> When:
         return _ALONE[comes, entry.side]
     if destination not in change.crossing:
         return _ALONE[comes, entry.side]
-    if single(change, entry):
-        return _SINGLE[comes, entry.side]
-    return _DOUBLE[comes, entry.side]
+    if not single(change, entry):
+        return _DOUBLE[comes, entry.side]
+    partner = change.partners.get((comes, entry.key))
+    table = _APART if partner is None else _RENAMED if partner is entry.side else _SINGLE
+    return table[comes, entry.side]
 
 
 def single(change: Change, entry: Entry) -> bool:
-    """Whether the marker decides which requests meet the entry."""
+    """Whether route tables decide which requests meet the entry."""
     return change.moves(entry) and entry.decision.destination in change.marked and change.skippable(entry)
 
 
@@ -119,8 +136,12 @@ def _hop_name(key: HopKey) -> str:
 
 
 def _keys(change: Change, entry: Entry) -> set[HopKey]:
+    """The hops of an entry that carry requests."""
     destination = entry.decision.destination
+    found: set[HopKey] = set()
     if entry.side is Side.INGRESS:
-        return {(destination, entry.side, destination, port) for port in entry.ports(change.program)}
-    calls = (change.program.calls[index] for index in entry.decision.calls)
-    return {(call.source, entry.side, destination, call.port.number) for call in calls}
+        found.update((destination, entry.side, destination, port) for port in entry.ports(change.program))
+    else:
+        calls = (change.program.calls[index] for index in entry.decision.calls)
+        found.update((call.source, entry.side, destination, call.port.number) for call in calls)
+    return {key for key in found if change.carries_requests(destination, key[3])}
