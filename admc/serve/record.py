@@ -39,7 +39,10 @@ def write(folder: Path, record: Record | None) -> None:
     """Replace what the folder says; None: no transition is under way. Raises `CommandError` where it cannot be."""
     path = folder / NAME
     if record is None:
-        path.unlink(missing_ok=True)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise wrong_usage("ADM803", f"cannot remove `{path}`", cause=error.strerror) from error
         return
     document = {
         "schema_version": SCHEMA_VERSION,

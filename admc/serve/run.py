@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -32,6 +33,9 @@ LOG: Final = logging.getLogger("admc.serve")
 NOT_YET: Final = "the program has not been compiled yet"
 GRACE_SECONDS: Final = 10.0
 """For streams to end. What Kubernetes gives a pod by default is three times as much."""
+SWITCH_SECONDS: Final = 0.0005
+"""How long a thread may compute while the event loop wants to go on. An answer to a client takes the loop many turns,
+and what is computed beside it (the steps to another plan of 10,000 services take seconds) costs it this at each."""
 LOOK_SECONDS: Final = 5.0
 """How often files are looked at for which a moment more or less means nothing."""
 
@@ -48,6 +52,7 @@ def serve(options: Options, listening: Listening) -> int:
     """Serve until a signal says to stop. Raises `CommandError` where it cannot begin."""
     log.to_standard_error()
     search_less_often()
+    sys.setswitchinterval(SWITCH_SECONDS)
     return asyncio.run(_Run(options, listening).run())
 
 
