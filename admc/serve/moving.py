@@ -108,8 +108,6 @@ class Moving:
         """What is waited for, in words."""
         self._refused: tuple[str, ...] = ()
         """Why the next step could not be taken, when that was tried last."""
-        self._refused: tuple[str, ...] = ()
-        """Why the next step could not be taken, when that was tried last."""
         self._rules: dict[str, Rules] = {}
         """Interception that the step waits for."""
 
@@ -206,20 +204,6 @@ class Moving:
             LOG.info("transition_waits", extra={"phase": walk.step.phase.value, "for": list(waits)})
         self.waits = waits
         going = replace(underway, walk=walk)
-        try:
-            await self._follow(underway, going)
-        except CommandError as error:
-            # Where it was, until the folder takes something again or other addresses come: no step is left out.
-            self.underway = underway
-            self.waits = tuple(item.message for item in error.diagnostics)
-            if self.waits != self._refused:
-                LOG.error("transition_refused", extra={"findings": list(self.waits)})
-            self._refused = self.waits
-        else:
-            self._refused = ()
-
-    async def _follow(self, underway: Underway, going: Underway) -> None:
-        walk = going.walk
         try:
             await self._follow(underway, going)
         except CommandError as error:

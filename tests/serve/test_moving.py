@@ -74,6 +74,9 @@ def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) ->
         following = asyncio.create_task(moving.follow())
         try:
             await until(moving, Phase.PREPARE)
+            async with asyncio.timeout(30):
+                while "web" not in server.store.groups:
+                    await asyncio.sleep(0.05)
             before = {name: server.store.current(name) for name in server.store.groups}
             shutil.rmtree(folder)
             async with asyncio.timeout(30):
