@@ -20,6 +20,7 @@ from xds_server.events import Accepted, Refused
 from xds_server.sotw import SotwStream
 from xds_server.types import ORDER, short
 from xds_server.wire import Node, ProtocolError, TooMuchError, parse_delta, parse_sotw
+from xds_server.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,19 +118,18 @@ class RefusedStreamError(Exception):
         self.code = code
 
 
-class Connection:
+class Connection(Writer):
     """See the module. Everything runs on the loop's thread."""
 
     def __init__(self, server: XdsServer, context: Any, variant: Variant) -> None:
+        super().__init__(context)
         self._server = server
-        self._context = context
         self._variant = variant
         self._outbox: deque[Response] = deque()
-        self._wake = asyncio.Event()
+        self._over = asyncio.get_running_loop().create_future()
+        """Done when nothing is being written and nothing more will be."""
         self._room = asyncio.Event()
         self._room.set()
-        self._idle = False
-        """Whether there is nothing to be written."""
         self._offered: Snapshot | None = None
         self._machine: Any = None
         self._timers: list[asyncio.TimerHandle] = []
@@ -137,7 +137,7 @@ class Connection:
         self._logged: dict[str, tuple[str, int]] = {}
         """By type, which version's refusals were logged last, and how many."""
         self._end = ""
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._task = asyncio.current_task()
         self.admission = Admission("")
         self.caller: Caller | None = None
@@ -174,27 +174,28 @@ class Connection:
         )
 
     def offer(self, snapshot: Snapshot) -> None:
-        """A newer snapshot, to be sent when the client is ready for it."""
-        if self._idle and not self._end:
-            # Many streams in a row first find out what to say, and then all write: gRPC sends more in one go then.
-            self._say(self._machine.publish(snapshot))
-        else:
+        """A newer snapshot, to be sent when the client is ready for it. What there is to say waits for `write`."""
+        if self._machine is None or self._end or self._outbox or self._busy:
             self._offered = snapshot
-            self._wake.set()
+            return
+        try:
+            self._note(self._machine.publish(snapshot))
+        except Exception as error:
+            self._broke(error)  # it is no other client's business
 
     def end(self, why: str, grace: float) -> None:
         """End the stream once the client owes no answer, or after the grace in any case."""
         if not self._end:
             self._end = why
             self._after(grace, self._cut)
-            self._wake.set()
+            self.write()
 
     def refuse(self, code: grpc.StatusCode, message: str) -> None:
         """End the stream at once, whatever its client was still to get."""
         self._failure = self._failure or RefusedStreamError(code, message)
         self._end = self._end or "refused"
         self._after(REFUSAL_SECONDS, self._cut)
-        self._wake.set()
+        self.write()
 
     async def run(self) -> str:
         """Talk until the stream ends; why it did. Raises `RefusedStreamError`."""
@@ -203,7 +204,10 @@ class Connection:
         self._after(limits.random_age(), lambda: self.end("age", limits.age_grace_seconds))
         reader = asyncio.create_task(self._read())
         try:
-            return await self._write()
+            await self._over
+            if self._failure is not None:
+                raise self._failure
+            return self._end
         finally:
             for timer in [*self._timers, *([self._patience] if self._patience else [])]:
                 timer.cancel()
@@ -212,10 +216,9 @@ class Connection:
             self._server.left(self)
             await asyncio.gather(reader, return_exceptions=True)
 
-    async def _write(self) -> str:
-        while True:
-            if self._failure is not None:
-                raise self._failure
+    def _next(self) -> bytes | None:
+        """What is to be written next. If that is nothing, the stream may be over."""
+        while self._failure is None and not self._over.done():
             if self._outbox:
                 response = self._outbox.popleft()
                 if len(self._outbox) < OUTBOX:
@@ -224,17 +227,24 @@ class Connection:
                 kind = known_type(response.type_url)
                 self._server.metrics.pushes[kind] += 1
                 self._server.metrics.pushed_bytes[kind] += len(data)
-                await self._context.write(data)
-            elif self._offered is not None and self._machine is not None and not self._end:
-                offered, self._offered = self._offered, None
-                self._say(self._machine.publish(offered))
-            elif self._end == "closed" or (self._end and (self._machine is None or self._machine.idle)):
-                return self._end
-            else:
-                self._wake.clear()
-                self._idle = self._machine is not None
-                await self._wake.wait()
-                self._idle = False
+                return data
+            if self._offered is None or self._machine is None or self._end:
+                break
+            offered, self._offered = self._offered, None
+            self._note(self._machine.publish(offered))
+        rests = self._end == "closed" or (self._end and (self._machine is None or self._machine.idle))
+        if (rests or self._failure is not None) and not self._over.done():
+            self._over.set_result(None)
+        return None
+
+    def _broke(self, error: BaseException) -> None:
+        """Writing failed: because the client has gone, or else there is something wrong here."""
+        if isinstance(error, grpc.aio.BaseError):
+            self._outbox.clear()
+            self._end = "closed"
+        else:
+            self._failure = self._failure or error
+        self.write()
 
     async def _read(self) -> None:
         try:
@@ -256,7 +266,7 @@ class Connection:
             # Whatever it is, it must end the stream: a reader that dies in silence would leave it open for ever.
             self._failure = error
         finally:
-            self._wake.set()
+            self.write()
 
     def _hear(self, request: SotwRequest | DeltaRequest) -> None:
         if self._machine is None:
@@ -283,13 +293,16 @@ class Connection:
         return {key: tuple(values) for key, values in self._context.auth_context().items()}
 
     def _say(self, responses: list[Response]) -> None:
+        self._note(responses)
+        if responses or self._end:
+            # Most answers of clients are no reason to look for something to write.
+            self.write()
+
+    def _note(self, responses: list[Response]) -> None:
         if responses:
             self._outbox.extend(responses)
             if len(self._outbox) >= OUTBOX:
                 self._room.clear()
-        if responses or self._end:
-            # Most answers of clients are no reason to wake the writer.
-            self._wake.set()
         for event in self._machine.take_events():
             if isinstance(event, Refused):
                 self._log(event)
@@ -326,7 +339,7 @@ class Connection:
             self._after(limit, self._give_up_if_silent, loop.time() + limit)
             return
         self._failure = RefusedStreamError(grpc.StatusCode.DEADLINE_EXCEEDED, "no request came")
-        self._wake.set()
+        self.write()
 
     def _cut(self) -> None:
         """The client neither reads nor answers."""

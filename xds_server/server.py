@@ -7,6 +7,8 @@ import logging
 import random
 from collections import Counter
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped]
@@ -329,6 +331,15 @@ class XdsServer:
         for group in self._coalescer.due(loop.time()):
             snapshot = self.store.current(group)
             if snapshot is not None:
-                for connection in self._groups.get(group, ()):
-                    connection.offer(snapshot)
+                self._offer(snapshot, self._groups.get(group, ()))
         self._schedule(loop)
+
+    def _offer(self, snapshot: Snapshot, connections: Iterable[Connection]) -> None:
+        """To streams of one HTTP/2 connection together, and to find out what to say before the first of them writes:
+        gRPC then sends what they say in one go. All at once instead, the first client would wait for the last one."""
+        for _, found in groupby(sorted(connections, key=attrgetter("peer")), key=attrgetter("peer")):
+            together = tuple(found)
+            for connection in together:
+                connection.offer(snapshot)
+            for connection in together:
+                connection.write()
