@@ -106,8 +106,10 @@ class Change:
     def __init__(self, old: Placed, new: Placed) -> None:
         self.program = _frame(old.program, new.program)
         index = {_key(call): position for position, call in enumerate(self.program.calls)}
-        self.old = _entries(old, self.program, index)
-        self.new = _entries(new, self.program, index)
+        # One set for all who mean everybody: to compare two of thousands of names each takes its time.
+        everyone = frozenset((*self.program.services, *self.program.externals))
+        self.old = _entries(old, index, everyone)
+        self.new = _entries(new, index, everyone)
         self.order = _order(
             [policy.name for policy in old.program.policies], [policy.name for policy in new.program.policies]
         )
@@ -204,10 +206,10 @@ def _frame(old: Program, new: Program) -> Program:
     )
 
 
-def _entries(placed: Placed, frame: Program, index: Mapping[CallKey, int]) -> dict[EntryKey, Entry]:
+def _entries(placed: Placed, index: Mapping[CallKey, int], everyone: frozenset[str]) -> dict[EntryKey, Entry]:
     """Entries in canonical order: that of the placement's decisions."""
     program = placed.program
-    policies = {policy.name: _reframed(policy, program, frame, index) for policy in program.policies}
+    policies = {policy.name: _reframed(policy, program, index, everyone) for policy in program.policies}
     found = {}
     for decision in placed.placement.decisions:
         calls = _moved(decision.calls, program, index)
@@ -221,11 +223,9 @@ def _moved(calls: Iterable[int], program: Program, index: Mapping[CallKey, int])
     return tuple(sorted(index[_key(program.calls[call])] for call in calls))
 
 
-def _reframed(policy: Policy, program: Program, frame: Program, index: Mapping[CallKey, int]) -> Policy:
+def _reframed(policy: Policy, program: Program, index: Mapping[CallKey, int], everyone: frozenset[str]) -> Policy:
     """The policy in the common frame. One that is about everybody stays so, with more of them."""
-    sources = policy.sources
-    if everybody(program, policy):
-        sources = frozenset((*frame.services, *frame.externals))
+    sources = everyone if everybody(program, policy) else policy.sources
     return replace(policy, sources=sources, calls=_moved(policy.calls, program, index))
 
 
