@@ -271,11 +271,11 @@ class Stream(ABC):
     def _serve(self, channel: Channel, out: list[Response]) -> None:
         if self._one_at_a_time() and channel.flights:
             return
-        removing = may_remove(channel.type_url, self._channels, self._target, self._phase, patient=self._patient)
         collection = self._collection(channel.type_url)
         wanted = channel.wanted(collection)
         if channel.known is wanted and not (channel.owed or channel.again or channel.answer or channel.refused):
             return
+        removing = may_remove(channel.type_url, self._channels, self._target, self._phase, patient=self._patient)
         gate = gate_of(channel.type_url, self._channels, warming=bool(self._warming))
         if self._phase is Phase.TRY and gate is Gate.OPEN and channel.type_url in STAGED:
             gate = Gate.HELD
