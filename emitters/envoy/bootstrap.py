@@ -18,8 +18,21 @@ if TYPE_CHECKING:
 
 BOOTSTRAP: Final = "envoy.config.bootstrap.v3.Bootstrap"
 XDS_CLUSTER: Final = "xds"
-_READ_ONLY: Final = ("/ready", "/stats", "/server_info", "/clusters", "/listeners", "/config_dump", "/memory", "/certs")
+_READ_ONLY: Final = (
+    "/ready",
+    "/stats",
+    "/server_info",
+    "/clusters",
+    "/listeners",
+    "/config_dump",
+    "/init_dump",
+    "/memory",
+    "/certs",
+)
 """Admin pages that only show. The others would let any process of the pod stop the ADM."""
+
+_COMING_BACK: Final = {"retry_back_off": {"base_interval": "0.5s", "max_interval": "5s"}}
+"""When to ask again after a server was away. By itself Envoy stays away for up to half a minute."""
 
 _REGEX_STEPS: Final = 1_000_000.0
 _RUNTIME: Final = {
@@ -71,7 +84,7 @@ def xds_bootstrap(resources: AdmResources, xds: tuple[str, int], *, admin: tuple
                     "api_type": "DELTA_GRPC",
                     "transport_api_version": "V3",
                     "set_node_on_first_message_only": True,
-                    "grpc_services": [{"envoy_grpc": {"cluster_name": XDS_CLUSTER}}],
+                    "grpc_services": [{"envoy_grpc": {"cluster_name": XDS_CLUSTER, "retry_policy": _COMING_BACK}}],
                 },
                 "cds_config": ADS,
                 "lds_config": ADS,
