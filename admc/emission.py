@@ -13,13 +13,20 @@ from solver.placement import Placement
 
 if TYPE_CHECKING:
     from emitters.addresses import Addresses
+    from emitters.envoy.asking import Server
 
 MAX_ENDPOINTS = 256_000_000
 
 
 @no_collection()
 def configuration(
-    program: Program, placement: Placement, folder: str, endpoints: Path | None, *, redirect: bool
+    program: Program,
+    placement: Placement,
+    folder: str,
+    endpoints: Path | None,
+    *,
+    redirect: bool,
+    xds: Server | None = None,
 ) -> dict[str, bytes]:
     """Relative path -> content. Raises `CommandError`: exit 1 for the endpoints file, 3 where Envoy cannot do it."""
     from emitters import output
@@ -28,7 +35,7 @@ def configuration(
 
     try:
         known = _addresses(program, endpoints)
-        return output.files(program, placement, known, Mode.REDIRECT if redirect else Mode.EXPLICIT)
+        return output.files(program, placement, known, Mode.REDIRECT if redirect else Mode.EXPLICIT, xds=xds)
     except EmitError as error:
         raise CommandError(Exit.NO_PLACEMENT, error.diagnostics, folder) from error
 

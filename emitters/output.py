@@ -2,6 +2,7 @@
 
     SERVICE/bootstrap.yaml       the ADM's configuration, whole in itself
     SERVICE/bootstrap-xds.yaml   the same ADM, asking an xDS server
+    SERVICE/xds-*.yaml           what it needs for that over TLS
     SERVICE/interception.json    what is redirected to it, and why
     SERVICE/iptables.rules       the same for iptables-restore, and ip6tables.rules for ip6tables-restore
     SERVICE/interception.sh      applies and removes these rules any number of times
@@ -29,6 +30,7 @@ from emitters.interception import (
 if TYPE_CHECKING:
     from dsl.program import Program
     from emitters.addresses import Addresses
+    from emitters.envoy.asking import Server
     from solver.placement import Placement
 
 XDS: Final = {
@@ -44,9 +46,10 @@ def files(
     addresses: Addresses,
     mode: Mode,
     *,
-    xds: tuple[str, int] | None = None,
+    xds: Server | None = None,
 ) -> dict[str, bytes]:
     """All files of an emission, sorted by path. Raises `EmitError` where something cannot be expressed."""
+    from emitters.envoy.asking import Server, secrets
     from emitters.envoy.bootstrap import static_json, xds_bootstrap
     from emitters.envoy.typed import to_json, to_yaml
 
@@ -54,7 +57,10 @@ def files(
     for resources in emit(program, placement, addresses, mode):
         folder = resources.service
         found[f"{folder}/bootstrap.yaml"] = to_yaml(static_json(resources))
-        found[f"{folder}/bootstrap-xds.yaml"] = to_yaml(to_json(xds_bootstrap(resources, xds or XDS[mode])))
+        server = _beside(xds or Server(*XDS[mode]), folder)
+        found[f"{folder}/bootstrap-xds.yaml"] = to_yaml(to_json(xds_bootstrap(resources, server)))
+        for name, content in secrets(server.tls).items() if server.tls is not None else ():
+            found[f"{folder}/{name}"] = to_yaml(content)
     if mode is Mode.REDIRECT:
         for interception in interceptions(program, placement, addresses):
             folder = interception.service
@@ -66,6 +72,12 @@ def files(
     if policies:
         found["network-policies.yaml"] = kubernetes.to_yaml(policies).encode()
     return dict(sorted(found.items()))
+
+
+def _beside(server: Server, folder: str) -> Server:
+    """With the files of one ADM."""
+    tls = server.tls
+    return server if tls is None else server._replace(tls=tls._replace(folder=f"{tls.folder}/{folder}"))
 
 
 def _as_json(interception: Interception) -> bytes:

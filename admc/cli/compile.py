@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from admc.cli.options import FormatOption, ProgramArgument
+from admc.cli.xds_options import Asked, server_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.render.report import Format
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from admc.plan import Plan
     from dsl.diagnostics import Diagnostic
     from dsl.program import Side
+    from emitters.envoy.asking import Server
 
 
 class EmitMode(StrEnum):
@@ -42,6 +44,22 @@ def compile_(
         EmitMode | None,
         typer.Option("--mode", help="How ADMs get traffic: redirect with --endpoints, explicit listeners without."),
     ] = None,
+    xds: Annotated[
+        str | None, typer.Option("--xds", metavar="HOST:PORT", help="The xDS server that bootstrap-xds.yaml asks.")
+    ] = None,
+    xds_ca: Annotated[
+        Path | None, typer.Option("--xds-ca", metavar="FILE", help="Ask it over TLS: who has signed its certificate.")
+    ] = None,
+    xds_name: Annotated[
+        str | None, typer.Option("--xds-name", metavar="NAME", help="What its certificate is for; else its host.")
+    ] = None,
+    xds_cert: Annotated[
+        Path | None, typer.Option("--xds-cert", metavar="FILE", help="The certificate that an ADM shows it.")
+    ] = None,
+    xds_key: Annotated[Path | None, typer.Option("--xds-key", metavar="FILE", help="Its private key.")] = None,
+    xds_token: Annotated[
+        Path | None, typer.Option("--xds-token", metavar="FILE", help="Or the token that an ADM shows it.")
+    ] = None,
     previous: Annotated[
         Path | None, typer.Option("--previous", metavar="PLAN", help="Of equally good plans, take the nearest to this.")
     ] = None,
@@ -56,6 +74,7 @@ def compile_(
 ) -> int:
     """Compile a program into the smallest correct set of ADMs."""
     _check_options(json, format_, emit, endpoints, mode, effort)
+    server = server_of(emit, Asked(xds, xds_ca, xds_name, xds_cert, xds_key, xds_token))
     from admc.output import Progress
     from admc.pipeline import compile_program, folder_of, input_files
     from admc.plan_json import to_json
@@ -68,7 +87,7 @@ def compile_(
         )
         if require_optimal:
             _require_optimal(compiled, folder_of(program))
-        files = None if emit is None else _configuration(compiled, folder_of(program), endpoints, mode)
+        files = None if emit is None else _configuration(compiled, folder_of(program), endpoints, mode, server)
         progress("writing")
         content = to_json(compiled.plan)
         inputs = input_files(program, compiled.program)
@@ -151,12 +170,14 @@ def _require_optimal(compiled: Compiled, folder: str) -> None:
     )
 
 
-def _configuration(compiled: Compiled, folder: str, endpoints: Path | None, mode: EmitMode | None) -> dict[str, bytes]:
+def _configuration(
+    compiled: Compiled, folder: str, endpoints: Path | None, mode: EmitMode | None, server: Server | None
+) -> dict[str, bytes]:
     """What `--emit` writes. Raises `CommandError`: exit 3 where Envoy cannot express what is asked."""
     from admc.emission import configuration
 
     redirect = mode is EmitMode.REDIRECT or (mode is None and endpoints is not None)
-    return configuration(compiled.program, compiled.placement, folder, endpoints, redirect=redirect)
+    return configuration(compiled.program, compiled.placement, folder, endpoints, redirect=redirect, xds=server)
 
 
 def _write_folder(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...]) -> Emitted:

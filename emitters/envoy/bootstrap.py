@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dsl.program import Side
-from emitters.envoy.clusters import ADS, http2_options, marked
-from emitters.envoy.typed import Json, message, ordered, to_json, typed
+from emitters.envoy import asking
+from emitters.envoy.clusters import ADS, marked
+from emitters.envoy.typed import Json, message, ordered, to_json
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from emitters.envoy.resources import AdmResources
 
 BOOTSTRAP: Final = "envoy.config.bootstrap.v3.Bootstrap"
-XDS_CLUSTER: Final = "xds"
 _READ_ONLY: Final = (
     "/ready",
     "/stats",
@@ -64,12 +64,15 @@ def static_json(resources: AdmResources, *, admin: tuple[str, int] | None = None
     return ordered({**common, "static_resources": {"listeners": listeners, "clusters": clusters}})
 
 
-def xds_bootstrap(resources: AdmResources, xds: tuple[str, int], *, admin: tuple[str, int] | None = None) -> Message:
-    """A bootstrap that asks an aggregated xDS server at host and port for everything.
+def xds_bootstrap(
+    resources: AdmResources, xds: asking.Server | tuple[str, int], *, admin: tuple[str, int] | None = None
+) -> Message:
+    """A bootstrap that asks an aggregated xDS server for everything; by host and port alone, without TLS.
 
     Every replica needs a node id of its own: start it with `envoy --service-node ID`, which overrides the one here.
     """
-    clusters: list[Json] = [_xds_cluster(xds)]
+    server = asking.Server(*xds)
+    clusters: list[Json] = [asking.cluster(server)]
     if resources.redirected:
         clusters[0]["upstream_bind_config"] = marked(Side.EGRESS)
     # Envoy looks for its own cluster before it asks anybody, and a policy that needs it may come later.
@@ -84,7 +87,9 @@ def xds_bootstrap(resources: AdmResources, xds: tuple[str, int], *, admin: tuple
                     "api_type": "DELTA_GRPC",
                     "transport_api_version": "V3",
                     "set_node_on_first_message_only": True,
-                    "grpc_services": [{"envoy_grpc": {"cluster_name": XDS_CLUSTER, "retry_policy": _COMING_BACK}}],
+                    "grpc_services": [
+                        {"envoy_grpc": {"cluster_name": asking.XDS_CLUSTER, "retry_policy": _COMING_BACK}}
+                    ],
                 },
                 "cds_config": ADS,
                 "lds_config": ADS,
@@ -107,26 +112,6 @@ def _common(resources: AdmResources, admin: tuple[str, int] | None, siblings: bo
     if siblings:
         common["cluster_manager"] = {"local_cluster_name": resources.siblings}
     return common
-
-
-def _xds_cluster(xds: tuple[str, int]) -> Json:
-    host, port = xds
-    options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
-    keepalive = {"connection_keepalive": {"interval": "30s", "timeout": "10s"}}
-    return {
-        "name": XDS_CLUSTER,
-        "type": "STRICT_DNS",
-        "connect_timeout": "5s",
-        "load_assignment": {
-            "cluster_name": XDS_CLUSTER,
-            "endpoints": [
-                {"lb_endpoints": [{"endpoint": {"address": {"socket_address": {"address": host, "port_value": port}}}}]}
-            ],
-        },
-        "typed_extension_protocol_options": {
-            options: typed(options, explicit_http_config={"http2_protocol_options": {**http2_options(), **keepalive}})
-        },
-    }
 
 
 def _inline(value: Any, routes: dict[str, Json], extensions: dict[str, Json]) -> Any:
