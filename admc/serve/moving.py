@@ -248,7 +248,7 @@ class Moving:
 
     async def _take(self, underway: Underway) -> None:
         step = underway.walk.step
-        made = await asyncio.to_thread(_snapshots, step, underway.new.state)
+        made = await asyncio.to_thread(_snapshots, step, underway.new.state, frozenset(step.awaits))
         self._rules = {}
         if underway.new.state.source.mode is Mode.REDIRECT and step.intercept:
             self._rules = await asyncio.to_thread(wanted, step, underway.new.state.addresses)
@@ -294,15 +294,19 @@ def _replicas(state: State, name: str) -> int:
 def _steps(old: State, new: State, key: bytes) -> tuple[Step, ...]:
     """The steps, each of which was tried. Raises `CommandError`: then the last good state stays, rather than a gap."""
     made = steps(Placed(old.program, old.placement), Placed(new.program, new.placement), key)
+    tried: set[tuple[str, int]] = set()
     for step in made:
-        _snapshots(step, new)
+        # Steps that differ in route tables only are emitted from the same.
+        fresh = {name: id(step.parts[name].placed) for name in step.awaits}
+        _snapshots(step, new, frozenset(name for name, placed in fresh.items() if (name, placed) not in tried))
+        tried.update(fresh.items())
     return made
 
 
 @no_collection()
-def _snapshots(step: Step, state: State) -> dict[str, Snapshot]:
+def _snapshots(step: Step, state: State, only: frozenset[str]) -> dict[str, Snapshot]:
     try:
-        told = resources(step, state.addresses, state.source.mode, only=frozenset(step.awaits))
+        told = resources(step, state.addresses, state.source.mode, only=only)
     except EmitError as error:
         raise CommandError(Exit.NO_PLACEMENT, error.diagnostics, folder_of(state.source.path)) from error
     return {service: snapshot(each) for service, each in told.items()}

@@ -47,7 +47,9 @@ def steps(old: Placed, new: Placed, key: bytes) -> tuple[Step, ...]:
     change = Change(old, new)
     secrets = {name: _secret(key, name, old, new) for name in sorted(change.marked)}
     phases = PHASES if change.crossing else _SIMPLE
-    parts = {phase: _parts(change, phase, secrets) for phase in phases}
+    # Phases with the same entries share what they are emitted from.
+    known: dict[tuple[int, ...], Mapping[str, Placed]] = {}
+    parts = {phase: _parts(change, phase, secrets, known) for phase in phases}
     before = _hops(between(change, tuple(change.old.values())))
     wide = phases[0] if phases is _SIMPLE else Phase.PREPARE
     during = before | _hops({name: part.placed for name, part in parts[wide].items()})
@@ -86,10 +88,15 @@ def _secret(key: bytes, destination: str, old: Placed, new: Placed) -> str:
     return hmac.new(key, "\0".join(parts).encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
-def _parts(change: Change, phase: Phase, secrets: dict[str, str]) -> dict[str, Part]:
+def _parts(
+    change: Change, phase: Phase, secrets: dict[str, str], known: dict[tuple[int, ...], Mapping[str, Placed]]
+) -> dict[str, Part]:
     entries = tuple(change.new.values()) if phase is Phase.CLEAN else present(change, phase)
     told = {} if phase is Phase.CLEAN else toggles(change, phase, secrets)
-    placed = between(change, entries)
+    same = tuple(map(id, entries))
+    if same not in known:
+        known[same] = between(change, entries)
+    placed = known[same]
     names: dict[str, dict[HopKey, str]] = {}
     for key, name in _named(placed):
         names.setdefault(key[0], {})[key] = name
