@@ -157,9 +157,20 @@ class Connection(Writer):
         return machine
 
     @property
+    def acknowledged(self) -> str:
+        """Version of the last snapshot of which its client acknowledged all that it can use; empty before that."""
+        completed = None if self._machine is None else self._machine.completed
+        return "" if completed is None else str(completed.version)
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether its client has acknowledged what it is to have, and has not refused anything since."""
+        wanted = self._server.store.current(self.group)
+        return wanted is not None and self.acknowledged == wanted.version and not self._machine.refuses
+
+    @property
     def status(self) -> ClientStatus:
         machine, wanted = self.machine, self._server.store.current(self.group)
-        completed = machine.completed if machine is not None else None
         return ClientStatus(
             group=self.group,
             node=self.node,
@@ -170,7 +181,7 @@ class Connection(Writer):
             since=self.since,
             wanted=wanted.version if wanted is not None else "",
             sent=machine.snapshot.version if machine is not None else "",
-            acknowledged=completed.version if completed is not None else "",
+            acknowledged=self.acknowledged,
         )
 
     def offer(self, snapshot: Snapshot) -> None:
@@ -305,7 +316,8 @@ class Connection(Writer):
             self._outbox.extend(responses)
             if len(self._outbox) >= OUTBOX and self._room is None:
                 self._room = asyncio.get_running_loop().create_future()
-        for event in self._machine.take_events():
+        events = self._machine.take_events()
+        for event in events:
             if isinstance(event, Refused):
                 self._log(event)
                 self._server.refused(self, event)
@@ -313,6 +325,8 @@ class Connection(Writer):
                 self._server.metrics.acknowledgements[known_type(event.type_url)] += 1
             else:
                 self._server.completed(self, event)
+        if events:
+            self._server.audience.note(self)
         if self._patience is None and self._machine.waits_for_request:
             self._patience = asyncio.get_running_loop().call_later(
                 self._server.limits.patience_seconds, self._lose_patience

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped]
 
+from xds_server.audience import Audience
 from xds_server.channel import RESPONSE_BYTES, Shared
 from xds_server.coalesce import Coalescer
 from xds_server.connection import (
@@ -111,7 +112,7 @@ class XdsServer:
         self._open = 0
         self._peers: Counter[str] = Counter()
         self._identities: Counter[str] = Counter()
-        self._groups: dict[str, set[Connection]] = {}
+        self.audience = Audience()
         self._pending: set[Connection] = set()
         self._coalescer = Coalescer(self.limits.quiet_seconds, self.limits.quiet_limit_seconds)
         self._timer: asyncio.TimerHandle | None = None
@@ -189,14 +190,14 @@ class XdsServer:
             await self._server.stop(grace)
 
     def clients(self) -> tuple[ClientStatus, ...]:
-        """All clients, by group and node."""
-        found = (connection.status for group in self._groups.values() for connection in group)
+        """All clients with all that is known of them, by group and node. `audience` says less, and at once."""
+        found = (connection.status for connection in self.audience)
         return tuple(sorted(found, key=lambda status: (status.group, status.node.id, status.peer)))
 
     @property
     def connections(self) -> tuple[Connection, ...]:
         """The streams of all clients that were let in: to be looked at."""
-        return tuple(connection for group in self._groups.values() for connection in group)
+        return tuple(self.audience)
 
     def identify_again(self) -> int:
         """After a change of who may ask: end the streams of clients that are not what they were; how many."""
@@ -226,7 +227,7 @@ class XdsServer:
         if snapshot is None:
             raise RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "there is no configuration yet")
         self._pending.discard(connection)
-        self._groups.setdefault(admission.group, set()).add(connection)
+        self.audience.join(admission.group, connection)
         if admission.identity:
             self._identities[admission.identity] += 1
         self.metrics.connected += 1
@@ -248,17 +249,13 @@ class XdsServer:
     def left(self, connection: Connection) -> None:
         """A stream has ended."""
         self._pending.discard(connection)
-        group = self._groups.get(connection.group)
-        if group is not None and connection in group:
-            group.remove(connection)
+        if self.audience.leave(connection):
             self.metrics.connected -= 1
             identity = connection.admission.identity
             if identity:
                 self._identities[identity] -= 1
                 if not self._identities[identity]:
                     del self._identities[identity]
-            if not group:
-                del self._groups[connection.group]
 
     def refused(self, connection: Connection, event: Refused) -> None:
         self.metrics.rejects[known_type(event.type_url)] += 1
@@ -306,13 +303,15 @@ class XdsServer:
             await context.abort(error.code, str(error))
 
     def _connections(self) -> list[Connection]:
-        return [*self._pending, *(connection for group in self._groups.values() for connection in group)]
+        return [*self._pending, *self.audience]
 
     # Snapshots.
 
     def _changed(self, group: str, old: Snapshot | None, new: Snapshot) -> None:
         loop = asyncio.get_running_loop()
         self._published[group] = (new, loop.time())
+        for connection in self.audience.of(group):
+            self.audience.note(connection)
         urgent = old is not None and only_differs_in(old, new, URGENT)
         due = self._coalescer.changed(group, loop.time(), urgent=urgent)
         # Thousands of groups change at once: who looks through all that wait does so once for all of them.
@@ -331,7 +330,7 @@ class XdsServer:
         for group in self._coalescer.due(loop.time()):
             snapshot = self.store.current(group)
             if snapshot is not None:
-                self._offer(snapshot, self._groups.get(group, ()))
+                self._offer(snapshot, self.audience.of(group))
         self._schedule(loop)
 
     def _offer(self, snapshot: Snapshot, connections: Iterable[Connection]) -> None:

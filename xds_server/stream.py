@@ -108,6 +108,11 @@ class Stream(ABC):
         """Whether the client owes no answer."""
         return not any(channel.flights for channel in self._channels.values())
 
+    @property
+    def refuses(self) -> bool:
+        """Whether the client's last answer about some type was a refusal."""
+        return any(channel.error for channel in self._channels.values())
+
     def take_events(self) -> list[Event]:
         """What has happened since the last call."""
         if not self._events:

@@ -1,0 +1,92 @@
+"""What is counted as it changes is what a look at every stream would find, at every turn of a stream's life."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.xds_server.client import Client
+from tests.xds_server.test_server import serving
+from tests.xds_server.transcript import world
+from xds_server.types import CLUSTER
+
+if TYPE_CHECKING:
+    from xds_server.server import XdsServer
+
+
+def counted(server: XdsServer) -> tuple[int, int]:
+    """Connected and behind, after a comparison with the whole status."""
+    clients = server.clients()
+    behind = [
+        each
+        for each in clients
+        if not each.wanted or each.wanted != each.acknowledged or any(item.error for item in each.types)
+    ]
+    assert (len(server.audience), server.audience.behind) == (len(clients), len(behind))
+    assert set(server.audience.groups) == {each.group for each in clients}
+    seen = [(each.group, each.node.id, each.acknowledged) for each in server.audience.seen(server.store.groups)]
+    assert sorted(seen) == [(each.group, each.node.id, each.acknowledged) for each in clients]
+    return len(clients), len(behind)
+
+
+async def until(server: XdsServer, connected: int, behind: int) -> None:
+    async with asyncio.timeout(20.0):
+        while counted(server) != (connected, behind):
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("variant", ["sotw", "delta"])
+async def test_counts_follow_what_clients_do_and_what_is_published(variant: str) -> None:
+    async with serving(world("clusters a=1-")) as (server, port), AsyncExitStack() as stack:
+        server.store.publish("shop", world("clusters a=1-"))
+        one = await stack.enter_async_context(Client(port, variant, id="one"))
+        shop = await stack.enter_async_context(Client(port, variant, "shop", id="shop-1"))
+        for client in (one, shop):
+            await client.send(CLUSTER)
+        first = await one.read()
+        await shop.send(CLUSTER, nonce=(await shop.read()).nonce)
+        await until(server, 2, 1)
+        await one.send(CLUSTER, nonce=first.nonce)
+        await until(server, 2, 0)
+
+        server.store.publish("web", world("clusters a=2-"))
+        assert counted(server) == (2, 1)
+        await one.send(CLUSTER, nonce=(await one.read()).nonce, error="not this")
+        await asyncio.sleep(0)
+        await until(server, 2, 1)
+        assert [(each.group, each.node.id) for each in server.audience.seen(["web"])] == [("web", "one")]
+        assert server.audience.seen(["nobody"]) == ()
+
+        # What was there before comes back: it is acknowledged, and its version is the one that was.
+        server.store.publish("web", world("clusters a=1-"))
+        counted(server)
+        server.store.publish("web", world("clusters a=3-"))
+        third = await one.read()
+        while third.resources and not _is(third, 3):
+            await one.send(CLUSTER, nonce=third.nonce)
+            third = await one.read()
+        await one.send(CLUSTER, nonce=third.nonce)
+        await until(server, 2, 0)
+
+        two = await stack.enter_async_context(Client(port, variant, id="two"))
+        await two.send(CLUSTER)
+        await two.read()
+        await until(server, 3, 1)
+        two.call.cancel()
+        await until(server, 2, 0)
+        one.call.cancel()
+        shop.call.cancel()
+        await until(server, 0, 0)
+        assert not server.audience.groups
+
+
+def _is(response: object, content: int) -> bool:
+    from envoy.config.cluster.v3 import cluster_pb2
+
+    (item,) = response.resources  # type: ignore[attr-defined]
+    found = cluster_pb2.Cluster()
+    (item.resource if hasattr(item, "resource") else item).Unpack(found)
+    return bool(found.connect_timeout.seconds == content)

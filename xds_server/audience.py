@@ -1,0 +1,82 @@
+"""Who listens: open streams by group, and which of them have all that they are to have, noted as that changes.
+
+Looking through thousands of streams takes tens of milliseconds, too much for what is asked at every scrape, or ten
+times a second while something waits for a few groups of many.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, KeysView
+
+    from xds_server.connection import Connection
+    from xds_server.wire import Node
+
+
+class Seen(NamedTuple):
+    """One client, for whoever waits for it: `ClientStatus` says more, at a price."""
+
+    group: str
+    node: Node
+    acknowledged: str
+    """Version of the last snapshot of which it acknowledged all that it can use; empty before that."""
+
+
+class Audience:
+    """The streams of clients that were let in."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, set[Connection]] = {}
+        self._in_sync: set[Connection] = set()
+        self._size = 0
+
+    def __iter__(self) -> Iterator[Connection]:
+        return (connection for group in self._groups.values() for connection in group)
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def groups(self) -> KeysView[str]:
+        """Those that somebody listens for."""
+        return self._groups.keys()
+
+    @property
+    def behind(self) -> int:
+        """How many have not acknowledged all that they are to have, or refused something of it."""
+        return self._size - len(self._in_sync)
+
+    def of(self, group: str) -> Collection[Connection]:
+        return self._groups.get(group, ())
+
+    def seen(self, groups: Iterable[str]) -> tuple[Seen, ...]:
+        """Where the clients of some groups stand."""
+        return tuple(
+            Seen(group, connection.node, connection.acknowledged) for group in groups for connection in self.of(group)
+        )
+
+    def join(self, group: str, connection: Connection) -> None:
+        self._groups.setdefault(group, set()).add(connection)
+        self._size += 1
+        self.note(connection)
+
+    def leave(self, connection: Connection) -> bool:
+        """Whether it was there."""
+        group = self._groups.get(connection.group)
+        if group is None or connection not in group:
+            return False
+        group.remove(connection)
+        if not group:
+            del self._groups[connection.group]
+        self._size -= 1
+        self._in_sync.discard(connection)
+        return True
+
+    def note(self, connection: Connection) -> None:
+        """Its client has answered, or there is something else for it to have."""
+        if connection.in_sync:
+            self._in_sync.add(connection)
+        else:
+            self._in_sync.discard(connection)
