@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 READY_SECONDS = 20.0
 STOP_SECONDS = 5.0
@@ -101,20 +101,27 @@ class Envoys:
 
     def start(self, bootstraps: dict[str, Path]) -> None:
         """Start one Envoy for each service and wait until all are ready."""
+        self.launch(bootstraps)
+        self.await_ready(bootstraps)
+
+    def launch(self, bootstraps: dict[str, Path]) -> None:
+        """Start one Envoy for each service: they may have to wait for somebody. They end with the calling thread."""
         for service, bootstrap in sorted(bootstraps.items()):
             self.running[service] = self._launch(service, bootstrap)
+
+    def await_ready(self, services: Iterable[str]) -> None:
         deadline = time.monotonic() + READY_SECONDS
-        for service in sorted(bootstraps):
+        for service in sorted(services):
             self._await(self.running[service], deadline)
 
     def restart(self, service: str, bootstrap: Path) -> None:
         """End one Envoy and start it anew: full buckets, empty statistics."""
-        _end([self.running.pop(service)])
+        self.stop(service)
         self.start({service: bootstrap})
 
-    def stop(self) -> None:
-        envoys, self.running = list(self.running.values()), {}
-        _end(envoys)
+    def stop(self, *services: str) -> None:
+        """End some, or all."""
+        _end([self.running.pop(service) for service in services or tuple(self.running)])
 
     def _launch(self, service: str, bootstrap: Path) -> Envoy:
         self._folder.mkdir(parents=True, exist_ok=True)

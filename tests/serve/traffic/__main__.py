@@ -1,0 +1,49 @@
+"""The long form: as many changes as one likes, with servers that are killed and proxies that start anew."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.serve.traffic.bed import Bed
+from tests.serve.traffic.walk import Route, differs_from_a_fresh_start, walk
+from tests.testbed.envoys import envoy_binary
+
+SHOWN = 20
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.serve.traffic", description=__doc__)
+    parser.add_argument("--changes", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--single", type=int, default=5, help="changes that are in force before the next, in a row")
+    parser.add_argument("--burst", type=int, default=5, help="changes that follow them without waiting")
+    parser.add_argument("--interrupted", type=int, default=4, help="kill the server once in so many rounds; 0: never")
+    parser.add_argument("--keep", type=Path, help="a folder for logs")
+    given = parser.parse_args()
+    envoy = envoy_binary()
+    if envoy is None:
+        print("there is no Envoy for this platform")
+        return 1
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        began = time.monotonic()
+        with Bed(folder, envoy) as bed:
+            bed.serve()
+            bed.start_proxies()
+            bed.settle()
+            walk(bed, Route(given.changes, given.seed, given.single, given.burst, given.interrupted))
+            wrong = bed.disagreements() + differs_from_a_fresh_start(bed)
+        verdict = bed.verdict()
+    print(f"{given.changes} changes, {bed.servers} servers, {time.monotonic() - began:.0f} s; {verdict}")
+    for sentence in (*wrong, *verdict.failed[:SHOWN], *verdict.unenforced[:SHOWN]):
+        print(sentence)
+    return 1 if wrong or verdict.failed or verdict.unenforced else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""Which programs a request may have met, and whether it fared as they say.
+
+    Timeline (what was written when, and in force when) + Request + arrivals -> Verdict
+
+A program may be met from just before its text is there until all proxies have acknowledged a later one and their
+workers have taken it over. A policy whose filters are not the same in two programs may be met on older connections for
+as long as proxies leave those open. What all of these programs agree on, every request has to show.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from admc.transition.driver import MARGIN_SECONDS, SETTLE_SECONDS
+from tests.serve.traffic.programs import ASPECTS, BURST, GRPC_UNAVAILABLE, Observed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tests.serve.traffic.callers import Request
+    from tests.serve.traffic.programs import Aspect, Variant
+    from tests.testbed.echo import Seen
+
+FEW = "/few"
+UNREACHABLE = (None, 503, GRPC_UNAVAILABLE)
+"""How a request ends whose next hop is away: by itself, or by the word of the proxy before."""
+
+
+@dataclass(slots=True)
+class _Span:
+    variant: Variant
+    began: float
+    ended: float = float("inf")
+
+
+class Outage(NamedTuple):
+    """Somebody's proxy is away: requests through it may fail, and no more than that."""
+
+    services: frozenset[str]
+    began: float
+    ended: float
+
+
+@dataclass
+class Timeline:
+    """Safe to use from several threads."""
+
+    drain_seconds: float
+    spans: list[_Span] = field(default_factory=list)
+    outages: list[Outage] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def wrote(self, variant: Variant) -> None:
+        """To be called before the text is where the server reads it."""
+        with self._lock:
+            self.spans.append(_Span(variant, time.monotonic()))
+
+    def in_force(self) -> None:
+        """The latest program is in force everywhere, and no other."""
+        with self._lock:
+            now = time.monotonic()
+            for span in self.spans[:-1]:
+                span.ended = min(span.ended, now)
+
+    def between(self, began: float, ended: float) -> list[Variant]:
+        """The programs that a filter that is in force may be of, at some time within."""
+        return [it.variant for it in self.spans if it.began <= ended and it.ended + SETTLE_SECONDS >= began]
+
+    def possible(self, aspect: Aspect, request: Request) -> list[Variant]:
+        older = self.between(request.began - self.drain_seconds - MARGIN_SECONDS, request.ended)
+        if len({aspect.filters(variant) for variant in older}) > 1:
+            return older
+        return self.between(request.began, request.ended)
+
+    def away(self, request: Request) -> bool:
+        ends = {request.ask.source, request.ask.destination}
+        return any(
+            it.services & ends and it.began <= request.ended and it.ended >= request.began for it in self.outages
+        )
+
+
+@dataclass
+class Verdict:
+    """How all requests fared. Each list is a sentence for each request."""
+
+    requests: int = 0
+    refused: int = 0
+    """By a policy that says so."""
+    asked_again: int = 0
+    """On kept connections that were closed meanwhile: they arrived nowhere."""
+    while_away: int = 0
+    """Failed while a proxy was being started again."""
+    failed: list[str] = field(default_factory=list)
+    unenforced: list[str] = field(default_factory=list)
+    """They met a policy less often, or more often, than any program of their time says, or with other arguments."""
+    by_kind: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.by_kind.items()))
+        return (
+            f"{self.requests} requests ({kinds}): {self.refused} refused as a policy says, {self.asked_again} asked"
+            f" again, {self.while_away} failed at a proxy that was away, {len(self.failed)} failed,"
+            f" {len(self.unenforced)} unenforced or doubled"
+        )
+
+
+def judge(timeline: Timeline, requests: Iterable[Request], arrived: Sequence[Seen]) -> Verdict:
+    named: dict[str, list[Seen]] = defaultdict(list)
+    for seen in arrived:
+        for name in seen.header("x-echo-id"):
+            named[name].append(seen)
+    verdict = Verdict()
+    connected = Counter(seen.protocol for seen in arrived)["tcp"]
+    for request in requests:
+        verdict.requests += 1
+        verdict.by_kind[request.ask.protocol] += 1
+        arrivals = tuple(map(_headers, named.get(request.name, ())))
+        if request.ask.protocol == "tcp":  # nothing in a connection says whose it is, so these are counted in all
+            arrivals = ({},) if request.status else ()
+            connected -= len(arrivals)
+        observed = Observed(request.status, arrivals, _lower(request.answer))
+        if request.lost or (request.status in UNREACHABLE and timeline.away(request)):
+            if request.lost and not arrivals:
+                verdict.asked_again += 1
+            elif timeline.away(request):
+                verdict.while_away += 1
+            else:
+                verdict.failed.append(_said(request, "arrived, and its answer was lost"))
+            aspects = [it for it in ASPECTS if arrivals and not it.guards and it.name != "said"]
+        else:
+            aspects = [it for it in ASPECTS if arrivals or it.guards]
+        verdict.refused += request.status in (403, 429)
+        for aspect in aspects:
+            if aspect.about(request.ask):
+                _compare(timeline, request, observed, aspect, verdict)
+    if connected > verdict.while_away + len(verdict.failed):
+        verdict.unenforced.append(f"{connected} more connections reached their destination than were answered")
+    return verdict
+
+
+def _compare(timeline: Timeline, request: Request, observed: Observed, aspect: Aspect, verdict: Verdict) -> None:
+    expected = {aspect.does(variant, request.ask) for variant in timeline.possible(aspect, request)}
+    found = aspect.seen(observed)
+    if found in expected:
+        return
+    sentence = _said(request, f"{aspect.name}: {found} is none of {sorted(map(str, expected))}")
+    should_pass = aspect.guards and not observed.arrivals and all(arrivals for _, arrivals in expected)
+    (verdict.failed if should_pass or (aspect.guards and request.error) else verdict.unenforced).append(sentence)
+
+
+def admitted(timeline: Timeline, requests: Iterable[Request]) -> tuple[int, int, list[str]]:
+    """Of a quota that is never filled again: how many requests it let pass, and how many it may have, with a new bucket
+    for each change and each start of a proxy; and what was wrong."""
+    asked = [it for it in requests if it.ask.path == FEW]
+    wrong = [_said(it, f"status {it.status}") for it in asked if it.status not in (200, 429) and not timeline.away(it)]
+    most = BURST * (len(timeline.spans) + len(timeline.outages))
+    return sum(it.status == 200 for it in asked), most, wrong
+
+
+def _headers(seen: Seen) -> dict[str, tuple[str, ...]]:
+    return _lower(seen.headers)
+
+
+def _lower(headers: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for name, value in headers:
+        found[name.lower()] = (*found.get(name.lower(), ()), value)
+    return found
+
+
+def _said(request: Request, what: str) -> str:
+    ask = request.ask
+    return (
+        f"{request.began:.3f} to {request.ended:.3f} (connection of {request.opened:.3f}) {ask.protocol}"
+        f" {ask.source} -> {ask.destination}{ask.path} {dict(ask.headers) or ''}: {what} {request.error}"
+    )

@@ -1,0 +1,66 @@
+"""Whatever happens to the server and to proxies: no request fails that should pass, and none passes unenforced."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.serve.traffic.bed import Bed
+from tests.serve.traffic.programs import EGRESS, Variant
+from tests.testbed.envoys import envoy_binary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENVOY = envoy_binary()
+pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+
+
+def test_starts_changes_and_ends_under_traffic(tmp_path: Path) -> None:
+    assert ENVOY is not None
+    with Bed(tmp_path, ENVOY) as bed:
+        # Proxies are there first, and wait.
+        with bed.starting_proxies():
+            time.sleep(0.5)
+            bed.serve()
+        bed.settle()
+
+        variant = replace(Variant(), once="2", said="2")
+        bed.write(variant)
+        bed.settle()
+        variant = replace(variant, shut=True, tier="1", stamped="1", balance="round_robin")
+        bed.write(variant)
+        bed.settle()
+
+        # The server goes, something changes while nobody serves, and it is back.
+        bed.end(signal.SIGTERM)
+        variant = replace(variant, tier="2", attempts=3)
+        bed.write(variant)
+        bed.serve()
+        bed.settle()
+        bed.end(signal.SIGKILL)
+        bed.serve()
+        bed.settle()
+        # Killed while a change is on its way, with everything moving to the other side.
+        variant = replace(variant, cart=EGRESS, stock=EGRESS, ledger=EGRESS, once="3", wide=True)
+        bed.write(variant)
+        bed.server.until(lambda: bed.server.events("transition_step"))
+        bed.end(signal.SIGKILL)
+        bed.serve()
+        bed.settle()
+
+        variant = replace(variant, shut=False, tier=None, stamped=None)
+        bed.write(variant)
+        bed.restart_proxy("cart")
+        bed.restart_proxy("shop")
+        bed.settle()
+        # Now the server is there first.
+        bed.start_proxies()
+        bed.over()
+        assert bed.disagreements() == []
+    verdict = bed.verdict()
+    assert (verdict.failed, verdict.unenforced) == ([], [])
