@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.exits import CommandError
+from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, write_whole
 from emitters.interception import Family, interceptions, restore_file
 
@@ -50,7 +50,10 @@ def ask(folder: Path, rules: Mapping[str, Rules]) -> None:
     """Write what is to be loaded. Raises `CommandError` where the folder takes nothing."""
     for service, own in rules.items():
         place = folder / "interception" / service
-        place.mkdir(parents=True, exist_ok=True)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise wrong_usage("ADM803", f"cannot make the folder `{place}`", cause=error.strerror) from error
         for name, content in {**own.files, "digest": own.digest + "\n"}.items():
             write_whole(place / name, content.encode())
 

@@ -6,7 +6,7 @@ The engine counts plain numbers; they become metrics only when somebody asks, so
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -21,11 +21,24 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from admc.serve.serving import Counts
-    from admc.serve.status import Status
     from admc.serve.tls import TlsCounts
     from xds_server.metrics import Histogram, Metrics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+
+
+class Now(NamedTuple):
+    """How it stands, in numbers that are at hand: they are asked for all the time."""
+
+    ready: bool
+    version: str
+    """Of admc."""
+    adms: int
+    """Of the plan."""
+    alone: int
+    """ADMs of the plan that no client asks for."""
+    behind: int
+    """Clients without all that they are to have."""
 
 
 @dataclass(slots=True)
@@ -34,7 +47,7 @@ class Sources:
 
     xds: Metrics
     counts: Counts
-    status: Callable[[], Status]
+    now: Callable[[], Now]
     tls: TlsCounts | None = None
     _registry: CollectorRegistry = field(init=False, repr=False)
 
@@ -59,7 +72,7 @@ class _Own(Collector):
         yield from _application(self._sources.counts)
         if self._sources.tls is not None:
             yield from _tls(self._sources.tls)
-        yield from _state(self._sources.status())
+        yield from _state(self._sources.now())
 
 
 def _xds(metrics: Metrics) -> Iterator[Metric]:
@@ -87,6 +100,9 @@ def _application(counts: Counts) -> Iterator[Metric]:
     yield _number("admc_locates", "Changes of addresses that were put in force", counts.locates)
     yield _number("admc_endpoint_errors", "Endpoints files that could not be used", counts.endpoint_errors)
     yield _number("admc_apply_errors", "States that were made and could not be put in force", counts.apply_errors)
+    yield _number(
+        "admc_transition_errors", "Times that a step of a transition could not be taken", counts.transition_errors
+    )
     yield _number("admc_kept_errors", "Times that the kept state could not be used or written", counts.kept_errors)
     yield GaugeMetricFamily("admc_changed_timestamp_seconds", "When the last state was put in force", counts.changed_at)
 
@@ -99,22 +115,14 @@ def _tls(counts: TlsCounts) -> Iterator[Metric]:
     )
 
 
-def _state(status: Status) -> Iterator[Metric]:
-    from admc.serve.status import Phase
-
-    ready = GaugeMetricFamily("admc_ready", "Whether clients are served")
-    ready.add_metric([], float(status.server.phase is Phase.SERVING))
-    yield ready
+def _state(now: Now) -> Iterator[Metric]:
+    yield GaugeMetricFamily("admc_ready", "Whether clients are served", float(now.ready))
     build = GaugeMetricFamily("admc_build_info", "Always 1; the version is in the label", labels=["version"])
-    build.add_metric([status.server.version], 1.0)
+    build.add_metric([now.version], 1.0)
     yield build
-    adms = [adm for adm in status.adms if adm.in_plan]
-    nodes = [node for adm in status.adms for node in adm.nodes]
-    alone = sum(not adm.nodes for adm in adms)
-    behind = sum(not node.in_sync for node in nodes)
-    yield GaugeMetricFamily("admc_adms", "ADMs of the plan", len(adms))
-    yield GaugeMetricFamily("admc_adms_without_nodes", "ADMs of the plan that no proxy asks for", alone)
-    yield GaugeMetricFamily("admc_nodes_out_of_sync", "Clients without all that they are to have", behind)
+    yield GaugeMetricFamily("admc_adms", "ADMs of the plan", now.adms)
+    yield GaugeMetricFamily("admc_adms_without_nodes", "ADMs of the plan that no proxy asks for", now.alone)
+    yield GaugeMetricFamily("admc_nodes_out_of_sync", "Clients without all that they are to have", now.behind)
 
 
 def _by_type(name: str, text: str, values: Mapping[str, int]) -> Metric:

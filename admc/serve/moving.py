@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
+from admc.serve import progress
 from admc.serve.capturing import Rules, ask, loaded, wanted
 from admc.serve.groups import Groups, snapshot
 from admc.serve.record import Record, write
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.serve")
 LOOK_SECONDS: Final = 0.1
 """How often it is looked whether a step is over."""
-SHOWN: Final = 3
-"""How many of the things that are waited for a sentence names."""
+LOGGED: Final = 20
+"""How many of the things that are waited for the log names."""
 DRAIN_SECONDS: Final = 600.0
 """How long an Envoy that was not told otherwise (`--drain-time-s`) leaves old connections open."""
 
@@ -93,14 +94,16 @@ class Moving:
         *,
         drain_seconds: float = DRAIN_SECONDS,
         folder: Path | None = None,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
         """`publish` is for what needs no steps: of groups, in a state, but for some services. `folder` is where a
-        transition under way is kept."""
+        transition under way is kept. `failed` is told of each attempt at a step that failed."""
         self._server = server
         self._publish = publish
         self._key = secrets.token_bytes(32)
         self._drain_seconds = drain_seconds
         self._folder = folder
+        self._failed = failed
         self._turn = asyncio.Lock()
         self._next: _Next | None = None
         self.underway: Underway | None = None
@@ -116,10 +119,7 @@ class Moving:
         """What the step under way waits for, in a sentence; empty where there is none."""
         if self.underway is None:
             return ""
-        waits = "; ".join(self.waits[:SHOWN]) + (f"; and {len(self.waits) - SHOWN} more" if self.waits[SHOWN:] else "")
-        return f"policies change sides, step `{self.underway.walk.step.phase}`" + (
-            f": waits for {waits}" if waits else ""
-        )
+        return progress.said(self.underway.walk, self.underway.old.placed, self.underway.new.placed, self.waits)
 
     async def resume(self, kept: Record, old: Planned, new: Planned) -> None:
         """Go on with the transition that an earlier server was in. Raises `CommandError`."""
@@ -201,7 +201,8 @@ class Moving:
         intercepted = await asyncio.to_thread(self._intercepted)
         walk, waits = underway.walk.look(self._sight(underway, intercepted), self._drain_seconds)
         if waits and waits != self.waits:
-            LOG.info("transition_waits", extra={"phase": walk.step.phase.value, "for": list(waits)})
+            said = {"phase": walk.step.phase.value, "for": list(waits[:LOGGED]), "of": len(waits)}
+            LOG.info("transition_waits", extra=said)
         self.waits = waits
         going = replace(underway, walk=walk)
         try:
@@ -209,6 +210,7 @@ class Moving:
         except CommandError as error:
             # Where it was, until the folder takes something again or other addresses come: no step is left out.
             self.underway = underway
+            self._failed()
             self.waits = tuple(item.message for item in error.diagnostics)
             if self.waits != self._refused:
                 LOG.error("transition_refused", extra={"findings": list(self.waits)})
@@ -276,7 +278,7 @@ class Moving:
         versions = {name: found.version for name in underway.involved if (found := store.current(name)) is not None}
         return Sight(
             time.monotonic(),
-            self._server.clients(),
+            self._server.audience.seen(underway.involved),
             versions,
             {name: _replicas(underway.new.state, name) for name in underway.involved},
             intercepted if underway.new.state.source.mode is Mode.REDIRECT else None,

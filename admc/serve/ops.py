@@ -21,15 +21,16 @@ from admc.serve.status import Phase, to_json
 from admc.terminal import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from aiohttp.web_protocol import RequestHandler
 
     from admc.serve.exposition import Sources
-    from admc.serve.status import Status
+    from admc.serve.status import ServerRow, Status
 
 LOG: Final = logging.getLogger("admc.serve.ops")
 _METHODS: Final = frozenset({"GET", "HEAD"})
+_TYPES: Final = {"/status.json": "application/json", "/metrics": CONTENT_TYPE}
 CONNECTIONS: Final = 64
 """Each takes a file handle that a proxy might need."""
 
@@ -39,6 +40,8 @@ class View:
     """What there is to be seen."""
 
     status: Callable[[], Status]
+    """All of it, which takes long where there are many proxies."""
+    server: Callable[[], ServerRow]
     metrics: Sources
 
 
@@ -63,14 +66,21 @@ class Running:
 async def serve(view: View, host: str, port: int) -> Running:
     """Listen at an address; port 0 is any. Raises `CommandError`."""
 
-    local, shared = _is_local(host), _Shared(view)
+    async def status() -> bytes:
+        return await asyncio.to_thread(to_json, view.status())  # beside the loop, since it may be large
+
+    async def metrics() -> bytes:
+        return view.metrics.exposition()
+
+    local, documents = _is_local(host), {"/status.json": _Shared(status), "/metrics": _Shared(metrics)}
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         if local and not _is_local(_asked(request)):
             # A page in a browser on this machine has had its own name point here, to read what only we may.
             return _text(421, "here it answers to `localhost` and to addresses of this machine alone\n")
-        if request.path == "/status.json" and request.method in _METHODS:
-            return web.Response(body=await shared.status(), headers={"Content-Type": "application/json"})
+        document = documents.get(request.path)
+        if document is not None and request.method in _METHODS:
+            return web.Response(body=await document.get(), headers={"Content-Type": _TYPES[request.path]})
         return _answer(view, request)
 
     handlers = _Bounded(
@@ -108,20 +118,23 @@ class _Bounded(web.Server):
 
 
 class _Shared:
-    """The status document, made beside the loop, since it may be large, and once for all who ask meanwhile."""
+    """A document that is made once for all who ask meanwhile. Others have their turn before it is made, so that a
+    client that asks a thousand times at once holds up nobody."""
 
-    def __init__(self, view: View) -> None:
-        self._view = view
+    def __init__(self, make: Callable[[], Awaitable[bytes]]) -> None:
+        self._make = make
         self._making: asyncio.Task[bytes] | None = None
 
-    async def status(self) -> bytes:
+    async def get(self) -> bytes:
         if self._making is None:
-            self._making = asyncio.create_task(asyncio.to_thread(to_json, self._view.status()))
-            self._making.add_done_callback(self._made)
+            self._making = asyncio.create_task(self._made())
         return await asyncio.shield(self._making)  # the others stay when the first one leaves
 
-    def _made(self, _: asyncio.Task[bytes]) -> None:
-        self._making = None
+    async def _made(self) -> bytes:
+        try:
+            return await self._make()
+        finally:
+            self._making = None
 
 
 def _is_our_concern(record: logging.LogRecord) -> bool:
@@ -152,11 +165,9 @@ def _answer(view: View, request: web.BaseRequest) -> web.StreamResponse:
     if request.path == "/healthz":
         return _text(200, "alive\n")
     if request.path == "/readyz":
-        server = view.status().server
+        server = view.server()
         why = f": {visible(server.why)}" if server.why else ""
         return _text(200 if server.phase is Phase.SERVING else 503, f"{server.phase}{why}\n")
-    if request.path == "/metrics":
-        return web.Response(body=view.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
     return _text(404, "there are /healthz, /readyz, /metrics and /status.json here\n")
 
 

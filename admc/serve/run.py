@@ -14,9 +14,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc import __version__
 from admc.exits import Exit, wrong_usage
 from admc.serve import log, ops, status
-from admc.serve.exposition import Sources
+from admc.serve.exposition import Now, Sources
 from admc.serve.serving import Options, Serving
 from admc.serve.status import Phase
 from admc.serve.tls import Certificates, TlsFiles
@@ -26,7 +27,7 @@ from xds_server.health import Health
 from xds_server.server import ServerError
 
 if TYPE_CHECKING:
-    from admc.serve.status import Status
+    from admc.serve.status import ServerRow, Status
     from xds_server.snapshot import Snapshot
 
 LOG: Final = logging.getLogger("admc.serve")
@@ -100,7 +101,7 @@ class _Run:
             loop.add_signal_handler(number, self._heard, number)
         try:
             await self._until_stopped()
-            LOG.info("draining", extra={"clients": len(server.clients())})
+            LOG.info("draining", extra={"clients": server.metrics.connected})
             await server.stop(GRACE_SECONDS)
             await serving.keep()
         finally:
@@ -157,30 +158,45 @@ class _Run:
         sources = Sources(
             serving.store.metrics,
             serving.counts,
-            self._status,
+            self._now,
             None if self._certificates is None else self._certificates.counts,
         )
-        return ops.View(self._status, sources)
+        return ops.View(self._status, self._row, sources)
 
-    def _status(self) -> Status:
+    @property
+    def _phase(self) -> Phase:
+        return Phase.DRAINING if self._stop.is_set() else Phase.SERVING if self._serving.ready else Phase.STARTING
+
+    @property
+    def _adms(self) -> frozenset[str]:
+        state = self._serving.state
+        return frozenset() if state is None else frozenset(adm.service for adm in state.placement.adms)
+
+    def _now(self) -> Now:
+        adms, audience = self._adms, self._serving.server.audience
+        alone = len(adms - audience.groups)
+        return Now(self._phase is Phase.SERVING, __version__, len(adms), alone, audience.behind)
+
+    def _row(self) -> ServerRow:
         serving = self._serving
         state = serving.state
-        phase = Phase.DRAINING if self._stop.is_set() else Phase.SERVING if serving.ready else Phase.STARTING
-        row = status.server_row(
-            phase=phase,
+        return status.server_row(
+            phase=self._phase,
             app="" if state is None else state.program.app,
             source=str(self._options.source.path),
             state="" if state is None else state.version,
             started=self._started,
             why=serving.problems.said or serving.moving.said or ("" if serving.ready else NOT_YET),
         )
-        adms = () if state is None else tuple(adm.service for adm in state.placement.adms)
+
+    def _status(self) -> Status:
+        serving = self._serving
         wanted = {
             name: snapshot.version
             for name in serving.store.groups
             if (snapshot := serving.store.current(name)) is not None
         }
-        return status.of(row, adms, wanted, serving.server.clients())
+        return status.of(self._row(), self._adms, wanted, serving.server.clients())
 
 
 def _joined(host: str, port: int) -> str:

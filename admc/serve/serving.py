@@ -96,6 +96,8 @@ class Counts:
     """Changes of addresses that were put in force."""
     endpoint_errors: int = 0
     apply_errors: int = 0
+    transition_errors: int = 0
+    """Times that a step could not be taken, and was tried again later."""
     kept_errors: int = 0
     """Times that the kept state could not be used or written."""
     compile_seconds: float = 0.0
@@ -131,16 +133,17 @@ class Serving:
         self.store = SnapshotStore()
         limits = Limits(connections=handles.connections(Limits().connections))
         self.server = XdsServer(self.store, self.identify, limits)
+        self.counts = Counts()
         self.moving = Moving(
             self.server,
             self.publish,
             drain_seconds=options.drain_seconds,
             folder=None if options.kept is None else options.kept.folder,
+            failed=self._step_failed,
         )
         self.state: State | None = None
         """What is in force."""
         self.identities: Identities | None = None
-        self.counts = Counts()
         self.problems = Problems()
         self._endpoints: tuple[bytes, ...] = ()
         """The endpoints file's content, and before it the last that could be used; the latest first."""
@@ -245,20 +248,23 @@ class Serving:
         have, which is better than a guess.
         """
         if self.options.kept is not None:
-            await self._recall(self.options.kept)
+            identities = await self._recall(self.options.kept)
             await self._resume(self.options.kept.folder)
+            # Only now is anybody told anything: of a transition, what was kept may be older than its step.
+            self.identities = identities
 
-    async def _recall(self, kept: Kept) -> None:
+    async def _recall(self, kept: Kept) -> Identities | None:
+        """What was kept goes into force for whoever will be known; who that is."""
         worker = Worker()
         try:
             found = await asyncio.to_thread(kept.recall)
             if found is None or found.recipe is None:
                 self._spare = worker
-                return
+                return None
             read = await worker.recall(Recall(self.options.source, found.recipe))
             if read.state is None:
                 raise CommandError(Exit.INPUT, read.findings, read.folder)
-            await self._know(read.state.program)
+            identities = await asyncio.to_thread(identity.load, self.options.settings, read.state.program)
         except (CommandError, WorkerError) as error:
             self.counts.kept_errors += 1
             if isinstance(error, CommandError):
@@ -266,7 +272,10 @@ class Serving:
             else:
                 self._failed("kept", error)
             await worker.end()
-            return
+            return None
+        except asyncio.CancelledError:
+            await worker.end()
+            raise
         for problem in found.problems:
             self.counts.kept_errors += 1
             LOG.error("kept_group_not_used", extra={"problem": problem})
@@ -275,6 +284,7 @@ class Serving:
             self.store.accepted(name, snapshot)
         self.state, self._recipe, self._active = read.state, found.recipe, worker
         LOG.info("recalled", extra={"groups": len(found.groups), "state": read.state.version})
+        return identities
 
     async def _resume(self, folder: Path) -> None:
         """Go on with the transition that the earlier server was in."""
@@ -301,7 +311,7 @@ class Serving:
             await asyncio.to_thread(kept.save, self._recipe, groups)
         except CommandError as error:
             self.counts.kept_errors += 1
-            if "kept" not in self.problems.held:
+            if self.problems.held.get("kept") != error.diagnostics:
                 self._report("kept", error.diagnostics, "")
         else:
             self.problems.clear("kept")
@@ -322,7 +332,10 @@ class Serving:
                     LOG.info("compile_superseded")
                     continue
                 given_way = 0
-                compiling.result()
+                compiled = compiling.result()
+            # Newer text does not interrupt this: half of a state in force is one that nobody knows of.
+            if compiled is not None:
+                await self._put_in_force(*compiled)
             await self._changed(self._seen)
 
     async def _changed(self, seen: Signature) -> None:
@@ -330,7 +343,8 @@ class Serving:
         async with _cancelled(until_changed(seen), self._again.wait()) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _compile(self) -> None:
+    async def _compile(self) -> tuple[Worker, Read, State, Groups] | None:
+        """What came of the program, and who made it; None if that is nothing to put in force."""
         if self.options.endpoints is not None:
             await self._located.wait()
         worker, self._spare = self._spare, None
@@ -340,24 +354,37 @@ class Serving:
             read, groups = await worker.build(
                 Build(self.options.source, self._endpoints, self.options.kept is not None)
             )
-            # A change that comes while this goes into force makes another compile.
-            self._seen = read.files
-            if read.state is None:
-                self._spare = worker
-                self.counts.compile_errors += 1
-                self._report("program", read.findings, read.folder)
-            else:
-                async with self._turn:
-                    await self._take_over(worker, read, read.state, groups)
         except WorkerError as error:
-            self.counts.compile_errors += 1
-            self._failed("program", error)
-            if not worker.alive:  # killed, for want of memory perhaps: that may be over by then
-                asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again.set)
-            await worker.end()
+            await self._lost(worker, error)
+            return None
         except asyncio.CancelledError:
             await worker.end()
             raise
+        # A change that comes while this goes into force makes another compile.
+        self._seen = read.files
+        if read.state is not None:
+            return worker, read, read.state, groups
+        self._spare = worker
+        self.counts.compile_errors += 1
+        self._report("program", read.findings, read.folder)
+        return None
+
+    async def _put_in_force(self, worker: Worker, read: Read, state: State, groups: Groups) -> None:
+        try:
+            async with self._turn:
+                await self._take_over(worker, read, state, groups)
+        except WorkerError as error:
+            await self._lost(worker, error)
+        except asyncio.CancelledError:
+            await worker.end()
+            raise
+
+    async def _lost(self, worker: Worker, error: WorkerError) -> None:
+        self.counts.compile_errors += 1
+        self._failed("program", error)
+        if not worker.alive:  # killed, for want of memory perhaps: that may be over by then
+            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again.set)
+        await worker.end()
 
     async def _take_over(self, worker: Worker, read: Read, state: State, groups: Groups) -> None:
         """A compile is done: put it in force, with the addresses of now."""
@@ -483,6 +510,9 @@ class Serving:
         else:
             message = "the configuration does not hold together; this is a bug in admc"
             self._report("program", (Diagnostic("ADM901", Severity.ERROR, message, None, str(error)),), "")
+
+    def _step_failed(self) -> None:
+        self.counts.transition_errors += 1
 
     def _version(self) -> str:
         return "" if self.state is None else self.state.version

@@ -35,7 +35,7 @@ class Node(Protocol):
 
 
 class Client(Protocol):
-    """A proxy, as the xDS server sees it (`xds_server.connection.ClientStatus`)."""
+    """A proxy, as the xDS server sees it (`xds_server.audience.Seen`)."""
 
     @property
     def group(self) -> str: ...
@@ -122,7 +122,8 @@ class Walk:
             # Streams end and come back all the time: only who is behind may have made connections meanwhile.
             since = None if _older(self.step, sight) else self.since
             return replace(self, since=since, settled=None), missing
-        nodes = frozenset((each.group, each.node.id) for each in sight.clients if each.group in self.step.awaits)
+        awaited = frozenset(self.step.awaits)
+        nodes = frozenset((each.group, each.node.id) for each in sight.clients if each.group in awaited)
         if self.since is None or not nodes <= self.ready:
             return replace(self, since=sight.now, ready=nodes, settled=sight.now), (TAKING_OVER,)
         if self.settled is None:
@@ -143,7 +144,8 @@ def _older(step: Step, sight: Sight) -> bool:
         _unseen(step.intercept, sight.intercepted) or _unseen(step.closes, sight.closed)
     ):
         return True
-    mine = (client for client in sight.clients if client.group in step.awaits and client.acknowledged)
+    awaited = frozenset(step.awaits)
+    mine = (client for client in sight.clients if client.group in awaited and client.acknowledged)
     return any(client.acknowledged != sight.wanted.get(client.group) for client in mine)
 
 
@@ -154,8 +156,11 @@ def _unseen(names: tuple[str, ...], seen: frozenset[str] | None) -> list[str]:
 def _missing(step: Step, sight: Sight, *, present: bool) -> tuple[str, ...]:
     """Who has not acknowledged a step, in words; empty where all have, or all that are present."""
     found = []
+    clients: dict[str, list[Client]] = {}
+    for client in sight.clients:
+        clients.setdefault(client.group, []).append(client)
     for service in step.awaits:
-        nodes = [client for client in sight.clients if client.group == service]
+        nodes = clients.get(service, [])
         behind = sum(client.acknowledged != sight.wanted.get(service) for client in nodes)
         expected = max(1, sight.replicas.get(service, 1))
         # A proxy that came back may still have the stream that it lost, and is one all the same.

@@ -15,6 +15,7 @@ from emitters.envoy import Mode
 from xds_server.store import SnapshotStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from admc.serve.feed import State
@@ -36,8 +37,12 @@ class _Agreeing:
     def __init__(self) -> None:
         self.store = SnapshotStore()
 
-    def clients(self) -> tuple[Any, ...]:
-        current = {name: self.store.current(name) for name in self.store.groups}
+    @property
+    def audience(self) -> _Agreeing:
+        return self
+
+    def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
+        current = {name: self.store.current(name) for name in groups}
         return tuple(
             SimpleNamespace(group=name, node=SimpleNamespace(id=name), acknowledged=it.version)
             for name, it in current.items()
@@ -56,6 +61,7 @@ def _planned(folder: Path, side: str) -> Planned:
 def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) -> None:
     old, new = _planned(tmp_path, "ingress"), _planned(tmp_path, "egress")
     server = _Agreeing()
+    failures: list[str] = []
     folder = tmp_path / "state"
     folder.mkdir()
 
@@ -69,7 +75,13 @@ def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) ->
 
     async def run() -> None:
         await publish(groups.snapshots(old.state), old.state)
-        moving = Moving(server, publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
+        moving = Moving(
+            server,  # type: ignore[arg-type]
+            publish,
+            drain_seconds=0.0,
+            folder=folder,
+            failed=lambda: failures.append(""),
+        )
         await moving.change(old, new, groups.snapshots(new.state))
         following = asyncio.create_task(moving.follow())
         try:
@@ -85,6 +97,8 @@ def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) ->
                     await asyncio.sleep(0.05)
             assert moving.underway is not None
             assert moving.underway.walk.step.phase is Phase.PREPARE
+            assert failures
+            assert moving.said.startswith("`p` changes sides: step `prepare` waits for cannot write `")
             assert {name: server.store.current(name) for name in server.store.groups} == before
             folder.mkdir()
             await until(moving, Phase.SENDERS)

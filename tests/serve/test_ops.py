@@ -16,11 +16,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from admc.__main__ import main
 from admc.exits import CommandError
 from admc.serve import ops
-from admc.serve.exposition import Sources
+from admc.serve.exposition import Now, Sources
 from admc.serve.serving import Counts
 from admc.serve.status import Phase, Status, from_json
 from admc.serve.tls import TlsCounts
-from tests.serve.test_status import OLD, client
+from tests.serve.test_status import client
 from tests.serve.test_status import serving as status_of
 from xds_server.metrics import Metrics
 from xds_server.types import CLUSTER
@@ -34,13 +34,15 @@ class Bed:
 
     def __init__(self) -> None:
         self.status: Status = status_of(client("search", "s-1"))
+        self.now = Now(ready=True, version="0.1.0", adms=2, alone=1, behind=1)
         self.xds = Metrics()
         self.counts = Counts()
         self.tls = TlsCounts(expires=5.0)
         self.port = 0
 
     def view(self) -> ops.View:
-        return ops.View(lambda: self.status, Sources(self.xds, self.counts, lambda: self.status, self.tls))
+        sources = Sources(self.xds, self.counts, lambda: self.now, self.tls)
+        return ops.View(lambda: self.status, lambda: self.status.server, sources)
 
     async def get(self, path: str, method: str = "GET") -> tuple[int, str]:
         async with (
@@ -164,7 +166,7 @@ async def test_metrics_can_be_scraped() -> None:
         bed.xds.convergence.observe(100.0)
         bed.counts.compile_errors = 5
         bed.tls.reload_errors = 6
-        bed.status = status_of(client("search", "s-1", OLD))
+        bed.counts.transition_errors = 7
         code, text = await bed.get("/metrics")
         assert code == 200
         found = {
@@ -184,6 +186,7 @@ async def test_metrics_can_be_scraped() -> None:
             ("admc_proxy_convergence_seconds_count",): 2,
             ("admc_compile_errors_total",): 5,
             ("admc_tls_reload_errors_total",): 6,
+            ("admc_transition_errors_total",): 7,
             ("admc_tls_certificate_expiry_timestamp_seconds",): 5,
             ("admc_ready",): 1,
             ("admc_adms",): 2,
