@@ -144,10 +144,10 @@ def judge(timeline: Timeline, requests: Iterable[Request], arrived: Sequence[See
 
 def _compare(timeline: Timeline, request: Request, observed: Observed, aspect: Aspect, verdict: Verdict) -> None:
     expected = {aspect.does(variant, request.ask) for variant in timeline.possible(aspect, request)}
-    found = aspect.seen(observed)
-    if found in expected:
+    found = [each for each in aspect.seen(observed) if each not in expected]
+    if not found:
         return
-    sentence = _said(request, f"{aspect.name}: {found} is none of {sorted(map(str, expected))}")
+    sentence = _said(request, f"{aspect.name}: {found[0]} is none of {sorted(map(str, expected))}")
     should_pass = aspect.guards and not observed.arrivals and all(arrivals for _, arrivals in expected)
     (verdict.failed if should_pass or (aspect.guards and request.error) else verdict.unenforced).append(sentence)
 

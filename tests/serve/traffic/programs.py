@@ -125,8 +125,8 @@ class Aspect(NamedTuple):
     about: Callable[[Ask], bool]
     does: Callable[[Variant, Ask], Any]
     """What the policy makes of a request under a program."""
-    seen: Callable[[Observed], Any]
-    """The same, as it was seen."""
+    seen: Callable[[Observed], tuple[Any, ...]]
+    """The same, as it was seen: attempts of one request may meet different programs."""
     filters: Callable[[Variant], Any]
     """Where this differs between two programs, connections may be older than the policy's filters."""
     guards: bool = False
@@ -141,14 +141,9 @@ def _served(ask: Ask) -> bool:
     return ask.destination == "cart" and ask.path == "/" and not ask.headers
 
 
-def _header(name: str) -> Callable[[Observed], Any]:
-    """The values of a header that all arrivals have; what differs between them is no value."""
-
-    def seen(observed: Observed) -> Any:
-        found = {arrival.get(name, ()) for arrival in observed.arrivals}
-        return found.pop() if len(found) == 1 else tuple(sorted(found))
-
-    return seen
+def _header(name: str) -> Callable[[Observed], tuple[Any, ...]]:
+    """The values of a header at each arrival."""
+    return lambda observed: tuple(arrival.get(name, ()) for arrival in observed.arrivals)
 
 
 def _one(value: str | None) -> tuple[str, ...]:
@@ -172,7 +167,7 @@ ASPECTS = (
         "status",
         lambda ask: ask.path != "/few",
         _status,
-        lambda it: (it.status, len(it.arrivals)),
+        lambda it: ((it.status, len(it.arrivals)),),
         lambda v: (v.cart, v.shut, v.stock, v.ledger, v.attempts),
         guards=True,
     ),
@@ -188,7 +183,7 @@ ASPECTS = (
         "said",
         _served,
         lambda v, _: _one(v.said),
-        lambda it: it.answer.get("x-said", ()),
+        lambda it: (it.answer.get("x-said", ()),),
         lambda v: (v.cart, v.said is None),
     ),
     Aspect("tier", _to("stock"), lambda v, _: _one(v.tier), _header("x-tier"), lambda v: (v.stock, v.tier is None)),

@@ -1,0 +1,84 @@
+"""The judge notices what it is there for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from tests.serve.traffic.callers import Request
+from tests.serve.traffic.judge import Timeline, judge
+from tests.serve.traffic.programs import OUT, Ask, Variant
+from tests.testbed.echo import Seen
+
+PLAIN = Ask("shop", "cart", "http")
+
+
+def arrival(*headers: tuple[str, str]) -> Seen:
+    return Seen("cart", 80, "http/1.1", "GET", "/", (("x-echo-id", "r"), *headers), "127.0.0.1", 0)
+
+
+def asked(ask: Ask = PLAIN, status: int | None = 200, at: float | None = None, **fields: bool) -> Request:
+    now = time.monotonic() if at is None else at
+    return Request("r", ask, now, now, now, status, (("x-said", "1"),), **fields)
+
+
+def line(*variants: Variant) -> Timeline:
+    timeline = Timeline(3)
+    for variant in variants:
+        timeline.wrote(variant)
+    return timeline
+
+
+FINE = (("x-once", "1"), ("x-wide", "1"))
+
+
+@pytest.mark.parametrize(
+    ("ask", "status", "lost", "arrivals", "failed", "unenforced"),
+    [
+        (PLAIN, 200, False, [arrival(*FINE)], 0, 0),
+        (PLAIN, 200, False, [arrival(("x-wide", "1"))], 0, 1),  # skipped
+        (PLAIN, 200, False, [arrival(*FINE, ("x-once", "1"))], 0, 1),  # twice
+        (PLAIN, 200, False, [arrival(("x-once", "2"), ("x-wide", "1"))], 0, 1),  # with another argument
+        (PLAIN, 200, False, [arrival(*FINE, ("x-admc-met", "secret"))], 0, 1),
+        (PLAIN, 200, False, [arrival(*FINE), arrival(*FINE)], 0, 1),
+        (PLAIN, 503, False, [], 1, 0),
+        (PLAIN, None, False, [], 1, 0),
+        (PLAIN, None, True, [], 0, 0),
+        (PLAIN, None, True, [arrival(*FINE)], 1, 0),
+        (PLAIN._replace(headers=OUT), 403, False, [], 0, 0),
+        (PLAIN._replace(headers=OUT), 200, False, [arrival(*FINE)], 0, 1),
+    ],
+)
+def test_what_a_request_shows(
+    ask: Ask, status: int | None, lost: bool, arrivals: list[Seen], failed: int, unenforced: int
+) -> None:
+    timeline = line(Variant())
+    verdict = judge(timeline, [asked(ask, status, lost=lost)], arrivals)
+    assert (len(verdict.failed), len(verdict.unenforced)) == (failed, unenforced), verdict
+
+
+def test_arguments_reach_connections_that_are_open() -> None:
+    timeline = line(Variant(), replace(Variant(), once="2"))
+    old = [arrival(*FINE)]
+    assert not judge(timeline, [asked()], old).unenforced
+    timeline.in_force()
+    assert not judge(timeline, [asked()], old).unenforced
+    assert judge(timeline, [asked(at=time.monotonic() + 2)], old).unenforced
+
+
+def test_filters_reach_them_when_older_ones_are_closed() -> None:
+    timeline = line(Variant(), replace(Variant(), shut=True))
+    timeline.in_force()
+    shut = PLAIN._replace(path="/shut")
+    assert not judge(timeline, [asked(shut, at=time.monotonic() + 2)], [arrival(*FINE)]).unenforced
+    assert judge(timeline, [asked(shut, at=time.monotonic() + 7)], [arrival(*FINE)]).unenforced
+
+
+def test_connections_that_nobody_was_answered_on_are_counted() -> None:
+    seen = Seen("ledger", 80, "tcp", "", "", (), "127.0.0.1", 0)
+    timeline = line(Variant())
+    refused = asked(Ask("till", "ledger", "tcp"), None)
+    assert not judge(timeline, [refused], []).unenforced
+    assert judge(timeline, [refused], [seen]).unenforced
