@@ -171,8 +171,13 @@ class Moving:
         made = await asyncio.to_thread(_steps, old.state, new.state, self._key)
         underway = Underway(Walk(made), old, new, groups.passing)
         if underway.involved:
-            await self._move(underway)
-            await self._take(underway)
+            before = self.underway
+            try:
+                await self._move(underway)
+                await self._take(underway)
+            except CommandError:
+                self.underway = before  # its first step was not published: nobody may take it for acknowledged
+                raise
             for sentence in dict.fromkeys(reason for step in made for reason in step.reasons):
                 LOG.info("transition", extra={"reason": sentence})
         else:
@@ -230,9 +235,13 @@ class Moving:
         if self._next is None and walk.step.phase is Phase.CLEAN:
             await self._move(None)
             LOG.info("transition_over", extra={"state": underway.new.state.version})
+        following = self._next
         try:
             await self._go_on()
         except CommandError as error:
+            if error.exit_code is not Exit.NO_PLACEMENT:  # no fault of the plan: it is tried again
+                self._next = following
+                raise
             # What is under way goes on to where it was going.
             LOG.error("transition_refused", extra={"findings": [item.message for item in error.diagnostics]})
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from admc.serve import feed, groups
+import pytest
+
+from admc.serve import feed, groups, progress
 from admc.serve.feed import Source
 from admc.serve.moving import Moving, Planned
+from admc.transition.driver import Walk
 from admc.transition.model import Phase
+from admc.transition.steps import steps
 from emitters.envoy import Mode
 from xds_server.store import SnapshotStore
 
@@ -50,12 +55,55 @@ class _Agreeing:
         )
 
 
-def _planned(folder: Path, side: str) -> Planned:
-    path = folder / f"{side}.adm"
-    path.write_text(PROGRAM.replace("SIDE", side))
+def _planned(folder: Path, side: str, value: str = "gold") -> Planned:
+    path = folder / f"{side}-{value}.adm"
+    path.write_text(PROGRAM.replace("SIDE", side).replace("gold", value))
     read = feed.read(Source(path, Mode.EXPLICIT), (), keep=True)
     assert read.state is not None
     return Planned(read.state, read.recipe)
+
+
+def test_a_sentence_says_who_changes_sides_and_what_is_waited_for(tmp_path: Path) -> None:
+    ingress, egress = _planned(tmp_path, "ingress"), _planned(tmp_path, "egress")
+    bronze = _planned(tmp_path, "egress", "bronze")
+    moved = Walk(steps(ingress.placed, egress.placed, b"k"))
+    changed = Walk(steps(egress.placed, bronze.placed, b"k"))
+    waits = [f"`s{number}`: 0 of 1 proxies are connected" for number in range(5)]
+    assert progress.said(changed, egress.placed, bronze.placed, waits[:1]) == (
+        "the new plan is not in force everywhere yet: step `final` waits for `s0`: 0 of 1 proxies are connected"
+    )
+    assert progress.said(moved, ingress.placed, egress.placed, waits) == (
+        f"`p` changes sides: step `announce` waits for {'; '.join(waits[:3])}; and 2 more"
+    )
+    assert progress.said(moved, ingress.placed, egress.placed, ()) == "`p` changes sides: step `announce`"
+    back = replace(moved, back=True)
+    assert progress.said(back, ingress.placed, egress.placed, waits[:1]).startswith(
+        "a newer plan has come, and the one before it is undone first: step `announce` waits for `s0`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (1, "`p0` changes sides"),
+        (2, "`p0` and `p1` change sides"),
+        (3, "`p0`, `p1` and `p2` change sides"),
+        (4, "`p0`, `p1`, `p2` and one more policy change sides"),
+        (7, "`p0`, `p1`, `p2` and 4 more policies change sides"),
+    ],
+)
+def test_few_policies_that_change_sides_are_named_and_many_counted(tmp_path: Path, number: int, said: str) -> None:
+    def placed(side: str) -> Planned:
+        lines = PROGRAM.splitlines()
+        policy = 'policy p{0} = set_request_header(name: "x-{0}", value: "a") on web -> cart\npin p{0} at ' + side
+        path = tmp_path / f"{side}.adm"
+        path.write_text("\n".join(lines[:4] + [policy.format(each) for each in range(number)]) + "\n")
+        read = feed.read(Source(path, Mode.EXPLICIT), (), keep=True)
+        assert read.state is not None
+        return Planned(read.state, read.recipe)
+
+    old, new = placed("ingress").placed, placed("egress").placed
+    assert progress.said(Walk(steps(old, new, b"k")), old, new, ()) == f"{said}: step `announce`"
 
 
 def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) -> None:
@@ -102,6 +150,42 @@ def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) ->
             assert {name: server.store.current(name) for name in server.store.groups} == before
             folder.mkdir()
             await until(moving, Phase.SENDERS)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_a_plan_that_waits_is_not_forgotten_when_the_folder_takes_nothing(tmp_path: Path) -> None:
+    old, new = _planned(tmp_path, "egress"), _planned(tmp_path, "egress", "bronze")
+    last = _planned(tmp_path, "ingress", "bronze")
+    server = _Agreeing()
+    folder = tmp_path / "state"
+    folder.mkdir()
+
+    async def publish(told: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
+        server.store.publish_all({name: item for name, item in told.adms.items() if name not in held})
+
+    async def run() -> None:
+        await publish(groups.snapshots(old.state), old.state)
+        moving = Moving(server, publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
+        await moving.change(old, new, groups.snapshots(new.state))
+        await moving.change(new, last, groups.snapshots(last.state))
+        following = asyncio.create_task(moving.follow())
+        try:
+            async with asyncio.timeout(60):
+                while moving.underway is None or moving.underway.walk.step.phase is not Phase.CLEAN:
+                    await asyncio.sleep(0.02)
+                shutil.rmtree(folder)
+                while not any("cannot write" in item for item in moving.waits):
+                    assert not following.done()
+                    await asyncio.sleep(0.02)
+                assert moving.underway.new is new
+                folder.mkdir()
+                while moving.underway is None or moving.underway.new is not last:
+                    assert not following.done()
+                    await asyncio.sleep(0.02)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)

@@ -35,13 +35,18 @@ class Bed:
     def __init__(self) -> None:
         self.status: Status = status_of(client("search", "s-1"))
         self.now = Now(ready=True, version="0.1.0", adms=2, alone=1, behind=1)
+        self.made = 0
         self.xds = Metrics()
         self.counts = Counts()
         self.tls = TlsCounts(expires=5.0)
         self.port = 0
 
+    def look(self) -> Now:
+        self.made += 1
+        return self.now
+
     def view(self) -> ops.View:
-        sources = Sources(self.xds, self.counts, lambda: self.now, self.tls)
+        sources = Sources(self.xds, self.counts, self.look, self.tls)
         return ops.View(lambda: self.status, lambda: self.status.server, sources)
 
     async def get(self, path: str, method: str = "GET") -> tuple[int, str]:
@@ -195,6 +200,36 @@ async def test_metrics_can_be_scraped() -> None:
         }.items():
             assert found[name] == value, name
         assert found["process_open_fds",] > 0
+
+
+async def test_clients_that_ask_thousands_of_times_at_once_hold_up_nobody() -> None:
+    """Metrics that take half a millisecond would be made once for each request, which would take seconds."""
+    async with running() as bed, contextlib.AsyncExitStack() as stack:
+        asked = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50
+        readers = []
+        for _ in range(ops.CONNECTIONS - 4):
+            reader, writer = await asyncio.open_connection("127.0.0.1", bed.port)
+            stack.callback(writer.close)
+            writer.write(asked)
+            readers.append(asyncio.create_task(_answers(reader, 50)))
+        while not bed.made:
+            await asyncio.sleep(0)
+        before = bed.made
+        assert await bed.get("/healthz") == (200, "alive\n")
+        # It is answered in its turn, and not after those thousands.
+        assert bed.made - before < 50
+        assert await asyncio.gather(*readers) == [50] * len(readers)
+        # Nor is each of them made for itself.
+        assert bed.made < 50 * len(readers) / 4
+
+
+async def _answers(reader: asyncio.StreamReader, wanted: int) -> int:
+    """How many came, of so many."""
+    seen = 0
+    async with asyncio.timeout(60.0):
+        while seen < wanted and (line := await reader.readline()):
+            seen += line.startswith(b"HTTP/1.1 200")
+    return seen
 
 
 async def test_every_metric_is_documented() -> None:
