@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dsl.program import Protocol, Stage, Verb
+from dsl.program import Protocol, Stage
 from emitters.envoy import filters, routes
 from emitters.envoy.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
 from emitters.envoy.elements import none_of
@@ -29,7 +29,6 @@ from emitters.envoy.typed import PREFIX, Json, extension, typed
 from emitters.scope import filter_name
 
 if TYPE_CHECKING:
-    from dsl.program import Policy
     from emitters.envoy.context import Context
     from emitters.scope import Hop
 
@@ -61,8 +60,6 @@ def chain(context: Context, hop: Hop) -> HttpChain:
     calls: list[str] = []
     upstream: list[Json] = []
     rewritten = False
-    passed: str | None = None
-    may_reply = False
     waits = False
     for position, policy in enumerate(hop.policies):
         if hop.stage(policy) in (Stage.ROUTING, Stage.CLUSTER):
@@ -76,16 +73,15 @@ def chain(context: Context, hop: Hop) -> HttpChain:
         if hop.stage(policy) is Stage.UPSTREAM:
             upstream.append({"name": name, "typed_config": only_where(needed, policy.name, built.config)})
             continue
-        if built.on_response and may_reply:
-            # Envoy leads a reply of an outer filter through all filters: only a request leaves this trace.
-            # Told by the policy and not by its place, which changes as soon as another one comes before it.
+        if built.on_response:
+            # Envoy leads a reply of an outer filter through all filters: only a request leaves this trace. It is there
+            # whatever comes before the policy, and told by the policy and not by its place: both may change while
+            # connections are open, and what is done to their answers would be left out.
             passed = f"admc.passed.{policy.name}"
             marker = typed(
                 "envoy.extensions.filters.http.set_filter_state.v3.Config", on_request_headers=[set_state(passed, "1")]
             )
             managed.append({"name": f"{hop.name}/position/{position}", "typed_config": marker})
-            may_reply = False
-        if built.on_response and passed is not None:
             needed.insert(0, state_predicate(passed, "1"))
         config = only_where(needed, policy.name, built.config)
         extensions.append({"name": name, "typed_config": config})
@@ -101,7 +97,6 @@ def chain(context: Context, hop: Hop) -> HttpChain:
         if built.calls is not None:
             calls.append(built.calls)
         rewritten = rewritten or built.writes_request
-        may_reply = may_reply or _replies(policy)
     table = routes.table(context, hop, in_route)
     for config in table.marks:
         extensions.append(config)
@@ -117,11 +112,6 @@ def _discovered(name: str, config: Json) -> Json:
     not announced, and conditions come and go with a match and with who is meant."""
     types = list(dict.fromkeys((config.get("@type", ""), PREFIX + CONDITIONAL)))
     return {"name": name, "config_discovery": {"config_source": ADS, "type_urls": types}}
-
-
-def _replies(policy: Policy) -> bool:
-    """A policy that may answer in the service's place; one that says nothing of its effects may do anything."""
-    return policy.effects is None or any(effect.verb is Verb.REJECTS for effect in policy.effects)
 
 
 def _choose_route_again(hop: Hop) -> Json:
