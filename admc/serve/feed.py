@@ -19,12 +19,13 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.pipeline import folder_of, load_program, place_program
 from admc.plan_build import build
 from admc.plan_json import to_json
-from admc.plan_read import PlanFormatError, from_json
+from admc.plan_read import PlanFormatError, from_json, read_plan
 from admc.serve import planned
 from admc.serve.kept import Recipe
 from admc.serve.planned import recording
 from admc.serve.watch import look
 from dsl.collector import no_collection
+from dsl.files import folder_reader
 from solver.placement import Costs
 
 if TYPE_CHECKING:
@@ -128,6 +129,13 @@ def recalled(source: Source, recipe: Recipe) -> State:
 
     main = Path(recipe.main)
     program = load_program(main, content)
+    app = _app(source)
+    if app is not None and app != program.app:
+        raise wrong_usage(
+            "ADM854",
+            f"the kept state is that of app `{program.app}`, not of `{app}`",
+            hint="give each app a folder of its own with `--state`",
+        )
     try:
         plan = from_json(recipe.plan)
     except PlanFormatError as error:
@@ -135,6 +143,24 @@ def recalled(source: Source, recipe: Recipe) -> State:
     placement = planned.checked(main, plan, program)
     kept = source._replace(mode=Mode(recipe.mode))
     return _located(kept, program, placement, () if recipe.endpoints is None else (recipe.endpoints,))[0]
+
+
+def _app(source: Source) -> str | None:
+    """The app that a program or a plan says it is of; None where it is not readable now."""
+    from dsl.diagnostics import Diagnostics
+    from dsl.files import decode
+    from dsl.parser import parse
+    from dsl.syntax import App
+
+    try:
+        if source.is_plan:
+            return read_plan(source.path).app
+        content = folder_reader(source.path.parent)(source.path.name)
+    except (CommandError, OSError):
+        return None
+    text = decode(source.path.name, content, None, Diagnostics())
+    statements = () if text is None else parse(text, Diagnostics()).statements
+    return next((item.name.text for item in statements if isinstance(item, App)), None)
 
 
 @no_collection()

@@ -88,7 +88,10 @@ class Kept:
         path = self.folder / "state.json"
         if not path.exists():
             return None
-        content = read_bounded(path, MAX_MANIFEST, "the kept state")
+        try:
+            content = read_bounded(path, MAX_MANIFEST, "the kept state")
+        except CommandError as error:
+            raise _unusable(path, error.diagnostics[0].cause or "it cannot be read") from error
         try:
             return self._recalled(_manifest(content))
         except _WrongError as error:
@@ -156,7 +159,10 @@ class Kept:
                 name: {"object": item.digest, "elsewhere": list(item.elsewhere)} for name, item in sorted(saved.items())
             },
         }
-        write_whole(self.folder / "state.json", (json.dumps(manifest) + "\n").encode())
+        try:
+            write_whole(self.folder / "state.json", (json.dumps(manifest) + "\n").encode())
+        except CommandError as error:
+            raise _cannot_keep(self.folder, error.diagnostics[0].cause) from error
         self._recipe, self._groups = state, saved
         self._sweep()
         return True
@@ -189,11 +195,15 @@ class Kept:
             # One that an earlier server left may have been touched since.
             if digest not in self._sound:
                 temporary = path.with_name(f"{digest}.{os.getpid()}.tmp")
-                temporary.write_bytes(content)
-                temporary.replace(path)
+                try:
+                    temporary.write_bytes(content)
+                    temporary.replace(path)
+                except OSError:
+                    temporary.unlink(missing_ok=True)  # it may fill what is left of the disk
+                    raise
                 self._sound.add(digest)
         except OSError as error:
-            raise _cannot_keep(self.folder, error) from error
+            raise _cannot_keep(self.folder, error.strerror) from error
         return digest
 
     def _sweep(self) -> None:
@@ -207,7 +217,7 @@ class Kept:
                     path.unlink(missing_ok=True)
                     self._sound.discard(path.name)
         except OSError as error:
-            raise _cannot_keep(self.folder, error) from error
+            raise _cannot_keep(self.folder, error.strerror) from error
 
 
 def opened(folder: Path) -> Kept:
@@ -217,7 +227,7 @@ def opened(folder: Path) -> Kept:
         (folder / "objects").mkdir(mode=0o700, exist_ok=True)
         lock = (folder / "lock").open("ab")
     except OSError as error:
-        raise _cannot_keep(folder, error) from error
+        raise _cannot_keep(folder, error.strerror) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -227,7 +237,18 @@ def opened(folder: Path) -> Kept:
             f"another server keeps its state in `{folder}`",
             hint="give each server a folder of its own",
         ) from error
+    try:
+        _clear(folder)
+    except OSError as error:
+        lock.close()
+        raise _cannot_keep(folder, error.strerror) from error
     return Kept(folder, lock)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what servers that were killed have left half written: a full disk may be full of it."""
+    for left in (*folder.glob(".*.json.*.tmp"), *(folder / "objects").glob("*.tmp")):
+        left.unlink(missing_ok=True)
 
 
 # ---- content ----
@@ -316,8 +337,8 @@ def _unusable(path: Path, cause: str) -> CommandError:
     )
 
 
-def _cannot_keep(folder: Path, error: OSError) -> CommandError:
-    said = error.strerror or "the system refused"
+def _cannot_keep(folder: Path, cause: str | None) -> CommandError:
+    said = cause or "the system refused"
     return wrong_usage(
         "ADM854",
         f"cannot keep the state in `{folder}`",

@@ -79,11 +79,19 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(folder: Path, *arguments: str, xds: str = "127.0.0.1:0", plaintext: bool = True) -> Iterator[Served]:
-    """Run `admc serve ARGUMENTS` in a folder until the block ends; it listens by then."""
+def served(
+    folder: Path,
+    *arguments: str,
+    xds: str = "127.0.0.1:0",
+    plaintext: bool = True,
+    before: tuple[str, ...] = (),
+) -> Iterator[Served]:
+    """Run `admc serve ARGUMENTS` in a folder until the block ends; it listens by then. `before` is a command that
+    becomes the one that it is given."""
     log = folder / "serve.log"
     options = [*arguments, "--xds", xds, "--ops", "127.0.0.1:0", *(["--plaintext"] if plaintext else [])]
-    launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), sys.executable, "-m", "admc", "serve"]
+    launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
+    launcher += [*before, sys.executable, "-m", "admc", "serve"]
     with log.open("wb") as errors:
         process = subprocess.Popen([*launcher, *options], cwd=folder, stderr=errors, stdin=subprocess.DEVNULL)
     it = Served(process, log)

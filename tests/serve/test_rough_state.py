@@ -1,0 +1,212 @@
+"""The folder of the kept state under servers that are killed, full disks, wrong folders, and others' content."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.serve.serving import served
+from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, client, folder, write
+from xds_server.types import EXTENSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.serve.serving import Served
+
+__all__ = ["folder"]
+
+TIER = "egress/cart:8081/tier:set_request_header"
+OPTIONS = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
+
+
+def tier(server: Served) -> str:
+    """The value that `web` is told to write; empty where it is told nothing of it."""
+    with client(server.xds, "web") as web:
+        content = b"".join(item.value for item in web.ask(EXTENSION, (TIER,)))
+    found = content.partition(b"value-")[2]
+    return found[:4].decode("ascii", "replace")
+
+
+def text(number: int) -> str:
+    return PROGRAM.replace("gold", f"value-{number:04}")
+
+
+def kept(folder: Path) -> set[str]:
+    """The services whose acknowledged snapshot is kept."""
+    path = folder / "state" / "state.json"
+    return set(json.loads(path.read_text())["groups"]) if path.exists() else set()
+
+
+def test_ten_kills_at_any_moment_of_changes_leave_something_good_and_no_litter(folder: Path) -> None:
+    chance = random.Random(7)  # noqa: S311
+    number = 0
+    write(folder / "policies.adm", text(number))
+    for attempt in range(10):
+        with served(folder, *OPTIONS) as server:
+            if attempt:
+                # Before a compile can be done: what an earlier server had in force.
+                server.until(lambda: server.events("recalled") or server.events("compiled"))
+                assert server.events("recalled")
+                assert not server.events("kept_group_not_used")
+                assert server.metric("admc_kept_errors_total") == 0.0
+            else:
+                server.until_event("compiled")
+                server.until((folder / "state" / "state.json").exists)
+            deadline = time.monotonic() + chance.uniform(0.0, 0.8)
+            while time.monotonic() < deadline:
+                number += 1
+                write(folder / "policies.adm", text(number))
+                more = json.loads(json.dumps(ENDPOINTS_FILE))
+                more["services"]["cart"]["pods"].append(f"10.1.2.{number % 250 + 1}")
+                write(folder / "endpoints.json", json.dumps(more))
+                time.sleep(chance.uniform(0.0, 0.15))
+            server.stop(signal.SIGKILL)
+    # Half a write of a server that was killed in it, as no kill can be made to leave one at will.
+    (folder / "state" / ".state.json.0123456789ab.tmp").write_text("{")
+    (folder / "state" / ".transition.json.0123456789ab.tmp").write_text("{")
+    (folder / "state" / "objects" / f"{'0' * 64}.1.tmp").write_text("half")
+    with served(folder, *OPTIONS) as server:
+        server.until(lambda: tier(server) == f"{number:04}")
+        assert server.stop() == 0
+    manifest = json.loads((folder / "state" / "state.json").read_text())
+    named = {item["object"] for item in manifest["groups"].values()}
+    named |= {*manifest["state"]["inputs"].values(), manifest["state"]["plan"], manifest["state"]["endpoints"]}
+    assert {path.name for path in (folder / "state" / "objects").iterdir()} == named
+    assert {path.name for path in (folder / "state").iterdir()} == {"lock", "objects", "state.json"}
+
+
+def test_a_second_server_at_the_folder_is_told_so_and_a_killed_one_leaves_it_free(folder: Path) -> None:
+    with served(folder, *OPTIONS) as first:
+        first.until_event("compiled")
+        command = [sys.executable, "-m", "admc", "serve", *OPTIONS, "--plaintext", "--ops", "127.0.0.1:0"]
+        done = subprocess.run([*command, "--xds", "127.0.0.1:0"], cwd=folder, capture_output=True, timeout=60)
+        assert done.returncode == 1
+        assert b"error[ADM854]: another server keeps its state in `state`" in done.stderr
+        assert b"Traceback" not in done.stderr
+        assert first.get("/readyz")[0] == 200
+        first.stop(signal.SIGKILL)
+    with served(folder, *OPTIONS) as second:
+        second.until_event("compiled")
+
+
+def _parts(state: Path) -> None:
+    state.mkdir()
+    (state / "objects").write_text("")
+
+
+UNUSABLE: dict[str, Callable[[Path], object]] = {
+    "a file": lambda state: state.write_text(""),
+    "a link to nothing": lambda state: state.symlink_to("/proc/self/nothing"),
+    "its parts are a file": _parts,
+    "its lock is a folder": lambda state: (state / "lock").mkdir(parents=True),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_a_folder_that_cannot_be_one_is_refused_at_the_start(name: str, folder: Path) -> None:
+    UNUSABLE[name](folder / "state")
+    command = [sys.executable, "-m", "admc", "serve", *OPTIONS, "--plaintext", "--ops", "127.0.0.1:0"]
+    done = subprocess.run([*command, "--xds", "127.0.0.1:0"], cwd=folder, capture_output=True, timeout=60)
+    assert done.returncode == 1
+    assert b"error[ADM854]: cannot keep the state in `state`" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def _newer(state: Path) -> None:
+    path = state / "state.json"
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 2'))
+
+
+def _folder_for_a_file(state: Path) -> None:
+    (state / "state.json").unlink()
+    (state / "state.json").mkdir()
+
+
+def _other_app(state: Path) -> None:
+    """As if `--state` named the folder of another app that has a service of the same name."""
+    write(state.parent / "policies.adm", text(2).replace("app shop", "app other"))
+
+
+TOUCHED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "cut short": (lambda state: os.truncate(state / "state.json", 40), "cannot be used"),
+    "newer": (_newer, "cannot be used"),
+    "a folder": (_folder_for_a_file, "cannot be used"),
+    "no parts": (lambda state: shutil.rmtree(state / "objects"), "cannot be used"),
+    "another app": (_other_app, "is that of app `shop`, not of `other`"),
+}
+
+
+@pytest.mark.parametrize("name", TOUCHED)
+def test_a_state_that_cannot_be_used_is_told_and_the_program_is_served(name: str, folder: Path) -> None:
+    write(folder / "policies.adm", text(1))
+    with served(folder, *OPTIONS) as server:
+        server.until((folder / "state" / "state.json").exists)
+        assert server.stop() == 0
+    spoil, words = TOUCHED[name]
+    write(folder / "policies.adm", text(2))
+    spoil(folder / "state")
+    with served(folder, *OPTIONS) as server:
+        server.until_event("compiled")
+        assert not server.events("recalled")
+        (finding, *_) = server.events("finding")
+        assert finding["code"] == "ADM854"
+        assert words in finding["text"]
+        assert server.metric("admc_kept_errors_total") >= 1.0
+        assert tier(server) == "0002"
+        if name == "a folder":
+            # Nor can it be written: that is told, too, and heals by itself.
+            server.until(lambda: any("cannot keep" in item["text"] for item in server.events("finding")))
+            assert {item["code"] for item in server.events("finding")} == {"ADM854"}
+            assert "cannot keep" in server.status()["server"]["why"]
+            (folder / "state" / "state.json").rmdir()
+        server.until(lambda: server.status()["server"]["why"] == "")
+        assert server.stop() == 0
+    with served(folder, *OPTIONS) as server:
+        server.until_event("recalled")
+
+
+def _unshare() -> list[str] | None:
+    """What gives a command mounts of its own, where this user may have them."""
+    found = shutil.which("unshare")
+    if found is None or os.getuid() != 0:
+        return None
+    tried = subprocess.run([found, "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True)
+    return [found, "--mount"] if tried.returncode == 0 else None
+
+
+def test_a_full_disk_is_told_and_nothing_else_stops(folder: Path) -> None:
+    own = _unshare()
+    if own is None:
+        pytest.skip("needs root, and leave to mount")
+    (folder / "state").mkdir()
+    mounted = 'mount -t tmpfs -o size=256k none state && exec "$0" "$@"'
+    with served(folder, *OPTIONS, before=(*own, "/bin/sh", "-c", mounted)) as server:
+        server.until_event("compiled")
+        disk = Path(f"/proc/{server.process.pid}/root{folder}/state")
+        server.until((disk / "state.json").exists)
+        with pytest.raises(OSError, match="No space"):
+            (disk / "ballast").write_bytes(bytes(1_000_000))
+        before = (disk / "state.json").read_bytes()
+        write(folder / "policies.adm", text(3))
+        server.until(lambda: any("cannot keep" in item["text"] for item in server.events("finding")))
+        (finding,) = server.events("finding")
+        assert finding["code"] == "ADM854"
+        assert "no space left" in finding["text"]
+        assert tier(server) == "0003"
+        assert server.metric("admc_kept_errors_total") >= 1.0
+        assert (disk / "state.json").read_bytes() == before
+        assert not [path for path in (disk, disk / "objects") for path in path.glob("*.tmp")]
+        (disk / "ballast").unlink()
+        server.until(lambda: server.status()["server"]["why"] == "")
+        assert (disk / "state.json").read_bytes() != before
