@@ -22,6 +22,8 @@ class Seen(NamedTuple):
     node: Node
     acknowledged: str
     """Version of the last snapshot of which it acknowledged all that it can use; empty before that."""
+    refuses: bool
+    """Whether its last answer about some type was a refusal."""
 
 
 class Audience:
@@ -54,7 +56,9 @@ class Audience:
     def seen(self, groups: Iterable[str]) -> tuple[Seen, ...]:
         """Where the clients of some groups stand."""
         return tuple(
-            Seen(group, connection.node, connection.acknowledged) for group in groups for connection in self.of(group)
+            Seen(group, connection.node, connection.acknowledged, connection.refuses)
+            for group in groups
+            for connection in self.of(group)
         )
 
     def join(self, group: str, connection: Connection) -> None:

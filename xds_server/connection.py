@@ -166,7 +166,12 @@ class Connection(Writer):
     def in_sync(self) -> bool:
         """Whether its client has acknowledged what it is to have, and has not refused anything since."""
         wanted = self._server.store.current(self.group)
-        return wanted is not None and self.acknowledged == wanted.version and not self._machine.refuses
+        return wanted is not None and self.acknowledged == wanted.version and not self.refuses
+
+    @property
+    def refuses(self) -> bool:
+        """Whether its client's last answer about some type was a refusal."""
+        return self._machine is not None and bool(self._machine.refuses)
 
     @property
     def status(self) -> ClientStatus:

@@ -69,11 +69,13 @@ class Underway:
     old: Planned
     new: Planned
     passing: Snapshot | None
+    lingering: frozenset[str] = frozenset()
+    """Services where an earlier transition left connections that still need what it kept for them."""
 
     @property
     def involved(self) -> frozenset[str]:
         """The services that nobody else may publish for."""
-        return frozenset(service for step in self.walk.steps for service in step.awaits)
+        return self.lingering | {service for step in self.walk.steps for service in step.awaits}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,8 @@ class Moving:
             self._key = kept.key
             made = await asyncio.to_thread(_steps, old.state, new.state, self._key)
             if kept.at < len(made):
-                underway = Underway(Walk(made, kept.at, kept.back, reached=len(made) - 1), old, new, None)
+                walk = Walk(made, kept.at, kept.back, reached=len(made) - 1)
+                underway = Underway(walk, old, new, None, kept.lingering)
                 await self._take(underway)
                 self.underway = underway
 
@@ -143,7 +146,7 @@ class Moving:
                 self._next = _Next(new, groups)
                 underway = replace(underway, walk=underway.walk.undone())
                 await self._move(underway)
-                if underway.walk.may_end:
+                if self._may_end(underway):
                     await self._go_on()
 
     async def relocate(self, new: Planned, groups: Groups) -> None:
@@ -167,9 +170,9 @@ class Moving:
 
     # ---- one after the other ----
 
-    async def _begin(self, old: Planned, new: Planned, groups: Groups) -> None:
+    async def _begin(self, old: Planned, new: Planned, groups: Groups, lingering: frozenset[str] = frozenset()) -> None:
         made = await asyncio.to_thread(_steps, old.state, new.state, self._key)
-        underway = Underway(Walk(made), old, new, groups.passing)
+        underway = Underway(Walk(made), old, new, groups.passing, lingering)
         if underway.involved:
             before = self.underway
             try:
@@ -195,7 +198,9 @@ class Moving:
             record = None
             if underway is not None and underway.old.recipe is not None and underway.new.recipe is not None:
                 walk = underway.walk
-                record = Record(underway.old.recipe, underway.new.recipe, walk.index, walk.back, self._key)
+                record = Record(
+                    underway.old.recipe, underway.new.recipe, walk.index, walk.back, self._key, underway.lingering
+                )
             await asyncio.to_thread(write, self._folder, record)
         self.underway = underway
 
@@ -230,7 +235,8 @@ class Moving:
             await self._take(going)
             return
         self.underway = going
-        if not walk.over or self.waits or walk.since is None:
+        over = walk.over and not self.waits and walk.since is not None
+        if not over and not (self._next is not None and self._may_end(going)):
             return
         if self._next is None and walk.step.phase is Phase.CLEAN:
             await self._move(None)
@@ -254,12 +260,24 @@ class Moving:
         if underway.walk.back:
             LOG.info("transition_undone", extra={"state": underway.old.state.version})
         old = underway.old if underway.walk.at_old else underway.new
+        lingering = underway.involved if underway.walk.step.phase is Phase.FINAL else underway.lingering
+        if underway.walk.step.phase is Phase.CLEAN:
+            lingering = frozenset()
         self.underway = replace(underway, walk=replace(underway.walk, back=False))
-        await self._begin(old, following.new, following.groups)
+        await self._begin(old, following.new, following.groups, lingering)
+
+    def _may_end(self, underway: Underway) -> bool:
+        """Whether a newer plan may begin now. Where all is done but what some proxy refuses, only a newer plan mends
+        it: then a policy may be met twice on older connections, and none is missed."""
+        if underway.walk.may_end:
+            return True
+        seen = self._server.audience.seen(underway.involved)
+        return underway.walk.step.phase is Phase.FINAL and any(client.refuses for client in seen)
 
     async def _take(self, underway: Underway) -> None:
         step = underway.walk.step
-        made = await asyncio.to_thread(_snapshots, step, underway.new.state, frozenset(step.awaits))
+        about = frozenset(step.awaits) | (underway.lingering & step.parts.keys())
+        made = await asyncio.to_thread(_snapshots, step, underway.new.state, about)
         self._rules = {}
         if underway.new.state.source.mode is Mode.REDIRECT and step.intercept:
             self._rules = await asyncio.to_thread(wanted, step, underway.new.state.addresses)

@@ -19,7 +19,7 @@ from admc.serve.kept import Recipe
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 MAX_RECORD: Final = 512_000_000
 NAME: Final = "transition.json"
 
@@ -33,6 +33,8 @@ class Record(NamedTuple):
     """Index of the step."""
     back: bool
     key: bytes
+    lingering: frozenset[str] = frozenset()
+    """Services where older connections need what an earlier transition kept for them."""
 
 
 def write(folder: Path, record: Record | None) -> None:
@@ -51,6 +53,7 @@ def write(folder: Path, record: Record | None) -> None:
         "at": record.at,
         "back": record.back,
         "key": _text(record.key),
+        "lingering": sorted(record.lingering),
     }
     # Whatever the folder's owner lets others see of it: with the key they could pass for an ADM.
     write_whole(path, (json.dumps(document) + "\n").encode(), private=True)
@@ -84,6 +87,7 @@ def _record(document: Any) -> Record:
         document["at"],
         document["back"],
         _bytes(document["key"]),
+        frozenset(map(str, document["lingering"])),
     )
 
 

@@ -106,9 +106,11 @@ class Walk:
 
     @property
     def may_end(self) -> bool:
-        """Whether another transition may begin from here at once: nothing has been done, or all of it, and no
-        connection is left that is older."""
-        return self.step.phase is Phase.CLEAN or (self.at_old and not self.back)
+        """Whether another transition may begin from here at once: nothing has been done, or all of it and no
+        connection is left that is older, or nothing changes sides, so that no filter waits to be skipped in older
+        connections."""
+        simple = self.steps[0].phase is Phase.FINAL
+        return simple or self.step.phase is Phase.CLEAN or (self.at_old and not self.back)
 
     def look(self, sight: Sight, drain_seconds: float) -> tuple[Walk, tuple[str, ...]]:
         """Where the walk is now (perhaps at the next step, which is then to be published), and what it waits for."""

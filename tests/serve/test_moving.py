@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from admc.serve import feed, groups, progress
+from admc.serve import feed, groups, progress, record
 from admc.serve.feed import Source
 from admc.serve.moving import Moving, Planned
 from admc.transition.driver import Walk
@@ -18,9 +18,10 @@ from admc.transition.model import Phase
 from admc.transition.steps import steps
 from emitters.envoy import Mode
 from xds_server.store import SnapshotStore
+from xds_server.types import ROUTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from admc.serve.feed import State
@@ -41,6 +42,7 @@ class _Agreeing:
 
     def __init__(self) -> None:
         self.store = SnapshotStore()
+        self.refuses = False
 
     @property
     def audience(self) -> _Agreeing:
@@ -49,7 +51,7 @@ class _Agreeing:
     def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
         current = {name: self.store.current(name) for name in groups}
         return tuple(
-            SimpleNamespace(group=name, node=SimpleNamespace(id=name), acknowledged=it.version)
+            SimpleNamespace(group=name, node=SimpleNamespace(id=name), acknowledged=it.version, refuses=self.refuses)
             for name, it in current.items()
             if it
         )
@@ -57,7 +59,8 @@ class _Agreeing:
 
 def _planned(folder: Path, side: str, value: str = "gold") -> Planned:
     path = folder / f"{side}-{value}.adm"
-    path.write_text(PROGRAM.replace("SIDE", side).replace("gold", value))
+    text = PROGRAM.replace("SIDE", side).replace("gold", value)
+    path.write_text(text if side != "none" else "".join(text.splitlines(keepends=True)[:-2]))
     read = feed.read(Source(path, Mode.EXPLICIT), (), keep=True)
     assert read.state is not None
     return Planned(read.state, read.recipe)
@@ -157,37 +160,114 @@ def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) ->
     asyncio.run(run())
 
 
-def test_a_plan_that_waits_is_not_forgotten_when_the_folder_takes_nothing(tmp_path: Path) -> None:
-    old, new = _planned(tmp_path, "egress"), _planned(tmp_path, "egress", "bronze")
+def test_a_plan_that_waits_is_not_forgotten_when_the_folder_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.3)
+    old, new = _planned(tmp_path, "egress"), _planned(tmp_path, "ingress")
     last = _planned(tmp_path, "ingress", "bronze")
     server = _Agreeing()
     folder = tmp_path / "state"
     folder.mkdir()
 
-    async def publish(told: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
-        server.store.publish_all({name: item for name, item in told.adms.items() if name not in held})
-
     async def run() -> None:
-        await publish(groups.snapshots(old.state), old.state)
-        moving = Moving(server, publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
+        moving = await _moving(server, old, folder)
         await moving.change(old, new, groups.snapshots(new.state))
-        await moving.change(new, last, groups.snapshots(last.state))
         following = asyncio.create_task(moving.follow())
         try:
-            async with asyncio.timeout(60):
-                while moving.underway is None or moving.underway.walk.step.phase is not Phase.CLEAN:
-                    await asyncio.sleep(0.02)
-                shutil.rmtree(folder)
-                while not any("cannot write" in item for item in moving.waits):
-                    assert not following.done()
-                    await asyncio.sleep(0.02)
-                assert moving.underway.new is new
-                folder.mkdir()
-                while moving.underway is None or moving.underway.new is not last:
-                    assert not following.done()
-                    await asyncio.sleep(0.02)
+            await _until(following, lambda: _phase(moving) is Phase.FINAL)
+            await moving.change(new, last, groups.snapshots(last.state))
+            await _until(following, lambda: _phase(moving) is Phase.CLEAN)
+            shutil.rmtree(folder)
+            await _until(following, lambda: any("cannot write" in item for item in moving.waits))
+            assert moving.underway is not None
+            assert moving.underway.new is new
+            folder.mkdir()
+            await _until(following, lambda: moving.underway is not None and moving.underway.new is last)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
 
     asyncio.run(run())
+
+
+def test_a_plan_that_moves_nothing_makes_way_at_once_and_leaves_older_connections_what_they_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.3)
+    first, second = _planned(tmp_path, "egress"), _planned(tmp_path, "egress", "bronze")
+    third = _planned(tmp_path, "none")
+    server = _Agreeing()
+
+    def tables() -> set[str]:
+        found = server.store.current("web")
+        return set() if found is None else set(found.collections[ROUTES].resources)
+
+    async def run() -> None:
+        moving = await _moving(server, first, tmp_path)
+        before = tables()
+        assert before
+        await moving.change(first, second, groups.snapshots(second.state))
+        await moving.change(second, third, groups.snapshots(third.state))
+        assert moving.underway is not None
+        assert moving.underway.new is third
+        assert "web" in moving.underway.involved
+        assert tables() >= before
+        kept = record.read(tmp_path)
+        assert kept is not None
+        assert "web" in kept.lingering
+        following = asyncio.create_task(moving.follow())
+        try:
+            await _until(following, lambda: moving.underway is None)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        assert record.read(tmp_path) is None
+
+    asyncio.run(run())
+
+
+def test_what_a_proxy_refuses_makes_way_for_a_newer_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.3)
+    old, new = _planned(tmp_path, "egress"), _planned(tmp_path, "ingress")
+    last = _planned(tmp_path, "ingress", "bronze")
+    server = _Agreeing()
+
+    async def run() -> None:
+        moving = await _moving(server, old, None)
+        await moving.change(old, new, groups.snapshots(new.state))
+        following = asyncio.create_task(moving.follow())
+        try:
+            await _until(following, lambda: _phase(moving) is Phase.FINAL)
+            await moving.change(new, last, groups.snapshots(last.state))
+            assert moving.underway is not None
+            assert moving.underway.new is new
+            server.refuses = True
+            await _until(following, lambda: moving.underway is not None and moving.underway.new is last)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+async def _moving(server: _Agreeing, first: Planned, folder: Path | None) -> Moving:
+    async def publish(told: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
+        server.store.publish_all({name: item for name, item in told.adms.items() if name not in held})
+
+    await publish(groups.snapshots(first.state), first.state)
+    return Moving(server, publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
+
+
+async def _until(following: asyncio.Task[None], holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            assert not following.done()
+            await asyncio.sleep(0.02)
+
+
+def _phase(moving: Moving) -> Phase | None:
+    return None if moving.underway is None else moving.underway.walk.step.phase
