@@ -1,0 +1,112 @@
+"""Files that vanish, come back, are swapped or too large, and those that change while nobody serves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from admc.emission import MAX_ENDPOINTS
+from tests.serve.serving import served
+from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, client, folder, write
+from tests.testbed.envoys import envoy_binary
+from tests.transition.bed import DRAIN_SECONDS, Bed, Keeper, free_port
+from tests.transition.test_moves import placed
+from tests.transition.test_moves import text as moving
+from tests.transition.test_served import once, phases
+from xds_server.types import ENDPOINTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.serve.serving import Served
+
+__all__ = ["folder"]
+
+ENVOY = envoy_binary()
+EVEN = "egress/cart:8081/even"
+
+
+def pods(server: Served) -> bytes:
+    """What `web` is told of the pods of `cart`."""
+    with client(server.xds, "web") as web:
+        (found,) = web.ask(ENDPOINTS, (EVEN,))
+    content: bytes = found.value
+    return content
+
+
+def with_pod(pod: str) -> str:
+    more = json.loads(json.dumps(ENDPOINTS_FILE))
+    more["services"]["cart"]["pods"] = [pod]
+    return json.dumps(more)
+
+
+def test_a_used_file_may_vanish_and_come_back(folder: Path) -> None:
+    with served(folder, "policies.adm") as server:
+        server.until_event("compiled")
+        state = server.status()["server"]["state"]
+        (folder / "kinds.adm").rename(folder / "away")
+        server.until(lambda: server.metric("admc_compile_errors_total") == 1.0)
+        assert "kinds.adm" in server.events("finding")[-1]["text"]
+        assert server.get("/readyz")[0] == 200
+        (folder / "away").rename(folder / "kinds.adm")
+        server.until(lambda: server.status()["server"]["why"] == "")
+        assert server.status()["server"]["state"] == state
+
+
+def test_an_endpoints_file_over_the_bound_is_refused_and_the_last_good_one_stays(folder: Path) -> None:
+    with served(folder, "policies.adm", "--endpoints", "endpoints.json") as server:
+        server.until_event("compiled")
+        large = folder / "large"
+        large.touch()
+        os.truncate(large, MAX_ENDPOINTS + 1)
+        large.replace(folder / "endpoints.json")
+        server.until(lambda: server.metric("admc_endpoint_errors_total") == 1.0)
+        assert "too large" in server.status()["server"]["why"]
+        assert b"10.1.0.2" in pods(server)
+        write(folder / "endpoints.json", with_pod("10.1.0.9"))
+        server.until(lambda: server.status()["server"]["why"] == "" and b"10.1.0.9" in pods(server))
+
+
+def test_addresses_that_changed_while_nobody_served_are_told_though_the_program_is_broken(folder: Path) -> None:
+    options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
+    with served(folder, *options) as server:
+        server.until_event("compiled")
+        server.until((folder / "state" / "state.json").exists)
+        assert b"10.1.0.2" in pods(server)
+        server.stop(signal.SIGKILL)
+    write(folder / "policies.adm", PROGRAM + "nonsense\n")
+    write(folder / "endpoints.json", with_pod("10.1.0.9"))
+    with served(folder, *options) as server:
+        server.until_event("recalled")
+        server.until_event("located")
+        server.until_event("last_good_state_stays")
+        assert b"10.1.0.9" in pods(server)
+
+
+@pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+def test_a_policy_that_changed_sides_while_nobody_served_moves_step_by_step(tmp_path: Path) -> None:
+    program = tmp_path / "policies.adm"
+    program.write_text(moving("ingress"))
+    port = free_port()
+    xds = f"127.0.0.1:{port}"
+    options = ("policies.adm", "--mode", "explicit", "--state", "kept", "--drain", str(DRAIN_SECONDS))
+    assert ENVOY is not None
+    with served(tmp_path, *options, xds=xds) as server, Bed(placed("ingress"), tmp_path, ENVOY, port) as bed:
+        shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
+        passed, refused = [Keeper(shop, {}), Keeper(till, {})], [Keeper(shop, {"x-out": "1"})]
+        server.until(lambda: all(adm["in_sync"] for adm in server.status()["adms"]))
+        with passed[0], passed[1], refused[0]:
+            server.until(lambda: all(keeper.answers for keeper in (*passed, *refused)))
+            assert server.stop() == 0
+            program.write_text(moving("egress"))
+            with served(tmp_path, *options, xds=xds) as again:
+                again.until_event("recalled")
+                again.until_event("transition_over")
+                assert phases(again) == ["announce", "prepare", "senders", "receivers", "release", "final", "clean"]
+                counts = [len(keeper.answers) for keeper in (*passed, *refused)]
+                again.until(lambda: all(len(k.answers) > n for k, n in zip((*passed, *refused), counts, strict=True)))
+        once(bed, passed, refused)
