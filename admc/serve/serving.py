@@ -50,6 +50,8 @@ LOG: Final = logging.getLogger("admc.serve")
 KEEP_SECONDS: Final = 0.5
 AGAIN_SECONDS: Final = 5.0
 """After a process was killed in the middle of a compile."""
+RECALLED_SECONDS: Final = 10.0
+"""How long the first compile may take before proxies that come are told what an earlier server kept."""
 AT_ONCE: Final = 50
 """Groups that are published before streams have their turn again."""
 ENDPOINTS_QUIET_SECONDS: Final = 0.01
@@ -157,16 +159,20 @@ class Serving:
         self._passing: Snapshot | None = None
         self._recipe: Recipe | None = None
         self._turn = asyncio.Lock()
+        self._held_back = False
+        """What an earlier server kept waits for the first compile: what is kept may be a moment older than what proxies
+        have, and they lose nothing by waiting."""
 
     @property
     def ready(self) -> bool:
         """Whether there is something to serve."""
-        return bool(self.store.groups)
+        return bool(self.store.groups) and not self._held_back
 
     def identify(self, caller: Caller) -> Admission:
         """Who is who. Raises `DeniedError`. Before there is a program nobody can tell: such a group has no snapshot,
         and its client is to come again."""
-        return Admission("") if self.identities is None else self.identities.identify(caller)
+        known = None if self._held_back else self.identities
+        return Admission("") if known is None else known.identify(caller)
 
     def may_administer(self, caller: Caller) -> bool:
         """Whether a client may see what every other one has."""
@@ -252,6 +258,12 @@ class Serving:
             await self._resume(self.options.kept.folder)
             # Only now is anybody told anything: of a transition, what was kept may be older than its step.
             self.identities = identities
+            if identities is not None and self.moving.underway is None:
+                self._held_back = True
+                asyncio.get_running_loop().call_later(RECALLED_SECONDS, self._let_go)
+
+    def _let_go(self) -> None:
+        self._held_back = False
 
     async def _recall(self, kept: Kept) -> Identities | None:
         """What was kept goes into force for whoever will be known; who that is."""
@@ -336,6 +348,7 @@ class Serving:
             # Newer text does not interrupt this: half of a state in force is one that nobody knows of.
             if compiled is not None:
                 await self._put_in_force(*compiled)
+            self._let_go()
             await self._changed(self._seen)
 
     async def _changed(self, seen: Signature) -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+import grpc
 import pytest
 
 from admc.emission import MAX_ENDPOINTS
+from admc.serve import feed, groups
+from admc.serve.feed import Source
+from admc.serve.kept import opened
+from emitters.envoy import Mode
 from tests.serve.serving import served
 from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, client, folder, write
 from tests.testbed.envoys import envoy_binary
@@ -17,7 +24,7 @@ from tests.transition.bed import DRAIN_SECONDS, Bed, Keeper, free_port
 from tests.transition.test_moves import placed
 from tests.transition.test_moves import text as moving
 from tests.transition.test_served import once, phases
-from xds_server.types import ENDPOINTS
+from xds_server.types import ENDPOINTS, EXTENSION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +35,7 @@ __all__ = ["folder"]
 
 ENVOY = envoy_binary()
 EVEN = "egress/cart:8081/even"
+TIER = "egress/cart:8081/tier:set_request_header"
 
 
 def pods(server: Served) -> bytes:
@@ -85,6 +93,25 @@ def test_addresses_that_changed_while_nobody_served_are_told_though_the_program_
         server.until_event("located")
         server.until_event("last_good_state_stays")
         assert b"10.1.0.9" in pods(server)
+
+
+def test_nobody_is_told_what_is_older_than_the_program_that_is_being_compiled(folder: Path) -> None:
+    options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
+    read = feed.read(Source(folder / "policies.adm", Mode.REDIRECT), (json.dumps(ENDPOINTS_FILE).encode(),), keep=True)
+    assert read.state is not None
+    assert read.recipe is not None
+    with closing(opened(folder / "state")) as kept:
+        kept.save(read.recipe, groups.snapshots(read.state).adms)
+    # What was published last may not have been kept any more when the server was killed.
+    write(folder / "policies.adm", PROGRAM.replace("gold", "bronze"))
+    with served(folder, *options) as server:
+        server.until_event("recalled")
+        told = b""
+        while not told:
+            with client(server.xds, "web") as web, contextlib.suppress(grpc.RpcError):
+                told = web.ask(EXTENSION, (TIER,))[0].value
+        assert b"bronze" in told
+        assert server.get("/readyz")[0] == 200
 
 
 @pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
