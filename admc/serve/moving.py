@@ -12,7 +12,7 @@ import asyncio
 import logging
 import secrets
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, Exit
@@ -23,8 +23,9 @@ from admc.serve.groups import Groups, snapshot
 from admc.serve.record import Record, write
 from admc.transition.driver import Sight, Walk
 from admc.transition.model import Phase, Placed
+from admc.transition.older import dropped, may_follow
 from admc.transition.resources import keeping, resources
-from admc.transition.steps import steps, version
+from admc.transition.steps import outlasting, steps, version
 from dsl.collector import no_collection
 from emitters.envoy import Mode
 from emitters.errors import EmitError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from admc.serve.feed import State
     from admc.serve.kept import Recipe
     from admc.transition.model import Step
+    from admc.transition.older import Dropped
     from xds_server.server import XdsServer
     from xds_server.snapshot import Snapshot
 
@@ -71,6 +73,10 @@ class Underway:
     passing: Snapshot | None
     lingering: frozenset[str] = frozenset()
     """Services where an earlier transition left connections that still need what it kept for them."""
+    dropped: Dropped | None = field(default_factory=dict)
+    """What those have of policies that are in neither plan; None: unknown, since the server has been restarted."""
+    undone: frozenset[str] = frozenset()
+    """Services where a transition that was taken back left its route tables."""
 
     @property
     def involved(self) -> frozenset[str]:
@@ -84,6 +90,8 @@ class _Next:
 
     new: Planned
     groups: Groups
+    at_once: bool
+    """Whether it leaves connections what they need that are older than the plan under way."""
 
 
 class Moving:
@@ -127,10 +135,11 @@ class Moving:
         """Go on with the transition that an earlier server was in. Raises `CommandError`."""
         async with self._turn:
             self._key = kept.key
-            made = await asyncio.to_thread(_steps, old.state, new.state, self._key)
+            made = await asyncio.to_thread(_steps, old.state, new.state, self._key, kept.undone)
             if kept.at < len(made):
                 walk = Walk(made, kept.at, kept.back, reached=len(made) - 1)
-                underway = Underway(walk, old, new, None, kept.lingering)
+                walk = replace(walk, steps=outlasting(made, kept.lingering))
+                underway = Underway(walk, old, new, None, kept.lingering, None if kept.lingering else {}, kept.undone)
                 await self._take(underway)
                 self.underway = underway
 
@@ -143,10 +152,10 @@ class Moving:
             elif self._next is None and not underway.walk.back and version(underway.new.placed) == version(new.placed):
                 await self._relocate(underway, new, groups)
             else:
-                self._next = _Next(new, groups)
+                self._next = _Next(new, groups, await asyncio.to_thread(_at_once, underway, new.placed))
                 underway = replace(underway, walk=underway.walk.undone())
                 await self._move(underway)
-                if self._may_end(underway):
+                if self._may_end(underway, self._next):
                     await self._go_on()
 
     async def relocate(self, new: Planned, groups: Groups) -> None:
@@ -156,7 +165,8 @@ class Moving:
                 await self._publish(groups, new.state, frozenset())
             elif self._next is not None:
                 adms = {**self._next.groups.adms, **groups.adms}
-                self._next = _Next(new, Groups(adms, groups.passing or self._next.groups.passing))
+                told = Groups(adms, groups.passing or self._next.groups.passing)
+                self._next = replace(self._next, new=new, groups=told)
             else:
                 await self._relocate(self.underway, new, groups)
 
@@ -170,9 +180,17 @@ class Moving:
 
     # ---- one after the other ----
 
-    async def _begin(self, old: Planned, new: Planned, groups: Groups, lingering: frozenset[str] = frozenset()) -> None:
-        made = await asyncio.to_thread(_steps, old.state, new.state, self._key)
-        underway = Underway(Walk(made), old, new, groups.passing, lingering)
+    async def _begin(
+        self,
+        old: Planned,
+        new: Planned,
+        groups: Groups,
+        lingering: frozenset[str] = frozenset(),
+        older: Dropped | None = None,
+        undone: frozenset[str] = frozenset(),
+    ) -> None:
+        made = outlasting(await asyncio.to_thread(_steps, old.state, new.state, self._key, undone), lingering)
+        underway = Underway(Walk(made), old, new, groups.passing, lingering, older if lingering else {}, undone)
         if underway.involved:
             before = self.underway
             try:
@@ -199,7 +217,13 @@ class Moving:
             if underway is not None and underway.old.recipe is not None and underway.new.recipe is not None:
                 walk = underway.walk
                 record = Record(
-                    underway.old.recipe, underway.new.recipe, walk.index, walk.back, self._key, underway.lingering
+                    underway.old.recipe,
+                    underway.new.recipe,
+                    walk.index,
+                    walk.back,
+                    self._key,
+                    underway.lingering,
+                    underway.undone,
                 )
             await asyncio.to_thread(write, self._folder, record)
         self.underway = underway
@@ -236,7 +260,7 @@ class Moving:
             return
         self.underway = going
         over = walk.over and not self.waits and walk.since is not None
-        if not over and not (self._next is not None and self._may_end(going)):
+        if not over and not (self._next is not None and self._may_end(going, self._next)):
             return
         if self._next is None and walk.step.phase is Phase.CLEAN:
             await self._move(None)
@@ -261,15 +285,19 @@ class Moving:
             LOG.info("transition_undone", extra={"state": underway.old.state.version})
         old = underway.old if underway.walk.at_old else underway.new
         lingering = underway.involved if underway.walk.step.phase is Phase.FINAL else underway.lingering
+        undone = underway.involved if underway.walk.at_old else frozenset()
+        older = underway.dropped
         if underway.walk.step.phase is Phase.CLEAN:
             lingering = frozenset()
+        elif older is not None and not underway.walk.at_old:
+            older = dropped(older, underway.old.placed, underway.new.placed)
         self.underway = replace(underway, walk=replace(underway.walk, back=False))
-        await self._begin(old, following.new, following.groups, lingering)
+        await self._begin(old, following.new, following.groups, lingering, older, undone)
 
-    def _may_end(self, underway: Underway) -> bool:
+    def _may_end(self, underway: Underway, following: _Next) -> bool:
         """Whether a newer plan may begin now. Where all is done but what some proxy refuses, only a newer plan mends
-        it: then a policy may be met twice on older connections, and none is missed."""
-        if underway.walk.may_end:
+        it: then a policy may be met twice on older connections."""
+        if underway.walk.may_end and (following.at_once or underway.walk.step.phase is not Phase.FINAL):
             return True
         seen = self._server.audience.seen(underway.involved)
         return underway.walk.step.phase is Phase.FINAL and any(client.refuses for client in seen)
@@ -319,10 +347,17 @@ def _replicas(state: State, name: str) -> int:
     return known or (1 if service is None or state.source.mode is Mode.EXPLICIT else service.replicas)
 
 
+def _at_once(underway: Underway, following: Placed) -> bool:
+    if underway.dropped is None:
+        return False
+    now = underway.new.placed
+    return may_follow(dropped(underway.dropped, underway.old.placed, now), now, following)
+
+
 @no_collection()
-def _steps(old: State, new: State, key: bytes) -> tuple[Step, ...]:
+def _steps(old: State, new: State, key: bytes, undone: frozenset[str] = frozenset()) -> tuple[Step, ...]:
     """The steps, each of which was tried. Raises `CommandError`: then the last good state stays, rather than a gap."""
-    made = steps(Placed(old.program, old.placement), Placed(new.program, new.placement), key)
+    made = steps(Placed(old.program, old.placement), Placed(new.program, new.placement), key, undone)
     tried: set[tuple[str, int]] = set()
     for step in made:
         # Steps that differ in route tables only are emitted from the same.

@@ -19,7 +19,7 @@ from admc.serve.kept import Recipe
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 MAX_RECORD: Final = 512_000_000
 NAME: Final = "transition.json"
 
@@ -35,6 +35,8 @@ class Record(NamedTuple):
     key: bytes
     lingering: frozenset[str] = frozenset()
     """Services where older connections need what an earlier transition kept for them."""
+    undone: frozenset[str] = frozenset()
+    """Services where a transition that was taken back left its route tables."""
 
 
 def write(folder: Path, record: Record | None) -> None:
@@ -54,6 +56,7 @@ def write(folder: Path, record: Record | None) -> None:
         "back": record.back,
         "key": _text(record.key),
         "lingering": sorted(record.lingering),
+        "undone": sorted(record.undone),
     }
     # Whatever the folder's owner lets others see of it: with the key they could pass for an ADM.
     write_whole(path, (json.dumps(document) + "\n").encode(), private=True)
@@ -88,6 +91,7 @@ def _record(document: Any) -> Record:
         document["back"],
         _bytes(document["key"]),
         frozenset(map(str, document["lingering"])),
+        frozenset(map(str, document["undone"])),
     )
 
 

@@ -109,7 +109,7 @@ class Walk:
         """Whether another transition may begin from here at once: nothing has been done, or all of it and no
         connection is left that is older, or nothing changes sides, so that no filter waits to be skipped in older
         connections."""
-        simple = self.steps[0].phase is Phase.FINAL
+        simple = self.step.phase is Phase.FINAL and all(step.phase is not Phase.PREPARE for step in self.steps)
         return simple or self.step.phase is Phase.CLEAN or (self.at_old and not self.back)
 
     def look(self, sight: Sight, drain_seconds: float) -> tuple[Walk, tuple[str, ...]]:

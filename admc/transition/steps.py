@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from admc.transition.between import between
@@ -42,16 +43,20 @@ if TYPE_CHECKING:
 _SIMPLE: Final = (Phase.FINAL, Phase.CLEAN)
 
 
-def steps(old: Placed, new: Placed, key: bytes) -> tuple[Step, ...]:
-    """The steps from one state to another. `key` is secret: the markers are derived from it."""
+def steps(old: Placed, new: Placed, key: bytes, undone: frozenset[str] = frozenset()) -> tuple[Step, ...]:
+    """The steps from one state to another. `key` is secret: the markers are derived from it.
+
+    `undone` is where route tables still skip filters for a transition that was taken back. They forget that before any
+    listener may have such a filter again.
+    """
     change = Change(old, new)
     secrets = {name: _secret(key, name, old, new) for name in sorted(change.marked)}
-    phases = PHASES if change.crossing else _SIMPLE
+    phases = PHASES if change.crossing else (Phase.ANNOUNCE, *_SIMPLE) if undone else _SIMPLE
     # Phases with the same entries share what they are emitted from.
     known: dict[tuple[int, ...], Mapping[str, Placed]] = {}
     parts = {phase: _parts(change, phase, secrets, known) for phase in phases}
     before = _hops(between(change, tuple(change.old.values())))
-    wide = phases[0] if phases is _SIMPLE else Phase.PREPARE
+    wide = Phase.PREPARE if change.crossing else Phase.FINAL
     during = before | _hops({name: part.placed for name, part in parts[wide].items()})
     after = _hops({name: part.placed for name, part in parts[Phase.CLEAN].items()})
     moved = frozenset(
@@ -62,7 +67,9 @@ def steps(old: Placed, new: Placed, key: bytes) -> tuple[Step, ...]:
         Step(
             phase,
             parts[phase],
-            awaits=tuple(name for name in parts[phase] if name in moved),
+            awaits=tuple(
+                name for name in parts[phase] if name in moved or (phase is Phase.ANNOUNCE and name in undone)
+            ),
             drain=phase in (Phase.PREPARE, Phase.FINAL),
             intercept=_services(during - before) if phase is wide else (),
             closes=tuple(sorted(closed_after - closed_before)) if phase is wide else (),
@@ -72,6 +79,19 @@ def steps(old: Placed, new: Placed, key: bytes) -> tuple[Step, ...]:
             secrets=frozenset(secrets.values()),
         )
         for phase in phases
+    )
+
+
+def outlasting(steps: tuple[Step, ...], lingering: frozenset[str]) -> tuple[Step, ...]:
+    """The steps, if an earlier transition was left before its last wait was over, at these services.
+
+    What it kept for their older connections goes with the last step, so the wait before that is for these, too.
+    """
+    return tuple(
+        replace(step, awaits=tuple(name for name in step.parts if name in lingering or name in step.awaits))
+        if step.phase is Phase.FINAL
+        else step
+        for step in steps
     )
 
 

@@ -1,27 +1,30 @@
-"""What requests can meet while proxies walk through a transition, each in its own time.
+"""What requests can meet while proxies walk through transitions, each in its own time.
 
-    (old, new, how far, and then back?) -> the moments of a walk -> every way that a request can take -> what it meets
+    first plan, [(next plan, how the way to it ends), ...] -> moments -> every way of a request -> what it meets
 
 Nothing of the walk is repeated here: the driver itself says when to go on, and from the steps are taken only the
-filters of each hop and what its route table says. A proxy is at the step that is published or at the one before. The
-connection may be as old as the last wait for older connections allows, at the sender and at the receiver, and route
-tables may be older than listeners.
+filters of each hop and what its route table says. A proxy is at the step that is published, or at any since the one
+that it acknowledged. The connection may be as old as the last wait for older connections allows, at the sender and at
+the receiver; it has the filters of its listener, and of each filter's configuration and of the route table the newest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admc.transition.between import original
 from admc.transition.driver import MARGIN_SECONDS, Sight, Walk
 from admc.transition.model import Phase, Placed, Toggle
+from admc.transition.older import dropped, may_follow
+from admc.transition.steps import outlasting, steps
 from dsl.program import Side, Stage
-from emitters.scope import hops
+from emitters.scope import filter_name, hops
 
 if TYPE_CHECKING:
     from admc.transition.model import Step
+    from admc.transition.older import Dropped
     from dsl.program import Policy
 
 DRAIN = 60.0
@@ -29,7 +32,7 @@ HopKey = tuple[str, Side, str, int]
 
 
 class Filter(NamedTuple):
-    """`name` is what a step calls it, `policy` what its user does."""
+    """`name` is what its listener calls it, `policy` what its user does."""
 
     name: str
     policy: str
@@ -48,11 +51,19 @@ Config = Mapping[HopKey, Table]
 
 
 class Moment(NamedTuple):
-    """What is published, and which earlier moment the oldest connections are from."""
+    """What is published. `floor` and `behind` are of services: since when connections are from, and how far back a
+    proxy may be."""
 
     config: Config
     phase: Phase | None
-    floor: int
+    floor: Mapping[str, int]
+    behind: Mapping[str, int]
+    tables: Mapping[HopKey, Toggle]
+    """With what is kept for older connections."""
+    contents: Mapping[HopKey, Mapping[str, Policy]]
+    """The same of the filters' configurations."""
+    walk: int
+    """Which of the transitions it belongs to."""
 
 
 class Met(NamedTuple):
@@ -62,6 +73,16 @@ class Met(NamedTuple):
     policies: tuple[tuple[Side, Filter], ...]
     how: tuple[int, int, int, int]
     """When the sender's connection and route table, and the receiver's, are from."""
+    lost: bool
+    """Whether the connection's listener refers to something that is gone, though its service has other policies."""
+
+
+class Leg(NamedTuple):
+    """The way to a plan. `end`: it is walked to the end (None), undone from that step on, or, with `FINAL`, left as
+    soon as that step is published."""
+
+    new: Placed
+    end: Phase | None = None
 
 
 class _Node(NamedTuple):
@@ -76,36 +97,93 @@ class _Proxy(NamedTuple):
 
 def moments(steps: tuple[Step, ...], old: Placed, turn: Phase | None = None) -> list[Moment]:
     """A walk to the end; or, from the step `turn` on, back to the beginning and its last wait."""
-    told: list[Moment] = [Moment(_config(_whole(old)), None, 0)]
-    if not steps:
-        return told
-    return [*told, *_walked(steps, turn)]
+    world = World(old)
+    if steps:
+        world.go(steps, turn)
+    return world.told
 
 
-def _walked(steps: tuple[Step, ...], turn: Phase | None) -> Iterator[Moment]:
-    walk, now, floor, at = Walk(steps), 0.0, 0, 1
-    names = {name for step in steps for name in step.awaits}
-    proxies = tuple(_Proxy(name, "now") for name in names)
-    configs = {
-        step.phase: _config({name: (part.placed, part.toggles) for name, part in step.parts.items()}) for step in steps
-    }
-    yield Moment(configs[walk.step.phase], walk.step.phase, floor)
-    while True:
-        if turn is not None and walk.step.phase is turn and not walk.back:
-            walk = walk.undone()
-        since = walk.since
-        after, waits = walk.look(Sight(now, proxies, dict.fromkeys(names, "now"), {}), DRAIN)
-        if since is not None and not waits and now - since >= DRAIN + MARGIN_SECONDS:
-            floor = at
-        if after.index != walk.index:
-            at += 1
-            yield Moment(configs[after.step.phase], after.step.phase, floor)
-        elif after.over and not waits and after.since is not None:
-            if after.back:
-                # Whatever comes next comes after the last wait.
-                yield Moment(configs[after.step.phase], after.step.phase, floor)
-            return
-        walk, now = after, now + 1.0
+def chain(first: Placed, legs: Sequence[Leg]) -> list[Moment]:
+    """One transition after the other, each begun where the one before was left."""
+    world = World(first)
+    old = first
+    older: Dropped = {}
+    undone: frozenset[str] = frozenset()
+    for leg, following in zip(legs, (*legs[1:], None), strict=True):
+        walked = steps(old, leg.new, b"key", undone)
+        end, left = leg.end, dropped(older, old, leg.new)
+        simple = all(step.phase is not Phase.PREPARE for step in walked)
+        if end is Phase.FINAL and following is not None:
+            if simple:
+                end = end if may_follow(left, leg.new, following.new) else None
+            elif steps(leg.new, following.new, b"key")[0].phase is Phase.FINAL:
+                # Where policies move only a refusal ends it here. A policy that comes back, while nothing moves, is
+                # then skipped until proxies have its route table.
+                end = end if dropped(left, leg.new, following.new).keys() >= left.keys() else None
+        if world.go(walked, end):
+            old, older, undone = leg.new, left if end is Phase.FINAL else {}, frozenset()
+        else:
+            undone = frozenset(name for step in walked for name in step.awaits)
+    return world.told
+
+
+class World:
+    """All that was published, and who may have how much of it."""
+
+    def __init__(self, first: Placed) -> None:
+        self.told: list[Moment] = []
+        self._floor: dict[str, int] = {}
+        self._behind: dict[str, int] = {}
+        self._lingering: frozenset[str] = frozenset()
+        self._walk = 0
+        self._publish(_config(_whole(first)), None)
+
+    def go(self, walked: tuple[Step, ...], end: Phase | None) -> bool:
+        """Whether the next transition begins from the new plan."""
+        self._walk += 1
+        about = frozenset(name for step in walked for name in step.awaits)
+        walk, now = Walk(outlasting(walked, self._lingering)), 0.0
+        names = about | self._lingering
+        proxies = tuple(_Proxy(name, "now") for name in sorted(names))
+        self._take(walk.step)
+        while True:
+            if walk.step.phase is Phase.FINAL and end is Phase.FINAL:
+                self._lingering = names
+                return True
+            if end is not None and walk.step.phase is end:
+                walk = walk.undone()
+            since = walk.since
+            after, waits = walk.look(Sight(now, proxies, dict.fromkeys(names, "now"), {}), DRAIN)
+            at = len(self.told) - 1
+            awaited = frozenset(walk.step.awaits)
+            if since is not None and not waits:
+                # What loses all its policies is not waited for, and has what passes everything on.
+                gone = about - walk.step.parts.keys()
+                self._behind.update(dict.fromkeys(awaited | gone, at))
+                if now - since >= DRAIN + MARGIN_SECONDS:
+                    self._floor.update(dict.fromkeys(awaited | gone, at))
+            if after.index != walk.index:
+                self._take(after.step)
+            elif after.over and not waits and after.since is not None:
+                if not after.back:
+                    self._lingering = frozenset()
+                return not after.back
+            walk, now = after, now + 1.0
+
+    def _take(self, step: Step) -> None:
+        self._publish(_config({name: (part.placed, part.toggles) for name, part in step.parts.items()}), step.phase)
+
+    def _publish(self, config: Config, phase: Phase | None) -> None:
+        tables = {hop: table.toggle for hop, table in config.items()}
+        contents = {hop: {each.name: each.content for each in table.filters} for hop, table in config.items()}
+        if self.told and phase is not Phase.CLEAN:
+            before = self.told[-1]
+            tables = {**before.tables, **tables}
+            contents = {
+                hop: {**before.contents.get(hop, {}), **contents.get(hop, {})}
+                for hop in {**before.contents, **contents}
+            }
+        self.told.append(Moment(config, phase, dict(self._floor), dict(self._behind), tables, contents, self._walk))
 
 
 def _whole(placed: Placed) -> dict[str, tuple[Placed, Mapping[str, Toggle]]]:
@@ -117,7 +195,7 @@ def _config(parts: Mapping[str, tuple[Placed, Mapping[str, Toggle]]]) -> Config:
     for service, (placed, toggles) in parts.items():
         for hop in hops(*placed).get(service, ()):
             filters = tuple(
-                Filter(policy.name, original(policy.name), policy)
+                Filter(filter_name(hop.name, policy), original(policy.name), policy)
                 for policy in hop.policies
                 if hop.stage(policy) is Stage.FILTER
             )
@@ -130,30 +208,59 @@ def ways(walk: list[Moment], call: Any) -> Iterator[Met]:
     """Every way that a request of a call can take, with what it meets there."""
     sender: HopKey = (call.source, Side.EGRESS, call.destination, call.port.number)
     receiver: HopKey = (call.destination, Side.INGRESS, call.destination, call.port.number)
-    seen: set[tuple[int, tuple[tuple[Side, str], ...]]] = set()
-    for now, moment in enumerate(walk):
-        connections = range(min(moment.floor, now), now + 1)
-        routes = range(max(now - 1, 0), now + 1)
-        for how in product(connections, routes, connections, routes):
-            out = walk[how[0]].config.get(sender)
-            into = walk[how[2]].config.get(receiver)
-            told = _table(walk, how[:2], sender) if out else Toggle()
-            marked = out is not None and told.marks
-            met = [(Side.EGRESS, each) for each in (out.filters if out else ()) if each.name not in told.off]
-            told = _table(walk, how[2:], receiver) if into else Toggle()
-            skipped = told.off | told.met if marked else told.off
-            met += [(Side.INGRESS, each) for each in (into.filters if into else ()) if each.name not in skipped]
-            key = (now, tuple((side, each.name) for side, each in met))
+    seen: set[tuple[object, ...]] = set()
+    for now in range(len(walk)):
+        for out, into in product(_ends(walk, now, sender), _ends(walk, now, receiver)):
+            met = [(Side.EGRESS, each) for each in out.filters if each.name not in out.off]
+            skipped = into.off | into.met if out.marks else into.off
+            met += [(Side.INGRESS, each) for each in into.filters if each.name not in skipped]
+            lost = out.lost or into.lost
+            key = (now, lost, tuple((side, each.name, id(each.content)) for side, each in met))
             if key not in seen:
                 seen.add(key)
-                yield Met(now, tuple(met), how)
+                yield Met(now, tuple(met), (*out.how, *into.how), lost)
 
 
-def _table(walk: list[Moment], how: tuple[int, ...], hop: HopKey) -> Toggle:
-    """What is gone from a step is kept for the connections that are older; a new listener waits for its table."""
-    chain, at = how
-    for when in (*range(at, -1, -1), chain):
-        found = walk[when].config.get(hop)
-        if found is not None:
-            return found.toggle
-    raise AssertionError(f"no table for {hop}")
+class _End(NamedTuple):
+    """What one end of a call does with a request."""
+
+    filters: tuple[Filter, ...] = ()
+    off: frozenset[str] = frozenset()
+    met: frozenset[str] = frozenset()
+    marks: bool = False
+    lost: bool = False
+    how: tuple[int, int] = (0, 0)
+
+
+def _ends(walk: list[Moment], now: int, hop: HopKey) -> list[_End]:
+    moment = walk[now]
+    connections = range(moment.floor.get(hop[0], 0), now + 1)
+    routes = range(moment.behind.get(hop[0], 0), now + 1)
+    found: dict[object, _End] = {}
+    for how in product(connections, routes):
+        end = _end(walk, how, hop)
+        found.setdefault((tuple((each.name, id(each.content)) for each in end.filters), end[1:5]), end)
+    return list(found.values())
+
+
+def _end(walk: list[Moment], how: tuple[int, int], hop: HopKey) -> _End:
+    """A new listener waits for its route table and for the configurations of its filters."""
+    begun, told = how
+    table = walk[begun].config.get(hop)
+    if table is None:
+        return _End(how=how)
+    if not table.requests:
+        return _End(table.filters, how=how)
+    there = walk[told if hop in walk[told].tables or told > begun else begun]
+    toggle, contents = there.tables.get(hop, Toggle()), there.contents.get(hop, {})
+    off = frozenset(toggle.filters[name] for name in toggle.off)
+    met = frozenset(toggle.filters[name] for name in toggle.met)
+    fresh = walk[begun].contents[hop] if told < begun else {}
+    lost = hop not in there.tables or any(
+        each.name not in contents and each.name not in fresh for each in table.filters
+    )
+    filters = tuple(
+        each._replace(content=contents.get(each.name, fresh.get(each.name, each.content))) for each in table.filters
+    )
+    lost = lost and any(service == hop[0] for service, *_ in there.config)
+    return _End(filters, off, met, toggle.marks, lost, how)
