@@ -105,7 +105,8 @@ def in_clusters(found: Configured, hop: str, names: set[str]) -> set[str]:
 def check_requests(program: Program, place: Place, policies: list[Policy], found: Configured) -> None:
     (filters,) = found.chains_of(place.hop)
     manager = filters[0]["typed_config"]
-    names = [each["name"].removeprefix(f"{place.hop}/") for each in manager["http_filters"]]
+    # A filter is named `POLICY:KIND`.
+    names = [each["name"].removeprefix(f"{place.hop}/").partition(":")[0] for each in manager["http_filters"]]
     at = {stage: [policy for policy in policies if policy.kind.sides[place.side] is stage] for stage in Stage}
     in_filters = [policy.name for policy in at[Stage.FILTER]]
     listed = [name for name in names if name in program.policy_by_name and name not in marks(at[Stage.ROUTING])]
