@@ -58,9 +58,13 @@ class _Agreeing:
 
 
 def _planned(folder: Path, side: str, value: str = "gold") -> Planned:
-    path = folder / f"{side}-{value}.adm"
     text = PROGRAM.replace("SIDE", side).replace("gold", value)
-    path.write_text(text if side != "none" else "".join(text.splitlines(keepends=True)[:-2]))
+    text = text if side != "none" else "".join(text.splitlines(keepends=True)[:-2])
+    return _read(folder / f"{side}-{value}.adm", text)
+
+
+def _read(path: Path, text: str) -> Planned:
+    path.write_text(text)
     read = feed.read(Source(path, Mode.EXPLICIT), (), keep=True)
     assert read.state is not None
     return Planned(read.state, read.recipe)
@@ -247,6 +251,42 @@ def test_what_a_proxy_refuses_makes_way_for_a_newer_plan(tmp_path: Path, monkeyp
             assert moving.underway.new is new
             server.refuses = True
             await _until(following, lambda: moving.underway is not None and moving.underway.new is last)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_a_plan_that_brings_a_name_back_waits_for_connections_that_have_it_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.3)
+    head, policy = PROGRAM.split("policy")
+    gold = "policy" + policy.replace("SIDE", "egress")
+    called = gold.replace(" p ", " q ")
+    texts = {"first": gold, "second": called, "other": called + gold.replace("gold", "bronze")}
+    plans = {name: _read(tmp_path / f"{name}.adm", head + text) for name, text in texts.items()}
+    first, second, other = plans.values()
+    server = _Agreeing()
+
+    async def run() -> None:
+        moving = await _moving(server, first, None)
+        await moving.change(first, second, groups.snapshots(second.state))
+        await moving.change(second, first, groups.snapshots(first.state))
+        assert moving.underway is not None
+        assert moving.underway.new is first
+        moving = await _moving(server, first, None)
+        await moving.change(first, second, groups.snapshots(second.state))
+        await moving.change(second, other, groups.snapshots(other.state))
+        assert moving.underway is not None
+        assert moving.underway.new is second
+        following = asyncio.create_task(moving.follow())
+        try:
+            await _until(following, lambda: moving.underway is not None and moving.underway.new is other)
+            assert moving.underway is not None
+            assert not moving.underway.lingering
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
