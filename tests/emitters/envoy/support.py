@@ -202,9 +202,10 @@ def exchange(target: Target, raw: bytes, seconds: float = 0.3) -> bytes:
     """Send bytes and take all that comes back until nothing more comes."""
     with socket.create_connection((target.address, target.port), 5, (target.source, 0)) as connection:
         connection.sendall(raw)
-        connection.settimeout(seconds)
+        connection.settimeout(3.0)  # a busy machine is late with the first byte
         answer = b""
         with contextlib.suppress(OSError):
             while part := connection.recv(65536):
                 answer += part
+                connection.settimeout(seconds)
         return answer
