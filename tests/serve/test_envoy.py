@@ -140,7 +140,9 @@ def test_a_policy_may_become_another_one_of_the_same_name(
     assert ENVOY is not None
     with ExitStack() as stack:
         stack.enter_context(EchoServices(site.endpoints))
-        server = stack.enter_context(served(tmp_path, "policies.adm", "--mode", "explicit", xds="127.0.0.1:18000"))
+        # A name that comes back waits until connections that knew it otherwise are gone.
+        options = ("policies.adm", "--mode", "explicit", "--drain", "1")
+        server = stack.enter_context(served(tmp_path, *options, xds="127.0.0.1:18000"))
         server.until_event("compiled")
         envoys = stack.enter_context(Envoys(tmp_path / "logs", ENVOY))
         envoys.start({host: tmp_path / "out" / host / "bootstrap-xds.yaml"})
