@@ -23,7 +23,7 @@ from tests.fidelity.compare import judged
 from tests.fidelity.harness import observe
 from tests.fidelity.judge import Judge
 from tests.fidelity.mutants_edits import NothingChangedError
-from tests.fidelity.mutants_list import Mutant, mutants
+from tests.fidelity.mutants_list import mutants
 from tests.fidelity.programs import ALL
 from tests.fidelity.reference import adms
 from tests.fidelity.servers import echo
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dsl.program import Program
     from solver.placement import Placement
     from tests.fidelity.harness import Config
+    from tests.fidelity.mutant import Mutant
     from tests.fidelity.mutants_edits import Edit, Json
 
 ROUNDS = 3
