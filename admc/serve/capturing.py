@@ -5,7 +5,8 @@
     FOLDER/interception/SERVICE/loaded                            holds that digest once they are loaded everywhere
 
 Whoever loads the rules writes `loaded`. Until then the old side does not let go, however long it takes. Rules of a
-transition are those of the old plan and of the new one together.
+transition are those of the old plan and of the new one together. Each transition asks anew: what was loaded for an
+earlier one may have gone with the pods.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from admc.files import read_bounded, write_whole
 from emitters.interception import Family, interceptions, restore_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from admc.transition.model import Step
@@ -56,6 +57,16 @@ def ask(folder: Path, rules: Mapping[str, Rules]) -> None:
             raise wrong_usage("ADM803", f"cannot make the folder `{place}`", cause=error.strerror) from error
         for name, content in {**own.files, "digest": own.digest + "\n"}.items():
             write_whole(place / name, content.encode())
+
+
+def forget(folder: Path, services: Iterable[str]) -> None:
+    """Whatever was said of rules so far, it is not about those that will be asked for. Raises `CommandError`."""
+    for service in services:
+        path = folder / "interception" / service / "loaded"
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise wrong_usage("ADM803", f"cannot remove `{path}`", cause=error.strerror) from error
 
 
 def loaded(folder: Path, rules: Mapping[str, Rules]) -> frozenset[str]:

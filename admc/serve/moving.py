@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
 from admc.serve import progress
-from admc.serve.capturing import Rules, ask, loaded, wanted
+from admc.serve.capturing import Rules, ask, forget, loaded, wanted
 from admc.serve.groups import Groups, snapshot
 from admc.serve.record import Record, write
 from admc.transition.driver import Sight, Walk
@@ -194,6 +194,9 @@ class Moving:
         if underway.involved:
             before = self.underway
             try:
+                if self._folder is not None:
+                    asked = {service for step in made for service in step.intercept}
+                    await asyncio.to_thread(forget, self._folder, asked)
                 await self._move(underway)
                 await self._take(underway)
             except CommandError:
