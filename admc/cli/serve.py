@@ -119,10 +119,10 @@ def serve(
     # gRPC would write lines of its own between ours; what they say, ours say, too.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from admc.serve.feed import Source
+    from admc.serve.inforce import Options
     from admc.serve.kept import opened
     from admc.serve.run import Listening
     from admc.serve.run import serve as serve_
-    from admc.serve.serving import Options
     from emitters.envoy import Mode
 
     source = Source(program, Mode.EXPLICIT if mode is ServeMode.EXPLICIT else Mode.REDIRECT, effort)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from admc.serve.serving import Counts
     from admc.serve.tls import TlsCounts
+    from admc.serve.wrong import Counts
     from xds_server.metrics import Histogram, Metrics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST

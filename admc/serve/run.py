@@ -18,7 +18,7 @@ from admc import __version__
 from admc.exits import Exit, wrong_usage
 from admc.serve import log, ops, status
 from admc.serve.exposition import Now, Sources
-from admc.serve.serving import Options, Serving
+from admc.serve.serving import Serving
 from admc.serve.status import Phase
 from admc.serve.tls import Certificates, TlsFiles
 from xds_server import csds
@@ -27,6 +27,7 @@ from xds_server.health import Health
 from xds_server.server import ServerError
 
 if TYPE_CHECKING:
+    from admc.serve.inforce import Options
     from admc.serve.status import ServerRow, Status
     from xds_server.snapshot import Snapshot
 
@@ -66,18 +67,19 @@ class _Run:
         self._stopping: signal.Signals | None = None
         self._stop = asyncio.Event()
         self._serving = Serving(options)
+        self._force = self._serving.force
         self._health = Health()
-        self._serving.store.watchers.append(self._published)
+        self._force.store.watchers.append(self._published)
 
     async def run(self) -> int:
         serving = self._serving
-        server = serving.server
+        server = self._force.server
         credentials = None if self._certificates is None else self._certificates.credentials
         try:
             port = await server.start(
                 _joined(*self._listening.xds),
                 credentials,
-                [self._health.add, lambda it: csds.add(it, server, serving.may_administer)],
+                [self._health.add, lambda it: csds.add(it, server, self._force.may_administer)],
             )
         except ServerError as error:
             raise wrong_usage(
@@ -111,7 +113,7 @@ class _Run:
         return Exit.DONE
 
     async def _until_stopped(self) -> None:
-        tasks = [asyncio.create_task(each) for each in (self._follow(), self._look_after())]
+        tasks = [asyncio.create_task(each) for each in (self._serving.follow(), self._look_after())]
         stop = asyncio.create_task(self._stop.wait())
         try:
             waiting = {stop, *tasks}
@@ -123,16 +125,6 @@ class _Run:
             for task in (stop, *tasks):
                 task.cancel()
             await asyncio.gather(stop, *tasks, return_exceptions=True)
-
-    async def _follow(self) -> None:
-        await self._serving.recall()
-        await asyncio.gather(
-            self._serving.follow_endpoints(),
-            self._serving.follow_program(),
-            self._serving.follow_identities(),
-            self._serving.follow_kept(),
-            self._serving.moving.follow(),
-        )
 
     async def _look_after(self) -> None:
         """Certificates that are replaced are used though nobody connects: so it shows that they are good."""
@@ -156,7 +148,7 @@ class _Run:
     def _view(self) -> ops.View:
         serving = self._serving
         sources = Sources(
-            serving.store.metrics,
+            self._force.store.metrics,
             serving.counts,
             self._now,
             None if self._certificates is None else self._certificates.counts,
@@ -165,38 +157,36 @@ class _Run:
 
     @property
     def _phase(self) -> Phase:
-        return Phase.DRAINING if self._stop.is_set() else Phase.SERVING if self._serving.ready else Phase.STARTING
+        return Phase.DRAINING if self._stop.is_set() else Phase.SERVING if self._force.ready else Phase.STARTING
 
     @property
     def _adms(self) -> frozenset[str]:
-        state = self._serving.state
+        state = self._force.state
         return frozenset() if state is None else frozenset(adm.service for adm in state.placement.adms)
 
     def _now(self) -> Now:
-        adms, audience = self._adms, self._serving.server.audience
+        adms, audience = self._adms, self._force.server.audience
         alone = len(adms - audience.groups)
         return Now(self._phase is Phase.SERVING, __version__, len(adms), alone, audience.behind)
 
     def _row(self) -> ServerRow:
         serving = self._serving
-        state = serving.state
+        state = self._force.state
         return status.server_row(
             phase=self._phase,
             app="" if state is None else state.program.app,
             source=str(self._options.source.path),
             state="" if state is None else state.version,
             started=self._started,
-            why=serving.problems.said or serving.moving.said or ("" if serving.ready else NOT_YET),
+            why=serving.problems.said or self._force.moving.said or ("" if self._force.ready else NOT_YET),
         )
 
     def _status(self) -> Status:
-        serving = self._serving
+        force = self._force
         wanted = {
-            name: snapshot.version
-            for name in serving.store.groups
-            if (snapshot := serving.store.current(name)) is not None
+            name: snapshot.version for name in force.store.groups if (snapshot := force.store.current(name)) is not None
         }
-        return status.of(self._row(), self._adms, wanted, serving.server.clients())
+        return status.of(self._row(), self._adms, wanted, force.server.clients())
 
 
 def _joined(host: str, port: int) -> str:

@@ -17,9 +17,9 @@ from admc.__main__ import main
 from admc.exits import CommandError
 from admc.serve import ops
 from admc.serve.exposition import Now, Sources
-from admc.serve.serving import Counts
 from admc.serve.status import Phase, Status, from_json
 from admc.serve.tls import TlsCounts
+from admc.serve.wrong import Counts
 from tests.serve.test_status import client
 from tests.serve.test_status import serving as status_of
 from xds_server.metrics import Metrics

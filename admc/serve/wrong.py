@@ -1,0 +1,93 @@
+"""What is wrong now, and what has happened: for the log, for metrics, and for whoever asks.
+
+Nothing here decides anything. Whatever is wrong, what was in force stays in force; this says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from admc.exits import CommandError
+from admc.render import text
+from admc.render.report import Report
+from dsl.diagnostics import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from admc.serve.worker import WorkerError
+    from xds_server.snapshot import SnapshotError
+
+LOG: Final = logging.getLogger("admc.serve")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has happened since the start."""
+
+    compiles: int = 0
+    compile_errors: int = 0
+    locates: int = 0
+    """Changes of addresses that were put in force."""
+    endpoint_errors: int = 0
+    apply_errors: int = 0
+    transition_errors: int = 0
+    """Times that a step could not be taken, and was tried again later."""
+    kept_errors: int = 0
+    """Times that the kept state could not be used or written."""
+    compile_seconds: float = 0.0
+    """Of the last compile that was put in force."""
+    changed_at: float = 0.0
+    """When the last state was put in force, in seconds since 1970."""
+
+
+@dataclass(slots=True)
+class Problems:
+    """What is wrong now, by what it is wrong with: `program`, `endpoints`, `identities`. Empty when all is well."""
+
+    counts: Counts = field(default_factory=Counts)
+    stays: str = ""
+    """Version of the state in force, which stays whatever is reported."""
+    held: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
+
+    def clear(self, what: str) -> None:
+        self.held.pop(what, None)
+
+    @property
+    def said(self) -> str:
+        """The first of them, and how many more there are; empty where there are none."""
+        found = [item.message for items in self.held.values() for item in items]
+        return "" if not found else found[0] + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+
+    def report(self, about: str, findings: tuple[Diagnostic, ...], folder: str) -> None:
+        """Tell of findings, and keep them for whoever asks. What was in force stays."""
+        errors = any(item.severity is Severity.ERROR for item in findings)
+        if about != "warnings":
+            self.held[about] = findings
+        for item in findings:
+            LOG.log(
+                logging.ERROR if item.severity is Severity.ERROR else logging.WARNING,
+                "finding",
+                extra={
+                    "about": about,
+                    "code": item.code,
+                    "text": text.render(Report((item,), folder=folder)).rpartition("\n\n")[0],
+                },
+            )
+        if errors:
+            LOG.error("last_good_state_stays", extra={"about": about, "state": self.stays})
+
+    def failed(self, about: str, error: WorkerError) -> None:
+        """A process that compiles met a bug, or has ended."""
+        self._bug(about, "admc met something that it does not foresee", error)
+
+    def refused(self, error: SnapshotError | CommandError) -> None:
+        """A state that was made cannot be put in force."""
+        self.counts.apply_errors += 1
+        if isinstance(error, CommandError):
+            self.report("program", error.diagnostics, error.folder)
+        else:
+            self._bug("program", "the configuration does not hold together; this is a bug in admc", error)
+
+    def _bug(self, about: str, message: str, error: Exception) -> None:
+        self.report(about, (Diagnostic("ADM901", Severity.ERROR, message, None, str(error)),), "")
