@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from xds_server.events import TypeStatus
     from xds_server.server import XdsServer
     from xds_server.snapshot import Snapshot
-    from xds_server.stream import Stream
+    from xds_server.stream import Stream, Wait
     from xds_server.wire import DeltaRequest, Response, SotwRequest
 
 LOG: Final = logging.getLogger("xds_server")
@@ -133,7 +133,9 @@ class Connection(Writer):
         self._offered: Snapshot | None = None
         self._machine: Any = None
         self._timers: list[asyncio.TimerHandle] = []
+        self._waits: Wait | None = None
         self._patience: asyncio.TimerHandle | None = None
+        """For what it waits for now."""
         self._logged: dict[str, tuple[str, int]] = {}
         """By type, which version's refusals were logged last, and how many."""
         self._end = ""
@@ -332,10 +334,16 @@ class Connection(Writer):
                 self._server.completed(self, event)
         if events:
             self._server.audience.note(self)
-        if self._patience is None and self._machine.waits_for_request:
-            self._patience = asyncio.get_running_loop().call_later(
-                self._server.limits.patience_seconds, self._lose_patience
-            )
+        waits = self._machine.waits_for
+        if waits != self._waits:
+            if self._patience is not None:
+                self._patience.cancel()
+                self._patience = None
+            self._waits = waits
+            if waits is not None:
+                self._patience = asyncio.get_running_loop().call_later(
+                    self._server.limits.patience_seconds, self._lose_patience
+                )
 
     def _log(self, event: Refused) -> None:
         """A client that asks for what it refused is sent it, and refuses it, as often as it likes."""

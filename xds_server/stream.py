@@ -41,6 +41,13 @@ class _Now(NamedTuple):
     removing: bool
 
 
+class Wait(NamedTuple):
+    """It is the client's turn to ask."""
+
+    snapshot: Snapshot
+    type_url: str
+
+
 class Stream(ABC):
     """What both variants of the protocol share; `sotw` and `delta` say what differs."""
 
@@ -72,9 +79,11 @@ class Stream(ABC):
     def wait_no_longer(self) -> list[Response]:
         """Go on without endpoints that the client has not asked for, although it has clusters that need them; and take
         clusters away that are gone, although it still asks for them."""
-        self._patient = False
-        for name in self._unsent_endpoints():
+        unsent = self._unsent_endpoints()
+        for name in unsent:
             del self._warming[name]
+        if not unsent:
+            self._patient = False
         return self._advance()
 
     # What can be seen.
@@ -95,13 +104,15 @@ class Stream(ABC):
         return [(channel, channel.wanted(latest.of_type(channel.type_url))) for channel in self._channels.values()]
 
     @property
-    def waits_for_request(self) -> bool:
-        """Whether it is for the client to ask for endpoints, or not to ask for clusters any more."""
+    def waits_for(self) -> Wait | None:
+        """What it is for the client to ask for, or not to ask for any more. Patience begins anew with each wait."""
         if self._warming and self._unsent_endpoints():
-            return True
+            return Wait(self._target, ENDPOINTS)
         if self._phase is Phase.TRY:
-            return self._awaits_extensions()
-        return self._patient and self._phase is not Phase.MAKE and not let_go(self._channels, self._target)
+            return Wait(self._target, EXTENSION) if self._awaits_extensions() else None
+        if self._patient and self._phase is not Phase.MAKE and not let_go(self._channels, self._target):
+            return Wait(self._target, CLUSTER)
+        return None
 
     @property
     def idle(self) -> bool:
@@ -212,7 +223,7 @@ class Stream(ABC):
         out: list[Response] = []
         while True:
             if self._phase is Phase.TRY and not self._trying():
-                self._phase = Phase.MAKE
+                self._phase, self._patient = Phase.MAKE, True
             for channel in self._channels.values():
                 self._serve(channel, out)
             if not self._turn():

@@ -76,11 +76,11 @@ def test_clusters_wait_for_the_endpoints_of_all_parts() -> None:
     stream = DeltaStream(world, Shared(LIMIT))
     for part in read(stream.receive(DeltaRequest(CLUSTER))):
         stream.receive(DeltaRequest(CLUSTER, part.nonce))
-    assert stream.waits_for_request
+    assert stream.waits_for
     asked = DeltaRequest(ENDPOINTS, subscribe=tuple(f"cluster-{number:02}" for number in range(20)))
     parts = read(stream.receive(asked))
     assert len(parts) > 1
-    assert not stream.waits_for_request
+    assert not stream.waits_for
     assert stream.completed is None
     for part in parts:
         stream.receive(DeltaRequest(ENDPOINTS, part.nonce))

@@ -210,7 +210,7 @@ def test_a_client_is_led_to_the_last_snapshot_and_no_route_leads_nowhere(
         play(envoy, ["server", "client"])
     assert envoy.contents() == expected(last)
     assert envoy.stream.idle
-    assert not envoy.stream.waits_for_request
+    assert not envoy.stream.waits_for
 
 
 @pytest.mark.parametrize("variant", ["sotw", "delta"])

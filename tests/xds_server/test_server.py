@@ -335,6 +335,27 @@ async def test_listeners_do_not_wait_for_ever_for_endpoints_that_nobody_asks_for
         assert (await client.late()).type_url == LISTENER
 
 
+@BOTH
+async def test_patience_begins_anew_with_each_wait(variant: str) -> None:
+    """A timer that is left from an earlier wait would let a route go out before the endpoints that it leads to."""
+    before, after = (
+        "clusters a=1; endpoints a=1; listeners l=1>r",
+        "clusters a=1 b=1; endpoints a=1 b=1; listeners l=1>r",
+    )
+    limits = Limits(patience_seconds=2.0)
+    async with serving(world(f"{before}; routes r=1>a"), limits) as (server, port), Client(port, variant) as client:
+        began = asyncio.get_running_loop().time()
+        for kind, *asked in ((CLUSTER,), (ENDPOINTS, "a"), (LISTENER,), (ROUTES, "r")):
+            await client.send(kind, *asked)
+            repeated = asked if variant == "sotw" else []
+            await client.send(kind, *repeated, nonce=(await client.read()).nonce)
+        await asyncio.sleep(began + 1.5 - asyncio.get_running_loop().time())
+        server.store.publish("web", world(f"{after}; routes r=2>b"))
+        await client.send(CLUSTER, nonce=(await client.read()).nonce)
+        assert await client.nothing_comes(1.0)
+        assert (await client.late()).type_url == ROUTES
+
+
 async def test_two_servers_do_not_share_a_port() -> None:
     async with serving() as (_, port):
         other = XdsServer(SnapshotStore(), lambda _: None)
