@@ -1,4 +1,4 @@
-"""Checks across policies: exclusive kinds, and the targets of copies and routes."""
+"""Checks across policies: exclusive kinds, the targets of copies and routes, and shares of too few replicas."""
 
 from __future__ import annotations
 
@@ -118,3 +118,30 @@ def _check_target(application: Application, policy: Policy, value: Value, diagno
         hint=hint,
         related=(Related(calls[index].span, "the call in scope is declared here"),),
     )
+
+
+def warn_of_shares(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:
+    """A share of the replicas that may be put out is nobody where there is one, and it is not the whole."""
+    for policy in policies:
+        share = policy.arguments.get("max_ejected") if policy.kind.name == "outlier_detection" else None
+        if not isinstance(share, int | float) or share >= 100:
+            continue
+        callees = sorted({application.calls[index].destination for index in policy.calls})
+        services = [name for name in callees if name in application.services]
+        single = services if share == 0 else [name for name in services if application.services[name].replicas == 1]
+        if not single:
+            continue
+        more = "" if len(single) == 1 else f" (and {len(single) - 1} more)"
+        if share == 0:
+            cause, hint = "`max_ejected` is 0%, which is nobody", "write a share above 0%, or leave the policy out"
+        else:
+            cause = f"it has one replica, and `max_ejected: {share:g}%` keeps the last one in"
+            hint = "declare how many there are (`replicas 3`), or write `max_ejected: 100%` to put the only one out"
+        diagnostics.warning(
+            "ADM418",
+            f"`{policy.name}` never puts `{single[0]}` out{more}",
+            policy.span,
+            cause=cause,
+            hint=hint,
+            related=(Related(application.services[single[0]].span, f"`{single[0]}` is declared here"),),
+        )

@@ -338,4 +338,22 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
         "call web, mobile -> api\n"
         "policy log = access_log() on web, mobile -> api\n",
     ),
+    "ADM418": (
+        "an outlier detection that never puts anybody out",
+        "`max_ejected` is the share of a service's replicas that may be out at a time. Where there are several, one of "
+        "them may always be; the only one stays, whatever it answers, unless the share is 100%. A service has one "
+        "replica unless it says how many.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        "policy out = outlier_detection() on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080  replicas 3 }\n"
+        "call web -> api\n"
+        "policy out = outlier_detection() on web -> api\n",
+    ),
 }

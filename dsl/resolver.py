@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import prelude, syntax
-from dsl.checks import check_exclusive, check_targets
+from dsl.checks import check_exclusive, check_targets, warn_of_shares
 from dsl.diagnostics import Diagnostics, Related, did_you_mean
 from dsl.entities import declare
 from dsl.kinds import Declared, resolve_kind
@@ -45,6 +45,7 @@ def resolve(
     policies, broken = _policies(statements, resolver, diagnostics)
     check_exclusive(application, policies.values(), diagnostics)
     check_targets(application, policies.values(), diagnostics)
+    warn_of_shares(application, policies.values(), diagnostics)
     pins = resolve_pins(statements, policies, broken, selectors, application, diagnostics)
     objective = _objective(statements, diagnostics)
     if diagnostics.has_errors or app is None:

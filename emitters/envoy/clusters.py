@@ -122,11 +122,12 @@ def cluster(
     own: Version | None = None,
     policies: Sequence[Policy] = (),
     filters: Sequence[Json] = (),
+    several: bool = False,
 ) -> Json:
     """One cluster: to the original destination, or to endpoints that come by EDS.
 
     `own` is the version of HTTP for requests that the ADM makes itself. `policies` are the cluster-stage policies that
-    hold in it.
+    hold in it. `several` is what `has_several` says of its endpoints.
     """
     limit = {
         "max_connections": UNLIMITED,
@@ -153,7 +154,7 @@ def cluster(
     if bind is not None:
         result["upstream_bind_config"] = bind
     for policy in policies:
-        _POLICIES[policy.kind.name](policy, result, limit)
+        _POLICIES[policy.kind.name](policy, result, limit, several=several)
     return result
 
 
@@ -162,7 +163,7 @@ ADS: Final[Json] = {"ads": {}, "resource_api_version": "V3"}
 # ---- cluster-stage kinds ----
 
 
-def _circuit_breaking(policy: Policy, result: Json, limit: Json) -> None:
+def _circuit_breaking(policy: Policy, result: Json, limit: Json, *, several: bool) -> None:
     """The tightest of several limits holds."""
     fields = {
         "max_connections": "max_connections",
@@ -177,7 +178,7 @@ def _circuit_breaking(policy: Policy, result: Json, limit: Json) -> None:
     result["circuit_breakers"] = {"thresholds": [limit | {"track_remaining": True}, {"priority": "HIGH", **high}]}
 
 
-def _outlier_detection(policy: Policy, result: Json, limit: Json) -> None:
+def _outlier_detection(policy: Policy, result: Json, limit: Json, *, several: bool) -> None:
     interval, ejection = policy.arguments["interval"], policy.arguments["ejection"]
     assert isinstance(interval, int)  # noqa: S101 - checked by the resolver
     assert isinstance(ejection, int)  # noqa: S101
@@ -192,8 +193,11 @@ def _outlier_detection(policy: Policy, result: Json, limit: Json) -> None:
         "interval": duration(interval),
         "base_ejection_time": duration(ejection),
         "max_ejection_time": duration(max(ejection, 300_000_000)),
-        "max_ejection_percent": round(float(percent)),
+        "max_ejection_percent": int(percent),
     }
+    if several and percent > 0:
+        # Or Envoy would put out nobody where the share is less than one of them, as 10% of three is.
+        result["outlier_detection"]["always_eject_one_host"] = True
     # By itself Envoy lets an ejection wait for a second where the endpoints have just changed.
     result["common_lb_config"] = {"healthy_panic_threshold": {"value": 0.0}, "update_merge_window": "0s"}
 
@@ -207,7 +211,7 @@ _LB: Final = {
 }
 
 
-def _load_balancing(policy: Policy, result: Json, limit: Json) -> None:
+def _load_balancing(policy: Policy, result: Json, limit: Json, *, several: bool) -> None:
     result["lb_policy"] = _LB[str(policy.arguments["policy"])]
 
 
@@ -223,6 +227,18 @@ def needs_endpoints(hop: Hop, policies: Iterable[Policy]) -> bool:
     return hop.side is Side.EGRESS and any(
         policy.kind.name in ("load_balancing", "outlier_detection") for policy in policies
     )
+
+
+def has_several(context: Context, destination: str, port: Port) -> bool:
+    """Whether one endpoint can be put out and leave another.
+
+    As many as are declared, not as many as are known now: else a cluster would change, and forget whom it has put out,
+    whenever the first or the last but one comes or goes. Without redirection there is one process for each address.
+    """
+    service = context.program.services.get(destination)
+    if service is not None and context.mode is Mode.REDIRECT:
+        return service.replicas > 1
+    return len(reachable(context, destination, port)[0]) > 1
 
 
 def reachable(context: Context, destination: str, port: Port) -> tuple[tuple[str, ...], int]:

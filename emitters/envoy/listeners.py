@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dsl.program import Protocol, Side, callee
 from emitters.envoy import http, located, routes, tcp
 from emitters.envoy.checks import check
-from emitters.envoy.clusters import cluster, endpoints, reachable
+from emitters.envoy.clusters import cluster, endpoints, has_several, reachable
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import side_cluster
 from emitters.envoy.filters.guards import asked_port
@@ -176,6 +176,7 @@ def _hop_cluster(
         original=variant.original,
         policies=variant.policies,
         filters=upstream,
+        several=hop.side is Side.EGRESS and has_several(context, hop.destination, hop.port),
     )
     if variant.original:
         return

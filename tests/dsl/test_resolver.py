@@ -6,7 +6,7 @@ import pytest
 
 from dsl import units
 from dsl.program import Effect, Element, FileArgument, Metric, Pin, Policy, Program, Protocol, Side, Stage, Verb
-from tests.dsl.programs import codes, load
+from tests.dsl.programs import codes, findings, load
 
 APP = """app shop
 external internet
@@ -314,3 +314,27 @@ def test_deep_matches() -> None:
 def test_units(read, text: str, value: object) -> None:  # type: ignore[no-untyped-def]
     found = read(text)
     assert (found.code if isinstance(found, units.Wrong) else found) == value
+
+
+REPLICAS = """app shop
+service a { http 80 }
+service b { http 80 }
+service c { http 80  replicas 3 }
+call a -> b, c
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "scope", "said"),
+    [
+        ("", "a -> b, c", ["`o` never puts `b` out"]),
+        ("max_ejected: 99%", "* -> *", ["`o` never puts `b` out"]),
+        ("max_ejected: 0%", "a -> *", ["`o` never puts `b` out (and 1 more)"]),
+        ("max_ejected: 100%", "a -> b, c", []),
+        ("max_ejected: 1%", "a -> c", []),
+    ],
+)
+def test_a_share_that_puts_nobody_out_is_warned_of(arguments: str, scope: str, said: list[str]) -> None:
+    found = findings(REPLICAS + f"policy o = outlier_detection({arguments}) on {scope}\n")
+    assert [item.message for item in found] == said
+    assert {item.code for item in found} <= {"ADM418"}

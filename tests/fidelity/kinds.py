@@ -207,7 +207,7 @@ def timeout(run: Run, policy: Policy, place: Place, message: Message, inner: Inn
 
 
 def outlier_detection(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    """For services of one replica. What is ejected comes back at the next look after its time, which grows."""
+    """The only replica stays unless all may go. What is ejected comes back at a look after its time, which grows."""
     if number(policy, "max_ejected") < 100:
         return inner(message)
     key = (policy.name, place.destination)

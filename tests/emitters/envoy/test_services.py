@@ -44,6 +44,40 @@ def test_an_endpoint_that_fails_is_left_out(tmp_path: Path) -> None:
         assert asked(live.servers["b"]) == [18, 2]
 
 
+@pytest.mark.parametrize("share", ["", ", max_ejected: 1%"])
+def test_one_of_several_is_left_out_however_small_the_share(share: str, tmp_path: Path) -> None:
+    policy = f"policy o = outlier_detection(interval: 1s{share}) on a -> b"
+    with served(BASE + policy, tmp_path, {"b": [ok, bad, ok]}) as live:
+        found = [live.status("a", "b") for _ in range(30)]
+        assert found.count(503) == 5
+        assert asked(live.servers["b"])[1] == 5
+        assert found[-10:] == [200] * 10
+
+
+def test_of_few_only_one_is_left_out(tmp_path: Path) -> None:
+    policy = "policy o = outlier_detection(consecutive_errors: 2, interval: 1s, max_ejected: 10%) on a -> b"
+    with served(BASE + policy, tmp_path, {"b": [bad, bad, ok]}) as live:
+        for _ in range(30):
+            live.status("a", "b")
+        first, second, well = asked(live.servers["b"])
+        assert min(first, second) == 2
+        assert max(first, second) > 8
+        assert well > 8
+
+
+def test_nobody_is_left_out_by_a_share_of_nothing(tmp_path: Path) -> None:
+    policy = "policy o = outlier_detection(consecutive_errors: 2, interval: 1s, max_ejected: 0%) on a -> b"
+    with served(BASE + policy, tmp_path, {"b": [bad, ok, ok]}) as live:
+        assert [live.status("a", "b") for _ in range(18)].count(503) == 6
+
+
+def test_the_only_endpoint_stays_unless_all_may_be_left_out(tmp_path: Path) -> None:
+    policy = "policy o = outlier_detection(consecutive_errors: 2, interval: 1s, max_ejected: 99%) on a -> b"
+    with served(BASE + policy, tmp_path, {"b": [bad]}) as live:
+        assert {live.status("a", "b") for _ in range(8)} == {503}
+        assert asked(live.servers["b"]) == [8]
+
+
 def test_nobody_is_asked_where_all_are_left_out(tmp_path: Path) -> None:
     policy = "policy o = outlier_detection(consecutive_errors: 3, interval: 1s, max_ejected: 100%) on a -> b"
     with served(BASE + policy, tmp_path, {"b": [bad]}) as live:
