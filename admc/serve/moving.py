@@ -19,6 +19,7 @@ from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
 from admc.serve import progress
 from admc.serve.capturing import Rules, ask, forget, loaded, wanted
+from admc.serve.elsewhere import changed, elsewhere, is_elsewhere
 from admc.serve.groups import Groups, snapshot
 from admc.serve.record import Record, write
 from admc.transition.driver import Sight, Walk
@@ -27,7 +28,7 @@ from admc.transition.older import dropped, may_follow
 from admc.transition.resources import keeping, resources
 from admc.transition.steps import outlasting, steps, version
 from dsl.collector import no_collection
-from emitters.envoy import Mode
+from emitters.envoy import Mode, untouched
 from emitters.errors import EmitError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Underway:
     @property
     def involved(self) -> frozenset[str]:
         """The services that nobody else may publish for."""
-        return self.lingering | {service for step in self.walk.steps for service in step.awaits}
+        return self.lingering | {service for step in self.walk.steps for service in (*step.awaits, *step.leaves)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,9 @@ class Moving:
             if kept.at < len(made):
                 walk = Walk(made, kept.at, kept.back, reached=len(made) - 1)
                 walk = replace(walk, steps=outlasting(made, kept.lingering))
-                underway = Underway(walk, old, new, None, kept.lingering, None if kept.lingering else {}, kept.undone)
+                passing = await asyncio.to_thread(_passing, new.state)
+                older: Dropped | None = None if kept.lingering else {}
+                underway = Underway(walk, old, new, passing, kept.lingering, older, kept.undone)
                 await self._take(underway)
                 self.underway = underway
 
@@ -157,6 +160,8 @@ class Moving:
                 await self._move(underway)
                 if self._may_end(underway, self._next):
                     await self._go_on()
+                else:
+                    await self._locate(underway, new)
 
     async def relocate(self, new: Planned, groups: Groups) -> None:
         """The plan is the same, and addresses have changed."""
@@ -167,6 +172,7 @@ class Moving:
                 adms = {**self._next.groups.adms, **groups.adms}
                 told = Groups(adms, groups.passing or self._next.groups.passing)
                 self._next = replace(self._next, new=new, groups=told)
+                await self._locate(self.underway, new)
             else:
                 await self._relocate(self.underway, new, groups)
 
@@ -212,6 +218,20 @@ class Moving:
         self.underway = replace(underway, new=new, passing=groups.passing or underway.passing)
         await self._take(self.underway)
         await self._publish(groups, new.state, underway.involved)
+
+    async def _locate(self, underway: Underway, newer: Planned) -> None:
+        """Addresses that came with a plan that has to wait, or for it, hold for the one under way, too."""
+        before = underway.new.state
+        if is_elsewhere(before, newer.state):
+            state, recipe = elsewhere(before, newer.state), underway.new.recipe
+            if recipe is not None and newer.recipe is not None:
+                recipe = recipe._replace(endpoints=newer.recipe.endpoints)
+            try:
+                groups = await asyncio.to_thread(changed, before, state)
+                await self._relocate(underway, Planned(state, recipe), groups)
+            except CommandError as error:
+                # No fault of the newer plan, and no reason to keep that waiting.
+                LOG.error("transition_refused", extra={"findings": [item.message for item in error.diagnostics]})
 
     async def _move(self, underway: Underway | None) -> None:
         """Be somewhere else, on disk first: a step that is published is one that a restarted server knows of."""
@@ -318,7 +338,7 @@ class Moving:
         told = {}
         for service in sorted(underway.involved):
             found = made.get(service, underway.passing)
-            if found is not None and (service in made or store.current(service) is not None):
+            if found is not None:
                 told[service] = keeping(step, found, store.current(service))
         store.publish_all(told)
         said: dict[str, object] = {"phase": step.phase.value, "groups": len(told)}
@@ -368,6 +388,14 @@ def _steps(old: State, new: State, key: bytes, undone: frozenset[str] = frozense
         _snapshots(step, new, frozenset(name for name, placed in fresh.items() if (name, placed) not in tried))
         tried.update(fresh.items())
     return made
+
+
+def _passing(state: State) -> Snapshot | None:
+    """What a service has that has no ADM: its redirected connections pass."""
+    if state.source.mode is not Mode.REDIRECT:
+        return None
+    found = untouched(state.program, state.addresses)
+    return None if found is None else snapshot(found)
 
 
 @no_collection()

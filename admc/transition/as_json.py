@@ -25,6 +25,7 @@ def _step(step: Step) -> dict[str, Any]:
         "phase": step.phase.value,
         "adms": [{"service": name, "hops": _hops(step, name)} for name in sorted(step.parts)],
         "awaits": list(step.awaits),
+        "leaves": list(step.leaves),
         "drain": step.drain,
         "intercept": list(step.intercept),
         "release": list(step.release),

@@ -3,7 +3,8 @@
     Walk --look(Sight)--> Walk + what is waited for
 
 It knows no clock, no server and no disk. Nothing is ever let go of because time has passed: a step is over when every
-replica of every service it is about has acknowledged it, and only then does a wait for older connections begin.
+replica of every service it is about has acknowledged it, and only then does a wait for older connections begin. Of a
+service that has nothing in the step those that are there have to: its sidecars may have been taken away.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class Walk:
             # Streams end and come back all the time: only who is behind may have made connections meanwhile.
             since = None if _older(self.step, sight) else self.since
             return replace(self, since=since, settled=None), missing
-        awaited = frozenset(self.step.awaits)
+        awaited = frozenset(_about(self.step, sight))
         nodes = frozenset((each.group, each.node.id) for each in sight.clients if each.group in awaited)
         if self.since is None or not nodes <= self.ready:
             return replace(self, since=sight.now, ready=nodes, settled=sight.now), (TAKING_OVER,)
@@ -140,13 +141,18 @@ class Walk:
         return replace(self, index=self.index + (-1 if self.back else 1), since=None, settled=None), ()
 
 
+def _about(step: Step, sight: Sight) -> tuple[str, ...]:
+    """The services whose proxies have to acknowledge a step. Who leaves, and has never been told anything, has not."""
+    return (*step.awaits, *(name for name in step.leaves if name in sight.wanted))
+
+
 def _older(step: Step, sight: Sight) -> bool:
     """Whether some proxy is known to have something else than the step, or something else is missing than proxies."""
     if step.phase is Phase.PREPARE and (
         _unseen(step.intercept, sight.intercepted) or _unseen(step.closes, sight.closed)
     ):
         return True
-    awaited = frozenset(step.awaits)
+    awaited = frozenset(_about(step, sight))
     mine = (client for client in sight.clients if client.group in awaited and client.acknowledged)
     return any(client.acknowledged != sight.wanted.get(client.group) for client in mine)
 
@@ -158,13 +164,14 @@ def _unseen(names: tuple[str, ...], seen: frozenset[str] | None) -> list[str]:
 def _missing(step: Step, sight: Sight, *, present: bool) -> tuple[str, ...]:
     """Who has not acknowledged a step, in words; empty where all have, or all that are present."""
     found = []
+    required = frozenset(step.awaits)
     clients: dict[str, list[Client]] = {}
     for client in sight.clients:
         clients.setdefault(client.group, []).append(client)
-    for service in step.awaits:
+    for service in _about(step, sight):
         nodes = clients.get(service, [])
         behind = sum(client.acknowledged != sight.wanted.get(service) for client in nodes)
-        expected = max(1, sight.replicas.get(service, 1))
+        expected = max(1, sight.replicas.get(service, 1)) if service in required else 0
         # A proxy that came back may still have the stream that it lost, and is one all the same.
         there = len({client.node.id for client in nodes})
         if there < expected and not present:

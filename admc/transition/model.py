@@ -71,6 +71,9 @@ class Step:
     """What each service's ADM gets, sorted by service. A service that is not named hosts none: its connections pass."""
     awaits: tuple[str, ...]
     """Services all of whose replicas have to acknowledge this step before the next one."""
+    leaves: tuple[str, ...] = ()
+    """Services of the transition that have nothing in this step, or are in the new program no more. Whoever of their
+    proxies is there has to acknowledge it; nobody misses those that have gone."""
     drain: bool = False
     """Wait until every connection that is older than the listeners of this step is closed."""
     intercept: tuple[str, ...] = ()

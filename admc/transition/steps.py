@@ -62,14 +62,14 @@ def steps(old: Placed, new: Placed, key: bytes, undone: frozenset[str] = frozens
     moved = frozenset(
         host for entry in (*change.coming, *change.leaving, *change.changed) for host in entry.hosts(change.program)
     )
+    about = {phase: sorted(moved | undone if phase is Phase.ANNOUNCE else moved) for phase in phases}
     closed_before, closed_after = set(old.placement.closed), set(new.placement.closed)
     return tuple(
         Step(
             phase,
             parts[phase],
-            awaits=tuple(
-                name for name in parts[phase] if name in moved or (phase is Phase.ANNOUNCE and name in undone)
-            ),
+            awaits=tuple(name for name in about[phase] if name in parts[phase] and name in new.program.services),
+            leaves=tuple(name for name in about[phase] if name not in parts[phase] or name not in new.program.services),
             drain=phase in (Phase.PREPARE, Phase.FINAL),
             intercept=_services(during - before) if phase is wide else (),
             closes=tuple(sorted(closed_after - closed_before)) if phase is wide else (),
@@ -88,7 +88,11 @@ def outlasting(steps: tuple[Step, ...], lingering: frozenset[str]) -> tuple[Step
     What it kept for their older connections goes with the last step, so the wait before that is for these, too.
     """
     return tuple(
-        replace(step, awaits=tuple(name for name in step.parts if name in lingering or name in step.awaits))
+        replace(
+            step,
+            awaits=tuple(name for name in step.parts if name in lingering - set(step.leaves) or name in step.awaits),
+            leaves=tuple(sorted({*step.leaves, *(lingering - step.parts.keys())})),
+        )
         if step.phase is Phase.FINAL
         else step
         for step in steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from admc.transition.model import Phase
 from admc.transition.steps import steps
 from emitters.envoy import Mode
 from xds_server.store import SnapshotStore
-from xds_server.types import ROUTES
+from xds_server.types import CLUSTER, EXTENSION, LISTENER, ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,6 +36,9 @@ call web -> cart
 policy p = set_request_header(name: "x-tier", value: "gold") on web -> cart
 pin p at SIDE
 """
+
+
+PODS = {"web": {"pods": ["10.1.0.2"]}, "cart": {"addresses": ["10.2.0.1"], "pods": ["10.1.0.3"]}}
 
 
 class _Agreeing:
@@ -63,10 +67,11 @@ def _planned(folder: Path, side: str, value: str = "gold") -> Planned:
     return _read(folder / f"{side}-{value}.adm", text)
 
 
-def _read(path: Path, text: str) -> Planned:
+def _read(path: Path, text: str, mode: Mode = Mode.EXPLICIT) -> Planned:
     path.write_text(text)
-    read = feed.read(Source(path, Mode.EXPLICIT), (), keep=True)
-    assert read.state is not None
+    endpoints = () if mode is Mode.EXPLICIT else (json.dumps({"services": PODS}).encode(),)
+    read = feed.read(Source(path, mode), endpoints, keep=True)
+    assert read.state is not None, read.findings
     return Planned(read.state, read.recipe)
 
 
@@ -290,6 +295,49 @@ def test_a_plan_that_brings_a_name_back_waits_for_connections_that_have_it_other
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_need_for_a_whole_drain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.1)
+    text = PROGRAM.replace("SIDE", "ingress")
+    first = _read(tmp_path / "first.adm", text, Mode.REDIRECT)
+    second = _read(tmp_path / "second.adm", "".join(text.splitlines(keepends=True)[:4]), Mode.REDIRECT)
+    server = _Agreeing()
+
+    async def run() -> None:
+        moving = await _moving(server, first, tmp_path)
+        before = server.store.current("cart")
+        assert before is not None
+        await moving.change(first, second, groups.snapshots(second.state))
+        final = server.store.current("cart")
+        assert final is not None
+        assert final.collections[LISTENER] != before.collections[LISTENER]
+        for type_url in (ROUTES, CLUSTER, EXTENSION):
+            assert final.collections[type_url].resources.keys() >= before.collections[type_url].resources.keys()
+        # A server that comes back knows what everybody passes on with, before it has compiled anything.
+        kept = record.read(tmp_path)
+        assert kept is not None
+        again = Moving(server, moving._publish, drain_seconds=0.0, folder=tmp_path)  # type: ignore[arg-type]
+        await again.resume(kept, first, second)
+        resumed = server.store.current("cart")
+        assert resumed is not None
+        assert resumed.version == final.version
+        following = asyncio.create_task(again.follow())
+        try:
+            await _until(following, lambda: again.underway is None)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        passing = groups.snapshots(second.state).passing
+        assert passing is not None
+        found = server.store.current("cart")
+        assert found is not None
+        assert found.version == passing.version
 
     asyncio.run(run())
 

@@ -178,6 +178,12 @@ def test_a_policy_that_was_dropped_comes_back_at_once() -> None:
     judge(first, [Leg(second, Phase.FINAL), Leg(first)])
 
 
+def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_have() -> None:
+    first, second = known([line("a", WRITES, "egress"), line("m", QUOTA, "egress")]), known([])
+    judge(first, [Leg(second)])
+    judge(first, [Leg(second, Phase.FINAL), Leg(first)])
+
+
 def test_the_last_wait_is_for_those_too_whom_an_earlier_plan_left_behind() -> None:
     elsewhere = Line("e", QUOTA, "d -> e", "", "ingress")
     here = line("a", WRITES, "egress")

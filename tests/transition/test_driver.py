@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from admc.transition.driver import MARGIN_SECONDS, OLDER, SETTLE_SECONDS, TAKING_OVER, Sight, Walk
@@ -56,6 +57,27 @@ def test_a_service_without_its_proxies_is_waited_for() -> None:
     assert "`shop`: 1 of 2 proxies are connected" in waits
 
 
+def test_who_has_nothing_any_more_is_told_and_waited_for_as_long_as_it_is_there() -> None:
+    found = at(Phase.FINAL)
+    leaving = replace(found.step, awaits=("shop", "till"), leaves=("cart",))
+    final = replace(found, steps=(leaving, found.steps[-1]), index=0)
+    _, waits = final.look(sight(0.0, behind="cart"), DRAIN)
+    assert waits == ("`cart`: 1 of 1 proxies have not acknowledged",)
+    gone, waits = final.look(sight(0.0, without="cart"), DRAIN)
+    assert waits == (TAKING_OVER,)
+    # One that comes back later may have older connections, too.
+    back, _ = gone.look(sight(50.0), DRAIN)
+    early, waits = back.look(sight(DRAIN + MARGIN_SECONDS), DRAIN)
+    assert (early.step.phase, waits) == (Phase.FINAL, (OLDER,))
+
+
+def test_who_was_never_told_anything_is_not_waited_for() -> None:
+    found = at(Phase.ANNOUNCE)
+    first = replace(found, steps=(replace(found.step, awaits=("cart",), leaves=("shop", "till")), *found.steps[1:]))
+    told = sight(0.0)._replace(wanted={"cart": "new"})
+    assert first.look(told, DRAIN)[1] == (TAKING_OVER,)
+
+
 def test_senders_take_over_once_no_older_connection_is_left() -> None:
     prepared, _ = at(Phase.PREPARE).look(sight(0.0), DRAIN)
     early, waits = prepared.look(sight(DRAIN + MARGIN_SECONDS - 0.1), DRAIN)
@@ -104,7 +126,7 @@ def test_who_is_away_holds_up_the_way_back_only_where_it_could_be_a_gap() -> Non
 def test_interception_is_waited_for() -> None:
     found = at(Phase.PREPARE)
     step = found.step
-    asked = Walk((step.__class__(step.phase, step.parts, step.awaits, step.drain, intercept=("shop",)),))
+    asked = Walk((replace(step, intercept=("shop",)),))
     _, waits = asked.look(sight(0.0)._replace(intercepted=frozenset()), DRAIN)
     assert waits == ("`shop`: its interception",)
 

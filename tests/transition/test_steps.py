@@ -128,6 +128,25 @@ def test_services_may_come_and_go() -> None:
     assert set(made[-1].parts) == {"n"}
 
 
+def test_a_service_that_the_new_program_does_not_have_holds_nobody_up() -> None:
+    old = placed("policy a = rate_limit(requests: 1, per: 1s) on s -> d:web\npin a at ingress")
+    program = load_text(
+        "app a\nservice d { http 80 }\nservice n { http 80 }\ncall n -> d\n"
+        "policy a = rate_limit(requests: 1, per: 1s) on n -> d\npin a at egress\n"
+    )
+    after = Placed(program, place(program))
+    for step in steps(after, old, b"k"):
+        assert "n" not in step.awaits
+        assert "n" in step.leaves
+
+
+def test_what_is_dropped_is_kept_for_connections_that_are_older() -> None:
+    text = "policy a = rate_limit(requests: 1, per: 1s) on s -> d:web\npin a at ingress"
+    (final, clean) = steps(placed(text), placed(""), b"k")
+    assert (final.awaits, final.leaves, final.drain) == ((), ("d",), True)
+    assert (clean.awaits, clean.leaves) == ((), ("d",))
+
+
 def test_steps_can_be_printed_without_their_secrets() -> None:
     text = "policy a = rate_limit(requests: 1, per: 1s) on s -> d:web\npin a at SIDE"
     made = steps(placed(text.replace("SIDE", "ingress")), placed(text.replace("SIDE", "egress")), b"k")

@@ -123,7 +123,7 @@ def chain(first: Placed, legs: Sequence[Leg]) -> list[Moment]:
         if world.go(walked, end):
             old, older, undone = leg.new, left if end is Phase.FINAL else {}, frozenset()
         else:
-            undone = frozenset(name for step in walked for name in step.awaits)
+            undone = frozenset(name for step in walked for name in (*step.awaits, *step.leaves))
     return world.told
 
 
@@ -141,7 +141,7 @@ class World:
     def go(self, walked: tuple[Step, ...], end: Phase | None) -> bool:
         """Whether the next transition begins from the new plan."""
         self._walk += 1
-        about = frozenset(name for step in walked for name in step.awaits)
+        about = frozenset(name for step in walked for name in (*step.awaits, *step.leaves))
         walk, now = Walk(outlasting(walked, self._lingering)), 0.0
         names = about | self._lingering
         proxies = tuple(_Proxy(name, "now") for name in sorted(names))
@@ -155,13 +155,11 @@ class World:
             since = walk.since
             after, waits = walk.look(Sight(now, proxies, dict.fromkeys(names, "now"), {}), DRAIN)
             at = len(self.told) - 1
-            awaited = frozenset(walk.step.awaits)
+            awaited = frozenset((*walk.step.awaits, *walk.step.leaves))
             if since is not None and not waits:
-                # What loses all its policies is not waited for, and has what passes everything on.
-                gone = about - walk.step.parts.keys()
-                self._behind.update(dict.fromkeys(awaited | gone, at))
+                self._behind.update(dict.fromkeys(awaited, at))
                 if now - since >= DRAIN + MARGIN_SECONDS:
-                    self._floor.update(dict.fromkeys(awaited | gone, at))
+                    self._floor.update(dict.fromkeys(awaited, at))
             if after.index != walk.index:
                 self._take(after.step)
             elif after.over and not waits and after.since is not None:
@@ -262,5 +260,4 @@ def _end(walk: list[Moment], how: tuple[int, int], hop: HopKey) -> _End:
     filters = tuple(
         each._replace(content=contents.get(each.name, fresh.get(each.name, each.content))) for each in table.filters
     )
-    lost = lost and any(service == hop[0] for service, *_ in there.config)
     return _End(filters, off, met, toggle.marks, lost, how)
