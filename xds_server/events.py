@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from xds_server.snapshot import Snapshot
 
 
@@ -22,6 +24,8 @@ class Refused(NamedTuple):
     version: str
     error: str
     snapshot: Snapshot
+    resources: Mapping[str, str | None]
+    """The versions of all that was in it, or was refused before and has not been mended; None is a removal."""
 
 
 class Completed(NamedTuple):

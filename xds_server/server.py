@@ -259,7 +259,7 @@ class XdsServer:
 
     def refused(self, connection: Connection, event: Refused) -> None:
         self.metrics.rejects[known_type(event.type_url)] += 1
-        self.store.refused(connection.group, event.snapshot)
+        self.store.refused(connection.group, event)
 
     def completed(self, connection: Connection, event: Completed) -> None:
         self.store.accepted(connection.group, event.snapshot)

@@ -6,13 +6,19 @@ A group is whatever the caller says: the clients that get the same resources. Al
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from xds_server.metrics import Metrics
-from xds_server.snapshot import Snapshot, SnapshotError
+from xds_server.snapshot import Collection, Snapshot, SnapshotError
+from xds_server.types import CLUSTER, ENDPOINTS, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from xds_server.events import Refused
+
+REMEMBERED: Final = 16
+"""Refusals of a group that are remembered, the latest ones."""
 
 
 class Watcher(Protocol):
@@ -21,13 +27,32 @@ class Watcher(Protocol):
     def __call__(self, group: str, old: Snapshot | None, new: Snapshot) -> None: ...
 
 
+class _Refusal(NamedTuple):
+    """Resources that were refused together: nobody can tell which of them is wrong."""
+
+    type_url: str
+    versions: Mapping[str, str]
+
+    def concerns(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot has just these: as soon as any has changed they may be tried again."""
+        there = snapshot.of_type(self.type_url).resources
+        return all(name in there and there[name].version == version for name, version in self.versions.items())
+
+
 @dataclass(slots=True)
 class _Group:
     current: Snapshot
     accepted: Snapshot | None = None
     """The last one of which some client acknowledged all that it can use."""
-    refused: bool = False
-    """Whether a client refused something of `current`."""
+    refusals: list[_Refusal] = field(default_factory=list)
+    """What clients refused and nobody has accepted since. It may be in later snapshots, too."""
+    start: Snapshot | None = None
+    """What new clients get instead of `current`."""
+
+    def consider(self) -> None:
+        """After a refusal or a new snapshot."""
+        refused = any(refusal.concerns(self.current) for refusal in self.refusals)
+        self.start = up_to_date(self.accepted, self.current) if refused and self.accepted is not None else None
 
 
 @dataclass(slots=True)
@@ -69,7 +94,7 @@ class SnapshotStore:
         found = self._groups.get(group)
         if found is None:
             return None
-        return found.accepted if found.refused and found.accepted is not None else found.current
+        return found.current if found.start is None else found.start
 
     def taken(self, group: str) -> Snapshot | None:
         """The last snapshot of which some client of the group has acknowledged everything."""
@@ -84,13 +109,23 @@ class SnapshotStore:
         """A client has acknowledged all of it."""
         found = self._groups.get(group)
         if found is not None and found.current is snapshot:
-            found.accepted = snapshot
+            found.accepted, found.start = snapshot, None
+            found.refusals.clear()
 
-    def refused(self, group: str, snapshot: Snapshot) -> None:
-        """A client has refused a part of it."""
+    def refused(self, group: str, refusal: Refused) -> None:
+        """A client has refused a part of what its group had at that time, and maybe still has."""
         found = self._groups.get(group)
-        if found is not None and found.current is snapshot:
-            found.refused = True
+        there = refusal.snapshot.of_type(refusal.type_url).resources
+        versions = {
+            name: version
+            for name, version in refusal.resources.items()
+            if version is not None and name in there and there[name].version == version
+        }
+        # A name that a client made up, or a removal, is no reason to keep anything from others.
+        if found is not None and versions:
+            new = _Refusal(refusal.type_url, versions)
+            found.refusals = [*(each for each in found.refusals if each != new), new][-REMEMBERED:]
+            found.consider()
 
     def _replace(self, group: str, snapshot: Snapshot) -> bool:
         found = self._groups.get(group)
@@ -101,11 +136,31 @@ class SnapshotStore:
         if found is None:
             self._groups[group] = _Group(snapshot)
         else:
-            found.current, found.refused = snapshot, False
+            found.current = snapshot
+            found.consider()
         self.metrics.snapshots += 1
         for watcher in list(self.watchers):
             watcher(group, old, snapshot)
         return True
+
+
+def up_to_date(old: Snapshot, new: Snapshot) -> Snapshot:
+    """An older snapshot with the endpoints and secrets of a newer one, but for those of clusters that differ: they may
+    have changed together with what the cluster says of them."""
+    clusters = new.of_type(CLUSTER).resources
+    stay = {
+        reference
+        for name, cluster in old.of_type(CLUSTER).resources.items()
+        if name not in clusters or clusters[name].version != cluster.version
+        for reference in cluster.references
+    }
+    collections = dict(old.collections)
+    for type_url in (ENDPOINTS, SECRET):
+        held, newer = old.of_type(type_url).resources, new.of_type(type_url).resources
+        if held:
+            fresh = {name: item if (type_url, name) in stay else newer.get(name, item) for name, item in held.items()}
+            collections[type_url] = Collection(type_url, fresh)
+    return Snapshot(collections, old.elsewhere)
 
 
 def only_differs_in(old: Snapshot, new: Snapshot, types: frozenset[str]) -> bool:

@@ -182,7 +182,9 @@ class Stream(ABC):
         else:
             taken = channel.refuse(request.nonce, request.error[:MAX_ERROR])
             if taken is not None:
-                self._events.append(Refused(channel.type_url, taken.version, channel.error, self._target))
+                self._events.append(
+                    Refused(channel.type_url, taken.version, channel.error, self._target, channel.refused)
+                )
         if taken is None:
             return
         if channel.type_url == ENDPOINTS:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
-from tests.xds_server.build import resource
+from tests.xds_server.build import MESSAGES, content_of, resource
 from tests.xds_server.client import Client, names
 from tests.xds_server.transcript import world
 from xds_server.server import Limits, ServerError, XdsServer
@@ -20,7 +20,7 @@ from xds_server.store import SnapshotStore
 from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
 
@@ -38,6 +38,19 @@ async def serving(
         yield server, port
     finally:
         await server.stop(0.2)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10.0):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def said(response: Any) -> str:
+    """Names and contents of a response of either variant."""
+    packed = (getattr(item, "resource", item) for item in response.resources)
+    found = [MESSAGES[each.type_url].FromString(each.value) for each in packed]
+    return " ".join(f"{getattr(each, 'name', '') or each.cluster_name}={content_of(each)}" for each in found)
 
 
 @BOTH
@@ -176,6 +189,40 @@ async def test_a_new_client_gets_the_last_snapshot_that_was_taken_until_there_is
             server.store.publish("web", world("clusters a=1- good=1-"))
             assert (await late.read()).resources
             assert (await client.read()).resources
+
+
+@BOTH
+@pytest.mark.parametrize("when", ["before the refusal", "after it"])
+async def test_what_was_refused_is_no_better_with_other_endpoints(variant: str, when: str) -> None:
+    """Endpoints change all the time: that must not make a new client start from what another one refused."""
+    good, bad = "clusters a=1; listeners l=1", "clusters a=1; listeners l=2"
+    async with serving(world(f"{good}; endpoints a=1")) as (server, port), Client(port, variant) as client:
+        for kind, *asked in ((CLUSTER,), (ENDPOINTS, "a"), (LISTENER,)):
+            await client.send(kind, *asked)
+            repeated = asked if variant == "sotw" else []
+            await client.send(kind, *repeated, nonce=(await client.read()).nonce)
+        await _until(lambda: server.store.taken("web") is not None)
+        server.store.publish("web", world(f"{bad}; endpoints a=1"))
+        pushed = await client.read()
+        if when == "before the refusal":
+            server.store.publish("web", world(f"{bad}; endpoints a=2"))
+        await client.send(LISTENER, nonce=pushed.nonce, error="bad")
+        await _until(lambda: server.metrics.rejects[LISTENER] == 1)
+        if when == "after it":
+            server.store.publish("web", world(f"{bad}; endpoints a=2"))
+        async with Client(port, variant, id="web-2") as late:
+            for kind, *asked in ((CLUSTER,), (ENDPOINTS, "a"), (LISTENER,)):
+                await late.send(kind, *asked)
+                got = await late.read()
+                repeated = asked if variant == "sotw" else []
+                await late.send(kind, *repeated, nonce=got.nonce)
+                if kind == ENDPOINTS:
+                    assert "a=2" in said(got)
+            assert said(got) == "l=1"
+            assert await late.nothing_comes()
+            # A better one heals both.
+            server.store.publish("web", world("clusters a=1; endpoints a=2; listeners l=3"))
+            assert said(await late.late()) == "l=3"
 
 
 async def test_an_inconsistent_snapshot_is_refused_and_the_last_one_stays() -> None:
@@ -338,19 +385,16 @@ async def test_listeners_do_not_wait_for_ever_for_endpoints_that_nobody_asks_for
 @BOTH
 async def test_patience_begins_anew_with_each_wait(variant: str) -> None:
     """A timer that is left from an earlier wait would let a route go out before the endpoints that it leads to."""
-    before, after = (
-        "clusters a=1; endpoints a=1; listeners l=1>r",
-        "clusters a=1 b=1; endpoints a=1 b=1; listeners l=1>r",
-    )
-    limits = Limits(patience_seconds=2.0)
-    async with serving(world(f"{before}; routes r=1>a"), limits) as (server, port), Client(port, variant) as client:
+    before = world("clusters a=1; endpoints a=1; listeners l=1>r; routes r=1>a")
+    after = world("clusters a=1 b=1; endpoints a=1 b=1; listeners l=1>r; routes r=2>b")
+    async with serving(before, Limits(patience_seconds=2.0)) as (server, port), Client(port, variant) as client:
         began = asyncio.get_running_loop().time()
         for kind, *asked in ((CLUSTER,), (ENDPOINTS, "a"), (LISTENER,), (ROUTES, "r")):
             await client.send(kind, *asked)
             repeated = asked if variant == "sotw" else []
             await client.send(kind, *repeated, nonce=(await client.read()).nonce)
         await asyncio.sleep(began + 1.5 - asyncio.get_running_loop().time())
-        server.store.publish("web", world(f"{after}; routes r=2>b"))
+        server.store.publish("web", after)
         await client.send(CLUSTER, nonce=(await client.read()).nonce)
         assert await client.nothing_comes(1.0)
         assert (await client.late()).type_url == ROUTES
