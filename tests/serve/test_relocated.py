@@ -1,0 +1,118 @@
+"""Addresses that change while a plan is taken back hold at once, for the plan that proxies still have."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from admc.serve import feed, groups
+from admc.serve.feed import Source
+from admc.serve.moving import Planned
+from admc.transition.model import Phase
+from emitters.envoy import Mode
+from tests.serve.test_moving import _Agreeing, _moving, _phase, _until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+PROGRAM = """\
+app shop
+service web   { http 8080 }
+service cart  { http 8081  replicas 2 }
+service other { http 8082 }
+service stock { http 8083 }
+call web -> cart
+call other -> stock
+policy p = set_request_header(name: "x-tier", value: "gold") on web -> cart
+policy q = set_request_header(name: "x-tier", value: "gold") on other -> stock
+policy r = load_balancing(policy: round_robin) on other -> stock
+pin p at SIDE
+pin q at egress
+"""
+
+
+class _Counted(_Agreeing):
+    """Each service has as many proxies as it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replicas = {"cart": 2}
+
+    def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
+        return tuple(
+            SimpleNamespace(**{**vars(each), "node": SimpleNamespace(id=f"{each.group}/{number}")})
+            for each in super().seen(groups)
+            for number in range(self.replicas.get(each.group, 1))
+        )
+
+
+def _planned(folder: Path, side: str, cart: tuple[str, ...], stock: str = "10.1.0.6", value: str = "gold") -> Planned:
+    services = {
+        "web": {"pods": ["10.1.0.2"]},
+        "cart": {"addresses": ["10.2.0.1"], "pods": cart},
+        "other": {"pods": ["10.1.0.5"]},
+        "stock": {"addresses": ["10.2.0.2"], "pods": [stock]},
+    }
+    path = folder / f"{side}-{value}.adm"
+    path.write_text(PROGRAM.replace("SIDE", side).replace('"gold") on web', f'"{value}") on web'))
+    read = feed.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
+    assert read.state is not None, read.findings
+    return Planned(read.state, read.recipe)
+
+
+@pytest.mark.parametrize("with_the_plan", [True, False])
+def test_addresses_hold_while_a_plan_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_the_plan: bool
+) -> None:
+    """`with_the_plan`: they come together with the newer plan, or after it."""
+    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.1)
+    before, after = ("10.1.0.3", "10.1.0.4"), ("10.1.0.7",)
+    egress, ingress = _planned(tmp_path, "egress", before), _planned(tmp_path, "ingress", before)
+    newer = _planned(tmp_path, "egress", before, value="bronze")
+    moved = _planned(tmp_path, "egress", after, "10.1.0.8", value="bronze")
+    server = _Counted()
+
+    def told(service: str) -> str:
+        found = server.store.current(service)
+        return "" if found is None else " ".join(str(it) for part in found.collections.values() for it in _texts(part))
+
+    async def run() -> None:
+        moving = await _moving(server, egress, tmp_path)
+        following = asyncio.create_task(moving.follow())
+        try:
+            await moving.change(egress, ingress, groups.snapshots(ingress.state))
+            await _until(following, lambda: _phase(moving) is Phase.PREPARE)
+            place = tmp_path / "interception" / "cart"
+            await _until(following, (place / "digest").exists)
+            (place / "loaded").write_bytes((place / "digest").read_bytes())
+            await _until(following, lambda: _phase(moving) is Phase.RECEIVERS)
+            # One replica less, and another: nobody is going to acknowledge anything in its place.
+            server.replicas["cart"] = 1
+            if with_the_plan:
+                await moving.change(ingress, moved, groups.snapshots(moved.state))
+            else:
+                await moving.change(ingress, newer, groups.snapshots(newer.state))
+                await moving.relocate(moved, groups.snapshots(moved.state))
+            assert moving.underway is not None
+            assert moving.underway.walk.back
+            assert "10.1.0.7" in told("web")
+            assert "10.1.0.3" not in told("web")
+            # Whoever is not concerned by the transition goes with the times, too.
+            assert "10.1.0.8" in told("other")
+            await _until(following, lambda: moving.underway is None)
+            assert "10.1.0.7" in told("web")
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def _texts(part: Any) -> Iterable[str]:
+    return (str(resource.body) for resource in part.resources.values())
