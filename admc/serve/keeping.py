@@ -9,7 +9,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from admc.emission import MAX_ENDPOINTS
 from admc.exits import CommandError, Exit
+from admc.files import read_bounded
 from admc.serve import identity, record
 from admc.serve.feed import recalled
 from admc.serve.moving import Planned
@@ -89,9 +91,18 @@ class Keeping:
         """Go on with the transition that the earlier server was in."""
         kept = await asyncio.to_thread(record.read, folder)
         if kept is not None:
-            source = self._force.options.source
-            old, new = [await asyncio.to_thread(recalled, source, recipe) for recipe in (kept.old, kept.new)]
+            source, now = self._force.options.source, await asyncio.to_thread(self._addresses)
+            old, new = [await asyncio.to_thread(recalled, source, recipe, now) for recipe in (kept.old, kept.new)]
             await self._force.moving.resume(kept, Planned(old, kept.old), Planned(new, kept.new))
+
+    def _addresses(self) -> tuple[bytes, ...]:
+        """Those of now, if they can be read: proxies are told the step at once, and have had newer ones than those that
+        the transition began with. What is wrong with them is said when they are followed."""
+        path = self._force.options.endpoints
+        try:
+            return () if path is None else (read_bounded(path, MAX_ENDPOINTS, "the endpoints file"),)
+        except CommandError:
+            return ()
 
     async def follow(self) -> None:
         """Keep what proxies acknowledge, as it comes, for ever."""

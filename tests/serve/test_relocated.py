@@ -1,9 +1,10 @@
-"""Addresses that change while a plan is taken back hold at once, for the plan that proxies still have."""
+"""Addresses that change in the middle of a transition hold at once, for whatever proxies have by then."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,17 @@ from admc.serve.feed import Source
 from admc.serve.moving import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
+from tests.serve.serving import served
 from tests.serve.test_moving import _Agreeing, _moving, _phase, _until
+from tests.serve.test_serving import ENDPOINTS_FILE, client, folder, write
+from tests.serve.test_serving import PROGRAM as SERVED
+from xds_server.types import ENDPOINTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+__all__ = ["folder"]
 
 PROGRAM = """\
 app shop
@@ -116,3 +123,22 @@ def test_addresses_hold_while_a_plan_is_taken_back(
 
 def _texts(part: Any) -> Iterable[str]:
     return (str(resource.body) for resource in part.resources.values())
+
+
+def test_a_server_that_is_back_goes_on_with_a_step_at_the_addresses_of_now(folder: Path) -> None:
+    options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
+    with served(folder, *options) as server:
+        server.until_event("compiled")
+        write(folder / "policies.adm", f"{SERVED}pin tier at ingress\n")
+        server.until_event("transition_step")
+        server.stop(signal.SIGKILL)
+    moved = json.dumps(ENDPOINTS_FILE).replace("10.1.0.2", "10.1.0.77")
+    write(folder / "endpoints.json", moved)
+    # Nobody compiles anything that could put it right.
+    write(folder / "policies.adm", "half of")
+    with served(folder, *options) as server:
+        server.until_event("transition_step")
+        with client(server.xds, "web") as web:
+            (found,) = web.ask(ENDPOINTS, ("egress/cart:8081/even",))
+        assert b"10.1.0.77" in found.value
+        assert b"10.1.0.2" not in found.value
