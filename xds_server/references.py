@@ -12,10 +12,10 @@ import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from google.protobuf import descriptor_pool, message_factory
+from google.protobuf import descriptor_pool, json_format, message_factory
 from google.protobuf.message import DecodeError
 
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, PREFIX, ROUTES, SECRET
+from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, ROUTES, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,19 +26,46 @@ MAX_DEPTH: Final = 100
 """Protobuf itself reads no deeper."""
 
 _HTTP: Final = "envoy.extensions.filters.network.http_connection_manager.v3."
-_TCP: Final = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"
+
+_NETWORK: Final = "envoy.extensions.filters.network."
+_REDIS: Final = f"{_NETWORK}redis_proxy.v3.RedisProxy.PrefixRoutes.Route"
+_THRIFT: Final = f"{_NETWORK}thrift_proxy.v3."
+_UDP: Final = "envoy.extensions.filters.udp.udp_proxy.v3."
 
 _CLUSTER_FIELDS: Final = {
+    "envoy.config.core.v3.ApiConfigSource": "cluster_names",
     "envoy.config.core.v3.GrpcService.EnvoyGrpc": "cluster_name",
     "envoy.config.core.v3.HttpUri": "cluster",
     "envoy.config.route.v3.RouteAction": "cluster",
     "envoy.config.route.v3.RouteAction.RequestMirrorPolicy": "cluster",
     "envoy.config.route.v3.WeightedCluster.ClusterWeight": "name",
+    "envoy.config.trace.v3.DatadogConfig": "collector_cluster",
+    "envoy.config.trace.v3.LightstepConfig": "collector_cluster",
+    "envoy.config.trace.v3.ZipkinConfig": "collector_cluster",
+    "envoy.data.dns.v3.DnsTable.DnsEndpoint": "cluster_name",
+    "envoy.data.dns.v3.DnsTable.DnsServiceTarget": "cluster_name",
+    "envoy.extensions.access_loggers.fluentd.v3.FluentdAccessLogConfig": "cluster",
     "envoy.extensions.clusters.aggregate.v3.ClusterConfig": "clusters",
-    _TCP: "cluster",
-    f"{_TCP}.WeightedCluster.ClusterWeight": "name",
+    "envoy.extensions.filters.http.cache_v2.v3.CacheV2Config": "override_upstream_cluster",
+    "envoy.extensions.filters.http.gcp_authn.v3.GcpAuthnFilterConfig": "cluster",
+    "envoy.extensions.filters.http.mcp_router.v3.McpRouter.McpCluster": "cluster",
+    f"{_NETWORK}dubbo_proxy.v3.RouteAction": "cluster",
+    f"{_NETWORK}generic_proxy.action.v3.RouteAction": "cluster",
+    _REDIS: "cluster",
+    f"{_REDIS}.ReadCommandPolicy": "cluster",
+    f"{_REDIS}.RequestMirrorPolicy": "cluster",
+    f"{_NETWORK}tcp_proxy.v3.TcpProxy": "cluster",
+    f"{_NETWORK}tcp_proxy.v3.TcpProxy.WeightedCluster.ClusterWeight": "name",
+    f"{_THRIFT}RouteAction": "cluster",
+    f"{_THRIFT}RouteAction.RequestMirrorPolicy": "cluster",
+    f"{_THRIFT}WeightedCluster.ClusterWeight": "name",
+    f"{_UDP}Route": "cluster",
+    f"{_UDP}UdpProxyConfig": "cluster",
+    "envoy.extensions.router.cluster_specifiers.lua.v3.LuaConfig": "default_cluster",
+    "envoy.extensions.router.cluster_specifiers.matcher.v3.ClusterAction": "cluster",
+    "envoy.extensions.tracers.fluentd.v3.FluentdConfig": "cluster",
 }
-"""Message to the field in which it names a cluster."""
+"""Message to the field in which it names a cluster that is to exist."""
 
 _ASKED_FIELDS: Final = {
     f"{_HTTP}Rds": ("config_source", "route_config_name", ROUTES),
@@ -46,9 +73,15 @@ _ASKED_FIELDS: Final = {
 }
 """Message to where it says whom to ask, by which name, for which type."""
 
+_SCOPED: Final = f"{_HTTP}ScopedRoutes"
+"""Names many routes, and says in one place whom to ask for them."""
+
+_TYPED_STRUCTS: Final = frozenset({"xds.type.v3.TypedStruct", "udpa.type.v1.TypedStruct"})
+"""A message of another type, written as JSON."""
+
 
 _CLUSTER: Final = "envoy.config.cluster.v3.Cluster"
-_OWN_KINDS: Final = frozenset({*_CLUSTER_FIELDS, *_ASKED_FIELDS, _CLUSTER})
+_OWN_KINDS: Final = frozenset({*_CLUSTER_FIELDS, *_ASKED_FIELDS, _SCOPED, _CLUSTER})
 _LEAVES: Final = frozenset(
     {f"google.protobuf.{kind}Value" for kind in ("Bool", "UInt32", "UInt64", "Double", "String")}
     | {"google.protobuf.Duration", "google.protobuf.Struct", "envoy.type.v3.Percent", "envoy.config.core.v3.Address"}
@@ -91,8 +124,8 @@ def _walk(message: Any, depth: int) -> Iterator[Reference]:
     if depth == 0:
         return
     kind = message.DESCRIPTOR.full_name
-    if kind == "google.protobuf.Any":
-        content = _unpacked(message)
+    if kind == "google.protobuf.Any" or kind in _TYPED_STRUCTS:
+        content = _spelled_out(message) if kind in _TYPED_STRUCTS else _unpacked(message)
         if content is not None:
             yield from _walk(content, depth - 1)
         return
@@ -138,6 +171,11 @@ def _own(message: Any, kind: str) -> Iterator[Reference]:
         source, name, type_url = _ASKED_FIELDS[kind]
         if _asked_here(getattr(message, source)):
             yield Reference(type_url, getattr(message, name))
+    elif kind == _SCOPED:
+        if _asked_here(message.rds_config_source):
+            for scope in message.scoped_route_configurations_list.scoped_route_configurations:
+                if scope.route_configuration_name:
+                    yield Reference(ROUTES, scope.route_configuration_name)
     elif kind == _CLUSTER:
         if _asked_here(message.eds_cluster_config.eds_config):
             yield Reference(ENDPOINTS, message.eds_cluster_config.service_name or message.name)
@@ -155,10 +193,22 @@ def _asked_here(source: Any) -> bool:
 
 
 def _unpacked(packed: Any) -> Message | None:
-    found = message_class(packed.type_url.removeprefix(PREFIX))
+    # What stands before the last slash means nothing to Envoy either.
+    found = message_class(packed.type_url.rpartition("/")[2])
     if found is None:
         return None
     try:
         return found.FromString(packed.value)
     except DecodeError:
+        return None
+
+
+def _spelled_out(struct: Any) -> Message | None:
+    found = message_class(struct.type_url.rpartition("/")[2])
+    if found is None:
+        return None
+    try:
+        fields = json_format.MessageToDict(struct.value)
+        return json_format.ParseDict(fields, found(), ignore_unknown_fields=True, max_recursion_depth=MAX_DEPTH)
+    except (json_format.Error, RecursionError):
         return None

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 CACHED_BYTES: Final = 32 << 20
 """How much memory responses may take that are kept for the next stream that needs them."""
 ENTRY_BYTES: Final = 512
-"""What it takes to keep a response, besides its bytes with and without the last nonce."""
+"""What it takes to keep a response, besides its bytes with and without the last nonce ..."""
+ITEM_BYTES: Final = 768
+"""... and for each resource or name in it: nobody else may have those any more."""
 
 SMALL: Final = 512
 REMEMBERED: Final = 256
@@ -155,10 +157,12 @@ def _common(message: Any) -> tuple[str, str, str | None, Node | None]:
 class Payload:
     """The bytes of a response but for its nonce."""
 
-    __slots__ = ("_last", "body")
+    __slots__ = ("_last", "body", "cost")
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, items: int) -> None:
         self.body = body
+        self.cost = 2 * len(body) + items * ITEM_BYTES + ENTRY_BYTES
+        """Memory that it takes to keep this for the next stream."""
         self._last = ("", b"")
 
     def with_nonce(self, nonce: str) -> bytes:
@@ -193,6 +197,7 @@ class Composer:
         key = (type_url, version, resources)
         return self._payloads_get(key) or self._keep(
             key,
+            len(resources),
             b"".join(
                 [_text(_VERSION, version), _text(_TYPE_URL, type_url)]
                 + [_bytes(_RESOURCES, _any(resource)) for resource in resources]
@@ -203,6 +208,7 @@ class Composer:
         key = (type_url, version, resources, removed)
         return self._payloads_get(key) or self._keep(
             key,
+            len(resources) + len(removed),
             b"".join(
                 [_text(_VERSION, version), _text(_TYPE_URL, type_url)]
                 + [_bytes(_RESOURCES, _item(resource)) for resource in resources]
@@ -216,17 +222,13 @@ class Composer:
             self._payloads.move_to_end(key)
         return found
 
-    def _keep(self, key: tuple[object, ...], body: bytes) -> Payload:
-        payload = self._payloads[key] = Payload(body)
-        self._size += _cost(body)
+    def _keep(self, key: tuple[object, ...], items: int, body: bytes) -> Payload:
+        payload = self._payloads[key] = Payload(body, items)
+        self._size += payload.cost
         while self._size > self._limit and len(self._payloads) > 1:
             _, dropped = self._payloads.popitem(last=False)
-            self._size -= _cost(dropped.body)
+            self._size -= dropped.cost
         return payload
-
-
-def _cost(body: bytes) -> int:
-    return 2 * len(body) + ENTRY_BYTES
 
 
 def _any(resource: Resource) -> bytes:
