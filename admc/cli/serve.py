@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 MAX_DRAIN: Final = 86_400.0
+USUAL_PORTS: Final = {"--xds": 18000, "--ops": 18001}
 
 
 class ServeMode(StrEnum):
@@ -50,38 +51,53 @@ def serve(
         Path | None, typer.Option("--endpoints", metavar="FILE", help="Addresses of the services; followed, too.")
     ] = None,
     mode: Annotated[
-        ServeMode | None,
-        typer.Option("--mode", help="How ADMs get traffic; explicit listeners are for trying it out on one machine."),
-    ] = None,
+        ServeMode,
+        typer.Option(
+            "--mode",
+            help="How ADMs get traffic: redirected, for which they need --endpoints, or, to try it out on one machine, "
+            "by explicit listeners, as compile --emit writes them.",
+        ),
+    ] = ServeMode.REDIRECT,
     state: Annotated[
-        Path | None, typer.Option("--state", metavar="DIR", help="Keep there what a restart must not lose.")
+        Path | None,
+        typer.Option(
+            "--state",
+            metavar="DIR",
+            help="Keep there what a restart must not lose: what is in force, and how far a transition is.",
+        ),
     ] = None,
     ops: Annotated[
-        str, typer.Option("--ops", metavar="ADDRESS:PORT", help="Where /readyz, /metrics and the status are.")
+        str, typer.Option("--ops", metavar="ADDRESS:PORT", help="Where /healthz, /readyz, /metrics and the status are.")
     ] = "127.0.0.1:18001",
     tls_cert: Annotated[
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key.")] = None,
     tls_client_ca: Annotated[
-        Path | None, typer.Option("--tls-client-ca", metavar="FILE", help="Whose certificates proxies must have.")
+        Path | None,
+        typer.Option("--tls-client-ca", metavar="FILE", help="Proxies show certificates: who has signed them."),
     ] = None,
     identities: Annotated[
-        Path | None, typer.Option("--identities", metavar="FILE", help="Which identity is which service.")
+        Path | None,
+        typer.Option("--identities", metavar="FILE", help="Which identity is which service; followed, too."),
     ] = None,
     trust_domain: Annotated[
         str | None,
-        typer.Option("--trust-domain", metavar="NAME", help="Of SPIFFE identities; else cluster.local."),
+        typer.Option(
+            "--trust-domain",
+            metavar="NAME",
+            help="The trust domain of SPIFFE identities; cluster.local unless given.",
+        ),
     ] = None,
     token_keys: Annotated[
         Path | None,
-        typer.Option("--token-keys", metavar="FILE", help="Keys of tokens, if those are what proxies show."),
+        typer.Option("--token-keys", metavar="FILE", help="Or proxies show tokens: the keys (JWKS) that sign them."),
     ] = None,
     token_audience: Annotated[
-        str | None, typer.Option("--token-audience", metavar="NAME", help="Whom tokens must be for.")
+        str | None, typer.Option("--token-audience", metavar="NAME", help="Whom tokens must be for (aud).")
     ] = None,
     admin: Annotated[
-        list[str] | None, typer.Option("--admin", metavar="IDENTITY", help="May see what all proxies have.")
+        list[str] | None, typer.Option("--admin", metavar="IDENTITY", help="May see what all proxies have; repeatable.")
     ] = None,
     plaintext: Annotated[
         bool, typer.Option("--plaintext", help="No TLS, and proxies are believed; on loopback only.")
@@ -91,13 +107,21 @@ def serve(
     ] = False,
     drain: Annotated[
         float,
-        typer.Option("--drain", metavar="SECONDS", help="How long proxies keep old connections (--drain-time-s)."),
+        typer.Option(
+            "--drain",
+            metavar="SECONDS",
+            help="The proxies' --drain-time-s: how long they keep older connections when a plan changes.",
+        ),
     ] = 600.0,
     effort: Annotated[
         float | None, typer.Option("--effort", metavar="NUMBER", help="Deterministic time for the solver.")
     ] = None,
 ) -> int:
-    """Serve the configuration of running ADMs, and follow every change of the program."""
+    """Keep running ADMs configured over xDS.
+
+    It follows the program and every file that it is given, and logs one line of JSON for each event. SIGTERM ends it
+    in good order, with 0.
+    """
     door = Door(
         plaintext,
         plaintext_anywhere,
@@ -136,12 +160,13 @@ def serve(
 
 def _address(option: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
+    usual = USUAL_PORTS[option]
     bracketed = host.startswith("[") and host.endswith("]")
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535 or (":" in host and not bracketed):
         raise wrong_usage(
             "ADM801",
             f"`{option}` needs an address and a port, and `{visible(text[:100])}` is none",
-            hint=f"write `{option} 127.0.0.1:18000`, or `{option} [::1]:18000`",
+            hint=f"write `{option} 127.0.0.1:{usual}`, or `{option} [::1]:{usual}`",
         )
     return host.strip("[]"), int(port)
 
@@ -163,11 +188,22 @@ def _check_door(door: Door, where: tuple[str, int]) -> None:
         if value is not None
     ]
     if door.plaintext and secured:
-        raise wrong_usage("ADM801", f"`--plaintext` and `{secured[0]}` contradict each other")
+        raise wrong_usage(
+            "ADM801",
+            f"`--plaintext` and `{secured[0]}` contradict each other",
+            hint=f"leave `{secured[0]}` out to try it out on loopback, or `--plaintext` to have TLS",
+        )
     if door.plaintext_anywhere and not door.plaintext:
         raise wrong_usage("ADM801", "`--plaintext-anywhere` says nothing without `--plaintext`")
     if door.plaintext:
         if not door.plaintext_anywhere and not _is_loopback(where[0]):
+            if not _is_address(where[0]):
+                raise wrong_usage(
+                    "ADM850",
+                    f"`--plaintext` takes an address of loopback, and `{visible(where[0])}` is a name",
+                    cause="a name may stand for another address tomorrow, and plain text is for this machine alone",
+                    hint="write `--xds 127.0.0.1:PORT` or `--xds [::1]:PORT`",
+                )
             raise wrong_usage(
                 "ADM850",
                 f"plain text at `{visible(where[0])}` would tell everybody who reaches it each service's configuration",
@@ -203,6 +239,14 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False  # a name may mean anything, and another thing tomorrow
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _settings(door: Door) -> Settings:

@@ -32,7 +32,10 @@ def status(
         bool, typer.Option("--detailed-exitcode", help="Exit with 2 unless every ADM has proxies and all are in sync.")
     ] = False,
 ) -> int:
-    """Show which proxies a running server has, and whether they have what they are to have."""
+    """Show what a running server's proxies have.
+
+    A line for each proxy, what it has refused in its own words, and what the server waits for.
+    """
     from admc.exits import Exit
     from admc.output import write_out
     from admc.serve.status import StatusFormatError, from_json, to_json

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import os
+import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -92,16 +94,21 @@ async def serve(view: View, host: str, port: int) -> Running:
         server = await asyncio.get_running_loop().create_server(handlers, host, port, reuse_port=False)
     except (OSError, OverflowError) as error:
         await runner.cleanup()
-        raise cannot_listen(f"{host}:{port}", error) from error
+        raise cannot_listen(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", error) from error
     return Running(runner, server)
 
 
-def cannot_listen(address: str, error: Exception) -> CommandError:
-    said = getattr(error, "strerror", None) or str(error)
+def cannot_listen(address: str, error: OSError | OverflowError | None = None) -> CommandError:
+    """gRPC does not say why it cannot; then the cause stays open."""
+    said = ""
+    if isinstance(error, OSError) and error.errno:
+        # asyncio has a sentence of its own around the system's words; those for names have other numbers.
+        named = isinstance(error, socket.gaierror)
+        said = (error.strerror or "") if named else os.strerror(error.errno)
     return wrong_usage(
         "ADM825",
         f"cannot listen at `{visible(address)}`",
-        cause=said[:1].lower() + said[1:],
+        cause=said[:1].lower() + said[1:] or None,
         hint="another server may be there already, or the address is not one of this machine",
     )
 

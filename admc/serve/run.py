@@ -15,12 +15,13 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc import __version__
-from admc.exits import Exit, wrong_usage
+from admc.exits import Exit
 from admc.serve import log, ops, status
 from admc.serve.exposition import Now, Sources
 from admc.serve.serving import Serving
 from admc.serve.status import Phase
 from admc.serve.tls import Certificates, TlsFiles
+from emitters.envoy import Mode
 from xds_server import csds
 from xds_server.garbage import search_less_often
 from xds_server.health import Health
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.serve")
 NOT_YET: Final = "the program has not been compiled yet"
+NO_ENDPOINTS: Final = (
+    "connections are redirected, and nothing says where services are: those that a policy is about are refused; "
+    "give `--endpoints FILE`, or `--mode explicit` to try it out on one machine"
+)
 GRACE_SECONDS: Final = 10.0
 """For streams to end. What Kubernetes gives a pod by default is three times as much."""
 SWITCH_SECONDS: Final = 0.0005
@@ -82,11 +87,7 @@ class _Run:
                 [self._health.add, lambda it: csds.add(it, server, self._force.may_administer)],
             )
         except ServerError as error:
-            raise wrong_usage(
-                "ADM825",
-                str(error),
-                hint="another server may be there already, or the address is not one of this machine",
-            ) from error
+            raise ops.cannot_listen(_joined(*self._listening.xds)) from error
         try:
             shown = await ops.serve(self._view(), *self._listening.ops)
         except BaseException:
@@ -98,6 +99,8 @@ class _Run:
             "tls": credentials is not None,
         }
         LOG.info("listening", extra=said)
+        if self._options.endpoints is None and self._options.source.mode is Mode.REDIRECT:
+            LOG.warning("no_endpoints", extra={"text": NO_ENDPOINTS})
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._heard, number)

@@ -20,6 +20,7 @@ from admc.serve.exposition import Now, Sources
 from admc.serve.status import Phase, Status, from_json
 from admc.serve.tls import TlsCounts
 from admc.serve.wrong import Counts
+from tests.serve.serving import served
 from tests.serve.test_status import client
 from tests.serve.test_status import serving as status_of
 from xds_server.metrics import Metrics
@@ -27,6 +28,7 @@ from xds_server.types import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
 
 class Bed:
@@ -294,6 +296,40 @@ async def test_two_servers_do_not_share_an_address() -> None:
             await ops.serve(bed.view(), "127.0.0.1", bed.port)
         (found,) = caught.value.diagnostics
         assert (found.code, found.message) == ("ADM825", f"cannot listen at `127.0.0.1:{bed.port}`")
+        assert found.cause == "address already in use"
+
+
+async def test_an_address_that_cannot_be_is_refused_in_the_systems_words() -> None:
+    async with running() as bed:
+        with pytest.raises(CommandError) as caught:
+            await ops.serve(bed.view(), "::2", 1)
+        (found,) = caught.value.diagnostics
+        assert (found.message, found.cause) == ("cannot listen at `[::2]:1`", "cannot assign requested address")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--ops", "18001"], "write `--ops 127.0.0.1:18001`"),
+        (["--xds", "localhost:0"], "`localhost` is a name"),
+        (["--tls-cert", "a.crt"], "leave `--tls-cert` out"),
+    ],
+)
+def test_wrong_usage_says_what_to_write(
+    options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = [] if "--xds" in options else ["--xds", "127.0.0.1:0"]
+    assert main(["serve", str(tmp_path / "policies.adm"), "--plaintext", *where, *options]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_who_redirects_and_says_nothing_of_addresses_is_told(tmp_path: Path) -> None:
+    (tmp_path / "policies.adm").write_text("app one\nservice a { http 80 }\n")
+    with served(tmp_path, "policies.adm") as server:
+        assert "--endpoints" in server.until_event("no_endpoints")["text"]
+    with served(tmp_path, "policies.adm", "--mode", "explicit") as server:
+        server.until_event("compiled")
+        assert not server.events("no_endpoints")
 
 
 # ---- admc status ----
