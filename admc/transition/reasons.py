@@ -32,15 +32,16 @@ def reasons(change: Change, phase: Phase) -> tuple[str, ...]:
 
 
 def _moves(change: Change) -> Iterable[str]:
-    left = {(entry.policy.name, entry.decision.destination): entry.side for entry in change.leaving}
+    left = {entry.key: entry for entry in change.leaving}
     for entry in change.coming:
         name, destination = entry.policy.name, entry.decision.destination
-        side = left.get((name, destination))
-        if side is entry.side.other:
-            how = "by a marker that senders set" if single(change, entry) else "since meeting it twice changes nothing"
-            how = how if single(change, entry) or not acts_once(entry.policy) else ""
+        before = left.get((name, destination, entry.side.other))
+        if before is not None:
+            marked = single(change, before) and single(change, entry)
+            how = "by a marker that senders set" if marked else "since meeting it twice changes nothing"
+            how = how if marked or not acts_once(entry.policy) else ""
             kept = f"; it stays single {how}" if how else ""
-            yield f"`{name}` moves from {_where(side, destination)} to {_where(entry.side, destination)}{kept}"
+            yield f"`{name}` moves from {_where(before.side, destination)} to {_where(entry.side, destination)}{kept}"
 
 
 def _where(side: Side, destination: str) -> str:

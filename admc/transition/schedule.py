@@ -55,10 +55,11 @@ _RENAMED: Final = {
 _DOUBLE: Final = {
     (True, Side.EGRESS): When(PHASES[1:]),
     (True, Side.INGRESS): When(PHASES[1:]),
-    (False, Side.EGRESS): When(PHASES[:4]),
+    (False, Side.EGRESS): When(PHASES[:5]),
     (False, Side.INGRESS): When(PHASES[:3]),
 }
-"""The same where both sides hold for a while."""
+"""The same where both sides hold for a while. A proxy takes clusters before route tables, so that what sits in a
+sender's cluster stays there until no route table marks requests: the receiver skips its like for those."""
 
 _ALONE: Final = {
     (True, Side.EGRESS): When(PHASES[2:]),
