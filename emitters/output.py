@@ -76,8 +76,7 @@ def files(
 
 def _beside(server: Server, folder: str) -> Server:
     """With the files of one ADM."""
-    tls = server.tls
-    return server if tls is None else server._replace(tls=tls._replace(folder=f"{tls.folder}/{folder}"))
+    return server if server.tls is None else server._replace(tls=server.tls.beside(folder))
 
 
 def _as_json(interception: Interception) -> bytes:

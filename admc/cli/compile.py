@@ -48,17 +48,30 @@ def compile_(
         str | None, typer.Option("--xds", metavar="HOST:PORT", help="The xDS server that bootstrap-xds.yaml asks.")
     ] = None,
     xds_ca: Annotated[
-        Path | None, typer.Option("--xds-ca", metavar="FILE", help="Ask it over TLS: who has signed its certificate.")
+        Path | None,
+        typer.Option(
+            "--xds-ca", metavar="FILE", help="Ask it over TLS: who has signed its certificate, where the ADM has it."
+        ),
     ] = None,
     xds_name: Annotated[
         str | None, typer.Option("--xds-name", metavar="NAME", help="What its certificate is for; else its host.")
     ] = None,
     xds_cert: Annotated[
-        Path | None, typer.Option("--xds-cert", metavar="FILE", help="The certificate that an ADM shows it.")
+        Path | None,
+        typer.Option("--xds-cert", metavar="FILE", help="The certificate that an ADM shows it, where the ADM has it."),
     ] = None,
-    xds_key: Annotated[Path | None, typer.Option("--xds-key", metavar="FILE", help="Its private key.")] = None,
+    xds_key: Annotated[
+        Path | None, typer.Option("--xds-key", metavar="FILE", help="Its private key, where the ADM has it.")
+    ] = None,
     xds_token: Annotated[
-        Path | None, typer.Option("--xds-token", metavar="FILE", help="Or the token that an ADM shows it.")
+        Path | None,
+        typer.Option("--xds-token", metavar="FILE", help="Or the token that an ADM shows it, where the ADM has it."),
+    ] = None,
+    xds_files: Annotated[
+        Path | None,
+        typer.Option(
+            "--xds-files", metavar="DIR", help="Where an ADM has the xds-*.yaml of its own; else where they are."
+        ),
     ] = None,
     previous: Annotated[
         Path | None, typer.Option("--previous", metavar="PLAN", help="Of equally good plans, take the nearest to this.")
@@ -74,7 +87,7 @@ def compile_(
 ) -> int:
     """Compile a program into the smallest correct set of ADMs."""
     _check_options(json, format_, emit, endpoints, mode, effort)
-    server = server_of(emit, Asked(xds, xds_ca, xds_name, xds_cert, xds_key, xds_token))
+    server = server_of(emit, Asked(xds, xds_ca, xds_name, xds_cert, xds_key, xds_token, xds_files))
     from admc.output import Progress
     from admc.pipeline import compile_program, folder_of, input_files
     from admc.plan_json import to_json
@@ -102,6 +115,8 @@ def compile_(
         write_out(content.decode("ascii"))
         return Exit.DONE
     notes = _notes(program, target, changed, emit, emitted, endpoints)
+    if server is not None and server.tls is not None and server.tls.folder is None:
+        notes.append("ADMs look for `xds-*.yaml` where they are now: `--xds-files DIR` says where else they will be")
     found = [*compiled.program.warnings, *_other_app(earlier, compiled), *(emitted.warnings if emitted else ())]
     _show(compiled, folder_of(program), notes, found, target, format_)
     return Exit.DONE

@@ -20,11 +20,13 @@ _OPTIONS: Final = {
     "cert": "--xds-cert",
     "key": "--xds-key",
     "token": "--xds-token",
+    "files": "--xds-files",
 }
+_LIKE: Final = {"file": "/run/identity/tls.crt", "folder": "/etc/admc"}
 
 
 class Asked(NamedTuple):
-    """As the command line has it. Files are those of the ADM's machine, and need not be here."""
+    """As the command line has it. Files are those of the ADM's machine: they are written as given, not looked for."""
 
     xds: str | None
     ca: Path | None
@@ -32,13 +34,13 @@ class Asked(NamedTuple):
     cert: Path | None
     key: Path | None
     token: Path | None
+    files: Path | None
+    """The folder of an ADM's `bootstrap-xds.yaml` there, and of what comes beside it; None where it is emitted to."""
 
 
 def server_of(emit: Path | None, asked: Asked) -> Server | None:
     """The server, or None for the usual one. Raises `CommandError` (exit 1)."""
-    given = [
-        f"--xds-{name}".replace("-xds-xds", "-xds") for name, value in asked._asdict().items() if value is not None
-    ]
+    given = [_OPTIONS[name] for name, value in asked._asdict().items() if value is not None]
     if not given:
         return None
     if emit is None:
@@ -56,19 +58,22 @@ def server_of(emit: Path | None, asked: Asked) -> Server | None:
         raise wrong_usage("ADM801", "a certificate and its key go together", hint="give `--xds-cert` and `--xds-key`")
     if asked.cert is not None and asked.token is not None:
         raise wrong_usage("ADM801", "an ADM shows a certificate or a token, not both")
-    for option, path in (("ca", asked.ca), ("cert", asked.cert), ("key", asked.key), ("token", asked.token)):
+    for option in ("ca", "cert", "key", "token", "files"):
+        path: Path | None = getattr(asked, option)
         if path is not None and not _plain(path):
+            what = "folder" if option == "files" else "file"
             raise wrong_usage(
                 "ADM801",
-                f"`{_OPTIONS[option]}` needs the whole path of a file, and `{visible(str(path)[:200])}` is none",
-                hint="write where the ADM has it, such as `/run/identity/tls.crt`, without quotes or backslashes",
+                f"`{_OPTIONS[option]}` needs the whole path of a {what}, and `{visible(str(path)[:200])}` is none",
+                hint=f"write where the ADM has it, such as `{_LIKE[what]}`, without quotes or backslashes",
             )
     from emitters.envoy.asking import Server, Tls
 
     if asked.ca is None:
         return Server(host, port)
     cert, key, token = (None if path is None else str(path) for path in (asked.cert, asked.key, asked.token))
-    tls = Tls(str(asked.ca), asked.name or host, cert, key, token, str(emit.absolute()))
+    folder = None if asked.files is None else str(asked.files)
+    tls = Tls(str(asked.ca), asked.name or host, cert, key, token, folder, str(emit.absolute()))
     return Server(host, port, tls)
 
 

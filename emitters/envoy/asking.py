@@ -34,8 +34,14 @@ class Tls(NamedTuple):
     key: str | None = None
     token: str | None = None
     """A file with a token, where that is what it shows."""
-    folder: str = "."
-    """Where the files of `secrets` are."""
+    folder: str | None = None
+    """Where the files of `secrets` are, if it is known."""
+    emitted: str = "."
+    """Otherwise they are looked for where they were emitted to: in the ADM's folder of this one."""
+
+    def beside(self, service: str) -> Tls:
+        """For one ADM: with the folder of its files."""
+        return self if self.folder is not None else self._replace(folder=str(PurePosixPath(self.emitted) / service))
 
 
 class Server(NamedTuple):
@@ -108,7 +114,7 @@ def cluster(server: Server) -> Json:
 
 
 def _read(tls: Tls, name: str) -> dict[str, Any]:
-    path = str(PurePosixPath(tls.folder) / name)
+    path = str(PurePosixPath(tls.folder or tls.emitted) / name)
     return {"name": name, "sds_config": {"path_config_source": {"path": path}, "resource_api_version": "V3"}}
 
 

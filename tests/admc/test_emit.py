@@ -124,3 +124,55 @@ def test_what_no_envoy_can_express_is_found_by_whoever_asks_for_a_placement(
     assert capfd.readouterr().err.count("ADM709") == 1
     write(tmp_path, text.replace("maglev", 'maglev, hash: "x-user"'))
     assert main([command, str(path)]) == 0
+
+
+TLS = ["--xds", "admc:18000", "--xds-ca", "/run/admc/ca.crt"]
+OWN = ["--xds-cert", "/run/admc/tls.crt", "--xds-key", "/run/admc/tls.key"]
+
+
+@pytest.mark.parametrize("proof", [OWN, ["--xds-token", "/run/admc/token"]], ids=["a certificate", "a token"])
+def test_paths_of_a_pod_are_written_as_they_are_given(
+    proof: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = write(tmp_path, SHOP)
+    emitted = []
+    for folder in ("here", "there/below"):
+        out = tmp_path / folder
+        options = ["--emit", str(out), *TLS, *proof, "--xds-files", "/etc/admc"]
+        assert main(["compile", str(program), *options]) == 0
+        assert "--xds-files" not in capfd.readouterr().out
+        emitted.append({str(path.relative_to(out)): path.read_text() for path in out.rglob("*.yaml")})
+    assert emitted[0] == emitted[1], "where it was emitted is nobody's business"
+    content = "".join(emitted[0].values())
+    assert str(tmp_path) not in content
+    given = {"/etc/admc/xds-authority.yaml", *(word for word in (*TLS, *proof) if word.startswith("/run"))}
+    assert {path for path in given if path not in content} == set()
+
+
+def test_without_a_folder_the_files_are_where_they_are_emitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, SHOP)
+    monkeypatch.chdir(tmp_path)
+    assert main(["compile", "policies.adm", "--emit", "out", *TLS, *OWN]) == 0
+    assert "`--xds-files DIR` says" in capfd.readouterr().out
+    for path in tmp_path.glob("out/*/bootstrap-xds.yaml"):
+        for name in ("xds-authority.yaml", "xds-certificate.yaml"):
+            assert str(path.with_name(name)) in path.read_text()
+            assert path.with_name(name).is_file()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--xds", "admc:1", "--xds-files", "/etc/admc"], "`--xds-files` is for TLS"),
+        ([*TLS, "--xds-files", "admc"], "`--xds-files` needs the whole path of a folder, and `admc` is none"),
+        (["--xds-files", "/etc/admc"], "says nothing without `--xds HOST:PORT`"),
+    ],
+)
+def test_a_folder_of_the_adms_goes_with_tls(
+    options: list[str], words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = write(tmp_path, SHOP)
+    assert main(["compile", str(program), "--emit", str(tmp_path / "out"), *options]) == 1
+    assert words in capfd.readouterr().err
