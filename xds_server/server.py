@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped]
 
+from xds_server import crowding
 from xds_server.audience import Audience
 from xds_server.channel import RESPONSE_BYTES, Shared
 from xds_server.coalesce import Coalescer
@@ -56,7 +57,7 @@ class Limits:
     may be larger: those cannot be divided."""
     streams: int = 20_000
     streams_per_peer: int = 1_000
-    """Streams from one address."""
+    """Streams from one address, and as many connections without a client that was let in."""
     streams_per_identity: int = 1_000
     """Streams of clients that have proven to be the same."""
     connections: int = 22_000
@@ -118,6 +119,7 @@ class XdsServer:
         self._timer: asyncio.TimerHandle | None = None
         self._published: dict[str, tuple[Snapshot, float]] = {}
         self._server: Any = None
+        self._crowds: asyncio.Task[None] | None = None
         self._stopping = False
 
     async def start(self, address: str, credentials: Any = None, services: Iterable[Callable[[Any], None]] = ()) -> int:
@@ -175,6 +177,9 @@ class XdsServer:
             raise ServerError(f"cannot listen at `{address}`")
         self.store.watchers.append(self._changed)
         await self._server.start()
+        self._crowds = asyncio.create_task(
+            crowding.watch(int(port), limits.streams_per_peer, self._peers_let_in, self._dispersed)
+        )
         return int(port)
 
     async def stop(self, grace: float = 5.0) -> None:
@@ -184,6 +189,8 @@ class XdsServer:
             self.store.watchers.remove(self._changed)
         if self._timer is not None:
             self._timer.cancel()
+        if self._crowds is not None:
+            self._crowds.cancel()
         for connection in self._connections():
             connection.end("drained", grace)
         if self._server is not None:
@@ -301,6 +308,13 @@ class XdsServer:
         except RefusedStreamError as error:
             self.metrics.streams[error.code.name.lower()] += 1
             await context.abort(error.code, str(error))
+
+    def _peers_let_in(self) -> set[str]:
+        return {connection.peer for connection in self.audience}
+
+    def _dispersed(self, number: int) -> None:
+        self.metrics.denials["crowd"] += number
+        LOG.warning("%d connections are ended: too many of one address say nothing", number)
 
     def _connections(self) -> list[Connection]:
         return [*self._pending, *self.audience]

@@ -14,6 +14,7 @@ import pytest
 from tests.serve.pki import Authority
 from tests.xds_server.client import Client, names
 from tests.xds_server.transcript import world
+from xds_server.crowding import address_of
 from xds_server.server import Limits, XdsServer
 from xds_server.store import SnapshotStore
 from xds_server.types import CLUSTER
@@ -48,8 +49,8 @@ def client(port: int, *, tls: bool) -> Client:
 async def works(port: int, *, tls: bool) -> bool:
     """Whether a good client is served."""
     async with client(port, tls=tls) as good:
-        await good.send(CLUSTER)
         try:
+            await good.send(CLUSTER)
             return names(await good.read(10.0)) == ["a"]
         except (grpc.aio.AioRpcError, AttributeError):
             return False
@@ -62,11 +63,11 @@ async def until_works(port: int, *, tls: bool) -> None:
 
 
 async def silent(
-    stack: contextlib.AsyncExitStack, port: int, number: int, say: bytes = b""
+    stack: contextlib.AsyncExitStack, port: int, number: int, say: bytes = b"", come_from: str = "127.0.0.1"
 ) -> list[asyncio.StreamReader]:
     found = []
     for _ in range(number):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(come_from, 0))
         stack.callback(writer.close)
         if say:
             with contextlib.suppress(ConnectionError):
@@ -122,6 +123,63 @@ async def test_silent_connections_take_no_more_file_handles_than_allowed(tls: bo
             for end in ends:
                 end.cancel()
         await until_works(port, tls=tls)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("say", [b"", PREFACE])
+async def test_one_address_does_not_keep_out_others(tls: bool, say: bytes) -> None:
+    """Whoever takes all connections that there may be loses most of them at once, and those that were let in none."""
+    limits = Limits(handshake_seconds=60.0, connections=60, streams_per_peer=20)
+    async with (
+        serving(limits, tls=tls) as port,
+        client(port, tls=tls) as here,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        await here.send(CLUSTER)
+        first = await here.read()
+        readers = await silent(stack, port, 200, say, "127.0.0.2")
+        ends = [asyncio.create_task(ended(reader, 50.0)) for reader in readers]
+        await asyncio.wait_for(until_works(port, tls=tls), 20.0)
+        # So few that there is room for others, and not none: nobody knows which of them is honest.
+        async with asyncio.timeout(20.0):
+            while sum(not end.done() for end in ends) > 20:
+                await asyncio.sleep(0.05)
+        await here.send(CLUSTER, nonce=first.nonce)
+        await here.send(CLUSTER, "a")
+        assert names(await here.read()) == ["a"]
+        for end in ends:
+            end.cancel()
+
+
+async def test_clients_that_were_let_in_are_no_crowd() -> None:
+    limits = Limits(connections=60, streams_per_peer=20)
+    async with serving(limits, tls=False) as port, contextlib.AsyncExitStack() as stack:
+        good = [await stack.enter_async_context(client(port, tls=False)) for _ in range(15)]
+        for each in good:
+            await each.send(CLUSTER)
+            await each.read()
+        ends = [asyncio.create_task(ended(reader, 50.0)) for reader in await silent(stack, port, 40)]
+        async with asyncio.timeout(20.0):
+            while sum(not end.done() for end in ends) > 20:
+                await asyncio.sleep(0.05)
+        for each in good:
+            await each.send(CLUSTER, "a")
+            assert names(await each.read()) == ["a"]
+        for end in ends:
+            end.cancel()
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:10.0.0.1:4711", ("10.0.0.1", 4711)),
+        ("ipv6:%5B::1%5D:4711", ("::1", 4711)),
+        ("ipv6:[fd00::2]:1", ("fd00::2", 1)),
+        ("unix:", ("", 0)),
+    ],
+)
+def test_addresses_are_read_as_grpc_writes_them(peer: str, address: tuple[str, int]) -> None:
+    assert address_of(peer) == address
 
 
 async def test_a_connection_without_a_stream_ends() -> None:
