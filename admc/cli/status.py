@@ -29,7 +29,7 @@ def status(
     server: Annotated[str, typer.Option("--server", metavar="URL", help="Where the server's `--ops` is.")] = SERVER,
     format_: Annotated[StatusFormat, typer.Option("--format", help="How it is shown.")] = StatusFormat.TEXT,
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit with 2 unless every ADM has proxies and all are in sync.")
+        bool, typer.Option("--detailed-exitcode", help="Exit with 2 unless all that is wanted is in force.")
     ] = False,
 ) -> int:
     """Show what a running server's proxies have.
@@ -55,7 +55,7 @@ def status(
         from admc.render.status_text import render
 
         write_out(render(found))
-    return Exit.CHANGES if detailed_exitcode and not all(adm.in_sync for adm in found.adms) else Exit.DONE
+    return Exit.CHANGES if detailed_exitcode and not found.settled else Exit.DONE
 
 
 def _fetched(server: str) -> bytes:

@@ -37,8 +37,10 @@ def _about(status: Status) -> Iterator[str]:
     word = {Phase.STARTING: "starting with", Phase.SERVING: "serving", Phase.DRAINING: "draining, was serving"}
     yield f"{word[server.phase]} {app} from `{visible(server.source)}`{state}"
     yield f"admc {visible(server.version)}, since {visible(server.since)}"
-    if server.why:
-        yield f"problem: {visible(server.why)}"
+    if server.why and server.why != server.transition:
+        yield f"{'not ready' if server.phase is Phase.STARTING else 'problem'}: {visible(server.why)}"
+    if server.transition:
+        yield f"on the way: {visible(server.transition)}"
 
 
 def _rows(adm: AdmRow) -> Iterator[Row]:

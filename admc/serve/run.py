@@ -182,6 +182,7 @@ class _Run:
             state="" if state is None else state.version,
             started=self._started,
             why=serving.problems.said or self._force.moving.said or ("" if self._force.ready else NOT_YET),
+            transition=self._force.moving.said,
         )
 
     def _status(self) -> Status:

@@ -82,7 +82,9 @@ class ServerRow(NamedTuple):
     version: str
     phase: Phase
     why: str
-    """What it waits for, or what was wrong with the last change of its files; empty where all is well."""
+    """What was wrong with the last change of its files, or else what it waits for; empty where all is well."""
+    transition: str
+    """What it waits for on the way to another plan; empty where it is on none."""
     app: str
     source: str
     """The program or plan that it follows."""
@@ -95,6 +97,11 @@ class Status(NamedTuple):
     schema_version: int
     server: ServerRow
     adms: tuple[AdmRow, ...]
+
+    @property
+    def settled(self) -> bool:
+        """Whether what is wanted is in force: nothing is wrong, nothing is under way, and every ADM has it."""
+        return not self.server.why and all(adm.in_sync for adm in self.adms)
 
 
 class StatusFormatError(Exception):
@@ -120,9 +127,11 @@ def of(server: ServerRow, adms: Iterable[str], wanted: Mapping[str, str], client
     return Status(SCHEMA_VERSION, server, tuple(rows))
 
 
-def server_row(*, phase: Phase, app: str, source: str, state: str, started: float, why: str = "") -> ServerRow:
+def server_row(
+    *, phase: Phase, app: str, source: str, state: str, started: float, why: str = "", transition: str = ""
+) -> ServerRow:
     """About the server itself. `started` is in seconds since 1970."""
-    return ServerRow(__version__, phase, why, app, source, state, _time(started))
+    return ServerRow(__version__, phase, why, transition, app, source, state, _time(started))
 
 
 def _node(client: ClientStatus) -> NodeRow:

@@ -34,8 +34,10 @@ def client(
     )  # fmt: skip
 
 
-def serving(*clients: ClientStatus, phase: Phase = Phase.SERVING, why: str = "") -> Status:
-    row = server_row(phase=phase, app="shop", source="policies.adm", state="abcdef0123", started=1e9, why=why)
+def serving(*clients: ClientStatus, phase: Phase = Phase.SERVING, why: str = "", transition: str = "") -> Status:
+    row = server_row(
+        phase=phase, app="shop", source="policies.adm", state="abcdef0123", started=1e9, why=why, transition=transition
+    )
     return of(row._replace(version="0.1.0"), ["search", "geo"], {"search": NEW, "geo": NEW}, clients)
 
 
@@ -104,12 +106,27 @@ def test_text() -> None:
     )
 
 
+def test_a_transition_is_no_problem_and_hides_none() -> None:
+    moving = "`quota` changes sides: step `prepare`"
+    said = render(serving(why=moving, transition=moving)).splitlines()
+    assert said[2:4] == [f"on the way: {moving}", ""]
+    said = render(serving(why="there is no kind `rat_limit`", transition=moving)).splitlines()
+    assert said[2:5] == ["problem: there is no kind `rat_limit`", f"on the way: {moving}", ""]
+
+
+def test_what_is_wanted_is_in_force_only_where_nothing_is_wrong() -> None:
+    both = client("search", "s"), client("geo", "g")
+    assert serving(*both).settled
+    assert not serving(*both[:1]).settled
+    assert not serving(*both, why="the program has an error, and the last good state stays").settled
+
+
 def test_text_before_there_is_a_program() -> None:
     row = server_row(phase=Phase.STARTING, app="", source="p.adm", state="", started=1e9, why="it is being compiled")
     assert render(of(row._replace(version="1"), [], {}, [])) == (
         "starting with nothing yet from `p.adm`\n"
         "admc 1, since 2001-09-09T01:46:40Z\n"
-        "problem: it is being compiled\n"
+        "not ready: it is being compiled\n"
         "\n"
         "0 ADMs; 0 proxies\n"
     )
