@@ -1,31 +1,42 @@
-"""The interception that a transition needs, and whether it is there: files, since no server sees a pod's rules.
+"""The interception that a plan needs, and what is known of it: files, since no server sees a pod's rules.
 
     FOLDER/interception/SERVICE/iptables.rules, ip6tables.rules   what to load, at every replica
     FOLDER/interception/SERVICE/digest                            names these rules
     FOLDER/interception/SERVICE/loaded                            holds that digest once they are loaded everywhere
+    FOLDER/redirected.json                                        what is known to be loaded, and what was asked for
 
 Whoever loads the rules writes `loaded`. Until then the old side does not let go, however long it takes. Rules of a
-transition are those of the old plan and of the new one together. Each transition asks anew: what was loaded for an
-earlier one may have gone with the pods.
+transition are those of the old plan and of the new one together. What was loaded for an earlier plan, and the plan in
+force does not need, may have gone with the pods: it is asked for anew.
+
+Of the first plan nothing is known: that its rules are loaded is an assumption.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, write_whole
+from admc.transition.captures import captures, of_parts
 from emitters.interception import Family, interceptions, restore_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from admc.transition.model import Step
+    from admc.transition.model import Captures, Placed, Step
     from emitters.addresses import Addresses
 
+LOG: Final = logging.getLogger("admc.serve")
 MAX_LOADED: Final = 1000
+MAX_KNOWN: Final = 64_000_000
+SCHEMA_VERSION: Final = 1
+NAME: Final = "redirected.json"
+SHOWN: Final = 3
 FAMILIES: Final = {"iptables.rules": Family.IPV4, "ip6tables.rules": Family.IPV6}
 
 
@@ -36,47 +47,175 @@ class Rules(NamedTuple):
     digest: str
 
 
-def wanted(step: Step, addresses: Addresses) -> dict[str, Rules]:
-    """For each service of which a step needs more to be redirected: all that is to be."""
+class Asked(NamedTuple):
+    """Rules that nobody has loaded yet, as far as is known."""
+
+    digest: str
+    captures: frozenset[str]
+
+
+class Known(NamedTuple):
+    """What is known at one moment."""
+
+    redirected: Captures
+    asked: Mapping[str, Asked]
+    digests: Mapping[str, str]
+    """Service -> the rules that were loaded for the transition under way."""
+
+
+class Capturing:
+    """What is known to be redirected. Every method may take its time, and belongs in a thread."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """`folder` is where it is kept and asked for; without one nobody can say that anything was loaded."""
+        self._folder = folder
+        self._known: Known | None = None
+
+    @property
+    def said(self) -> str:
+        """What somebody has to do, in a sentence; empty where there is nothing, or nobody to be told by."""
+        if self._folder is None or self._known is None or not self._known.asked:
+            return ""
+        names = sorted(self._known.asked)
+        shown = ", ".join(f"`{name}`" for name in names[:SHOWN])
+        more = f" and {len(names) - SHOWN} more services" if names[SHOWN:] else ""
+        return (
+            f"nobody has said that all redirection is loaded at {shown}{more}: policies that need it meet nothing "
+            f"until then; load the rules in `{self._folder / 'interception' / names[0]}` and write `loaded` there"
+        )
+
+    def recall(self) -> None:
+        """Know what an earlier server knew. Where that cannot be used nothing is known, and moves wait."""
+        if self._folder is None or self._known is not None or not (self._folder / NAME).exists():
+            return
+        try:
+            content = read_bounded(self._folder / NAME, MAX_KNOWN, "what is redirected")
+            self._known = _parsed(json.loads(content))
+        except (CommandError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            said = f"`{self._folder / NAME}` cannot be used: what is loaded has to be confirmed again"
+            LOG.error("redirection_unknown", extra={"problem": said})
+            self._known = Known({}, {}, {})
+
+    def resume(self, old: Placed, *, redirected: bool) -> None:
+        """Go on with the transition from this plan that an earlier server was in."""
+        self.recall()
+        if self._known is None:
+            self.begin(old, redirected=redirected)
+
+    def begin(self, old: Placed, *, redirected: bool) -> None:
+        """Another plan is to follow this one, whose captures alone may still be there. `redirected`: whether its
+        connections were redirected at all. Raises `CommandError` where the folder takes nothing."""
+        self.recall()
+        self.confirm()
+        here = captures(old) if redirected else {}
+        known = Known(here, {}, {}) if self._known is None else self._known
+        left = {name: names & known.redirected.get(name, frozenset()) for name, names in here.items()}
+        self._know(Known(left, known.asked, {}))
+
+    def ask(self, step: Step, addresses: Addresses) -> None:
+        """Ask for what a step needs and nobody is known to have. Raises `CommandError` where the folder takes
+        nothing."""
+        if self._folder is None or not step.redirected:
+            return
+        needed, known = of_parts(step.redirected), self._known or Known({}, {}, {})
+        missing = {name for name, names in needed.items() if not names <= known.redirected.get(name, frozenset())}
+        concerned = {name: own for name, own in step.redirected.items() if name in missing or name in known.digests}
+        rules = {
+            name: own
+            for name, own in wanted(concerned, addresses).items()
+            if name in missing or own.digest != known.digests[name]  # addresses have changed since they were loaded
+        }
+        asked = {name: Asked(own.digest, needed[name]) for name, own in rules.items()}
+        # Whatever was said so far is not about rules that are asked for only now, the same as before or not.
+        write(self._folder, {name: own for name, own in rules.items() if known.asked.get(name) != asked[name]})
+        self._know(
+            Known(
+                {name: names for name, names in known.redirected.items() if name in missing or name not in asked},
+                asked,
+                {name: digest for name, digest in known.digests.items() if name not in asked},
+            )
+        )
+
+    def confirm(self) -> None:
+        """Look at what has been loaded. Raises `CommandError` where the folder takes nothing."""
+        folder, known = self._folder, self._known
+        if folder is None or known is None:
+            return
+        done = {name: own for name, own in known.asked.items() if _said(folder, name) == own.digest}
+        if done:
+            self._know(
+                Known(
+                    {**known.redirected, **{name: own.captures for name, own in done.items()}},
+                    {name: own for name, own in known.asked.items() if name not in done},
+                    {**known.digests, **{name: own.digest for name, own in done.items()}},
+                )
+            )
+            LOG.info("redirection_loaded", extra={"services": sorted(done)})
+
+    def there(self, step: Step) -> frozenset[str]:
+        """The services at which all is redirected that a step rests on."""
+        known = {} if self._known is None else self._known.redirected
+        return frozenset(name for name, names in step.rests.items() if names <= known.get(name, frozenset()))
+
+    def _know(self, known: Known) -> None:
+        """On disk first: what is acted on outlives this server."""
+        if self._folder is not None and known != self._known:
+            document = {
+                "schema_version": SCHEMA_VERSION,
+                "redirected": {name: sorted(names) for name, names in sorted(known.redirected.items())},
+                "asked": {
+                    name: {"digest": own.digest, "captures": sorted(own.captures)}
+                    for name, own in sorted(known.asked.items())
+                },
+                "digests": dict(sorted(known.digests.items())),
+            }
+            write_whole(self._folder / NAME, (json.dumps(document) + "\n").encode())
+        self._known = known
+
+
+def wanted(redirected: Mapping[str, Placed], addresses: Addresses) -> dict[str, Rules]:
+    """For each service: all that is to be redirected there."""
+    sharing: dict[int, tuple[Placed, set[str]]] = {}
+    for service, placed in redirected.items():
+        sharing.setdefault(id(placed), (placed, set()))[1].add(service)
     found = {}
-    for service in step.intercept:
-        placed = step.parts[service].placed
-        (own,) = (one for one in interceptions(*placed, addresses) if one.service == service)
-        files = {name: restore_file(own, family) for name, family in FAMILIES.items()}
-        found[service] = Rules(files, hashlib.sha256("".join(files.values()).encode()).hexdigest())
-    return found
+    for placed, services in sharing.values():
+        for own in interceptions(*placed, addresses):
+            if own.service in services:
+                files = {name: restore_file(own, family) for name, family in FAMILIES.items()}
+                found[own.service] = Rules(files, hashlib.sha256("".join(files.values()).encode()).hexdigest())
+    return {service: found[service] for service in sorted(found)}
 
 
-def ask(folder: Path, rules: Mapping[str, Rules]) -> None:
+def write(folder: Path, rules: Mapping[str, Rules]) -> None:
     """Write what is to be loaded. Raises `CommandError` where the folder takes nothing."""
     for service, own in rules.items():
         place = folder / "interception" / service
         try:
             place.mkdir(parents=True, exist_ok=True)
+            (place / "loaded").unlink(missing_ok=True)
         except OSError as error:
-            raise wrong_usage("ADM803", f"cannot make the folder `{place}`", cause=error.strerror) from error
+            raise wrong_usage("ADM803", f"cannot write to the folder `{place}`", cause=error.strerror) from error
         for name, content in {**own.files, "digest": own.digest + "\n"}.items():
             write_whole(place / name, content.encode())
-
-
-def forget(folder: Path, services: Iterable[str]) -> None:
-    """Whatever was said of rules so far, it is not about those that will be asked for. Raises `CommandError`."""
-    for service in services:
-        path = folder / "interception" / service / "loaded"
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise wrong_usage("ADM803", f"cannot remove `{path}`", cause=error.strerror) from error
-
-
-def loaded(folder: Path, rules: Mapping[str, Rules]) -> frozenset[str]:
-    """The services at which it has been loaded."""
-    return frozenset(service for service, own in rules.items() if _said(folder, service) == own.digest)
 
 
 def _said(folder: Path, service: str) -> str:
     path = folder / "interception" / service / "loaded"
     try:
-        return read_bounded(path, MAX_LOADED, "a confirmation").decode("ascii", "replace").strip()
+        return read_bounded(path, MAX_LOADED, "a confirmation", regular=True).decode("ascii", "replace").strip()
     except CommandError:
         return ""  # nobody has said anything yet
+
+
+def _parsed(document: Any) -> Known:
+    if document["schema_version"] != SCHEMA_VERSION:
+        raise ValueError("another schema")
+    return Known(
+        {name: frozenset(map(str, names)) for name, names in document["redirected"].items()},
+        {
+            name: Asked(str(own["digest"]), frozenset(map(str, own["captures"])))
+            for name, own in document["asked"].items()
+        },
+        {name: str(digest) for name, digest in document["digests"].items()},
+    )

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
 from admc.serve import progress
-from admc.serve.capturing import Rules, ask, forget, loaded, wanted
+from admc.serve.capturing import Capturing
 from admc.serve.elsewhere import changed, elsewhere, is_elsewhere
 from admc.serve.groups import Groups, snapshot
-from admc.serve.record import Record, write
+from admc.serve.record import Record, is_kept, write
 from admc.transition.driver import Sight, Walk
 from admc.transition.model import Phase, Placed
 from admc.transition.older import dropped, may_follow
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.serve")
 LOOK_SECONDS: Final = 0.1
 """How often it is looked whether a step is over."""
+CONFIRM_SECONDS: Final = 0.5
+"""How often it is looked whether redirection is loaded."""
+UNKEPT_SECONDS: Final = 5.0
+"""How long it is left at that where the folder takes nothing."""
 LOGGED: Final = 20
 """How many of the things that are waited for the log names."""
 DRAIN_SECONDS: Final = 600.0
@@ -122,14 +126,15 @@ class Moving:
         """What is waited for, in words."""
         self._refused: tuple[str, ...] = ()
         """Why the next step could not be taken, when that was tried last."""
-        self._rules: dict[str, Rules] = {}
-        """Interception that the step waits for."""
+        self._capturing = Capturing(folder)
+        self._confirmed = 0.0
+        """When it was last looked whether redirection is loaded."""
 
     @property
     def said(self) -> str:
         """What the step under way waits for, in a sentence; empty where there is none."""
         if self.underway is None:
-            return ""
+            return self._capturing.said
         return progress.said(self.underway.walk, self.underway.old.placed, self.underway.new.placed, self.waits)
 
     async def resume(self, kept: Record, old: Planned, new: Planned) -> None:
@@ -143,6 +148,8 @@ class Moving:
                 passing = await asyncio.to_thread(_passing, new.state)
                 older: Dropped | None = None if kept.lingering else {}
                 underway = Underway(walk, old, new, passing, kept.lingering, older, kept.undone)
+                redirected = old.state.source.mode is Mode.REDIRECT
+                await asyncio.to_thread(self._capturing.resume, old.placed, redirected=redirected)
                 await self._take(underway)
                 self.underway = underway
 
@@ -155,13 +162,18 @@ class Moving:
             elif self._next is None and not underway.walk.back and version(underway.new.placed) == version(new.placed):
                 await self._relocate(underway, new, groups)
             else:
+                waiting = self._next
                 self._next = _Next(new, groups, await asyncio.to_thread(_at_once, underway, new.placed))
                 underway = replace(underway, walk=underway.walk.undone())
-                await self._move(underway)
-                if self._may_end(underway, self._next):
-                    await self._go_on()
-                else:
-                    await self._locate(underway, new)
+                try:
+                    await self._move(underway)
+                    if self._may_end(underway, self._next):
+                        await self._go_on()
+                    else:
+                        await self._locate(underway, new)
+                except CommandError:
+                    self._next = waiting  # whoever asked is told that this one is not in force: it must not come later
+                    raise
 
     async def relocate(self, new: Planned, groups: Groups) -> None:
         """The plan is the same, and addresses have changed."""
@@ -176,12 +188,24 @@ class Moving:
             else:
                 await self._relocate(self.underway, new, groups)
 
+    async def keep(self, *, anew: bool) -> None:
+        """Have on disk where it is, if somebody has removed that, or put another's in its place (`anew`). Raises
+        `CommandError`."""
+        async with self._turn:
+            folder, underway = self._folder, self.underway
+            if folder is not None and (anew or await asyncio.to_thread(is_kept, folder) != (underway is not None)):
+                await self._move(underway)
+                if underway is not None and underway.new.state.source.mode is Mode.REDIRECT:
+                    await asyncio.to_thread(self._capturing.ask, underway.walk.step, underway.new.state.addresses)
+
     async def follow(self) -> None:
         """Go on whenever a step is over, for ever."""
+        await asyncio.to_thread(self._capturing.recall)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if self.underway is not None:
-                async with self._turn:
+            async with self._turn:
+                await self._confirm()
+                if self.underway is not None:
                     await self._look()
 
     # ---- one after the other ----
@@ -200,9 +224,8 @@ class Moving:
         if underway.involved:
             before = self.underway
             try:
-                if self._folder is not None:
-                    asked = {service for step in made for service in step.intercept}
-                    await asyncio.to_thread(forget, self._folder, asked)
+                redirected = old.state.source.mode is Mode.REDIRECT
+                await asyncio.to_thread(self._capturing.begin, old.placed, redirected=redirected)
                 await self._move(underway)
                 await self._take(underway)
             except CommandError:
@@ -255,8 +278,7 @@ class Moving:
         underway = self.underway
         if underway is None:
             return
-        intercepted = await asyncio.to_thread(self._intercepted)
-        walk, waits = underway.walk.look(self._sight(underway, intercepted), self._drain_seconds)
+        walk, waits = underway.walk.look(self._sight(underway), self._drain_seconds)
         if waits and waits != self.waits:
             said = {"phase": walk.step.phase.value, "for": list(waits[:LOGGED]), "of": len(waits)}
             LOG.info("transition_waits", extra=said)
@@ -329,11 +351,8 @@ class Moving:
         step = underway.walk.step
         about = frozenset(step.awaits) | (underway.lingering & step.parts.keys())
         made = await asyncio.to_thread(_snapshots, step, underway.new.state, about)
-        self._rules = {}
-        if underway.new.state.source.mode is Mode.REDIRECT and step.intercept:
-            self._rules = await asyncio.to_thread(wanted, step, underway.new.state.addresses)
-            if self._folder is not None:
-                await asyncio.to_thread(ask, self._folder, self._rules)
+        if underway.new.state.source.mode is Mode.REDIRECT:
+            await asyncio.to_thread(self._capturing.ask, step, underway.new.state.addresses)
         store = self._server.store
         told = {}
         for service in sorted(underway.involved):
@@ -347,11 +366,20 @@ class Moving:
                 said[name] = list(getattr(step, name))
         LOG.info("transition_step", extra=said)
 
-    def _intercepted(self) -> frozenset[str]:
-        """Where the redirection that the step needs is in force. Without a folder nobody can say so."""
-        return frozenset() if self._folder is None else loaded(self._folder, self._rules)
+    async def _confirm(self) -> None:
+        """Look whether redirection has been loaded that was asked for."""
+        now = time.monotonic()
+        if now < self._confirmed + CONFIRM_SECONDS:
+            return
+        try:
+            await asyncio.to_thread(self._capturing.confirm)
+            self._confirmed = now
+        except CommandError as error:
+            self._confirmed = now + UNKEPT_SECONDS
+            self._failed()
+            LOG.error("redirection_not_kept", extra={"findings": [item.message for item in error.diagnostics]})
 
-    def _sight(self, underway: Underway, intercepted: frozenset[str]) -> Sight:
+    def _sight(self, underway: Underway) -> Sight:
         store = self._server.store
         versions = {name: found.version for name in underway.involved if (found := store.current(name)) is not None}
         return Sight(
@@ -359,7 +387,7 @@ class Moving:
             self._server.audience.seen(underway.involved),
             versions,
             {name: _replicas(underway.new.state, name) for name in underway.involved},
-            intercepted if underway.new.state.source.mode is Mode.REDIRECT else None,
+            self._capturing.there(underway.walk.step) if underway.new.state.source.mode is Mode.REDIRECT else None,
         )
 
 

@@ -9,7 +9,7 @@ service that has nothing in the step those that are there have to: its sidecars 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -60,7 +60,7 @@ class Sight(NamedTuple):
     replicas: Mapping[str, int]
     """How many proxies each service has to have."""
     intercepted: frozenset[str] | None = None
-    """Services whose replicas all have the interception that the step asks for; None: that is taken care of."""
+    """Services whose replicas all have the redirection that the step rests on; None: that is taken care of."""
     closed: frozenset[str] | None = None
     """Destinations that NetworkPolicies close; None: that is taken care of."""
 
@@ -148,16 +148,14 @@ def _about(step: Step, sight: Sight) -> tuple[str, ...]:
 
 def _older(step: Step, sight: Sight) -> bool:
     """Whether some proxy is known to have something else than the step, or something else is missing than proxies."""
-    if step.phase is Phase.PREPARE and (
-        _unseen(step.intercept, sight.intercepted) or _unseen(step.closes, sight.closed)
-    ):
+    if step.phase is Phase.PREPARE and (_unseen(step.rests, sight.intercepted) or _unseen(step.closes, sight.closed)):
         return True
     awaited = frozenset(_about(step, sight))
     mine = (client for client in sight.clients if client.group in awaited and client.acknowledged)
     return any(client.acknowledged != sight.wanted.get(client.group) for client in mine)
 
 
-def _unseen(names: tuple[str, ...], seen: frozenset[str] | None) -> list[str]:
+def _unseen(names: Iterable[str], seen: frozenset[str] | None) -> list[str]:
     return [] if seen is None else [name for name in names if name not in seen]
 
 
@@ -182,6 +180,6 @@ def _missing(step: Step, sight: Sight, *, present: bool) -> tuple[str, ...]:
         return tuple(found)
     # Elsewhere nothing is let go of that could depend on it.
     if step.phase is Phase.PREPARE:
-        found += [f"`{name}`: its interception" for name in _unseen(step.intercept, sight.intercepted)]
+        found += [f"`{name}`: its interception" for name in _unseen(step.rests, sight.intercepted)]
         found += [f"`{name}`: a NetworkPolicy that closes it" for name in _unseen(step.closes, sight.closed)]
     return tuple(found)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 
+Captures = Mapping[str, frozenset[str]]
+"""Service -> names of what is redirected there (`captures`)."""
+
+
 class Placed(NamedTuple):
     """A program and its placement: one end of a transition."""
 
@@ -77,7 +81,11 @@ class Step:
     drain: bool = False
     """Wait until every connection that is older than the listeners of this step is closed."""
     intercept: tuple[str, ...] = ()
-    """Services from or to which more has to be redirected than before; done before the next step."""
+    """Services from or to which more has to be redirected than before."""
+    redirected: Mapping[str, Placed] = field(default_factory=dict)
+    """In the step from which on more is redirected: for each service what either plan needs there."""
+    rests: Captures = field(default_factory=dict)
+    """What has to be redirected before the next step: where the old side will be let go of."""
     closes: tuple[str, ...] = ()
     """Destinations that a NetworkPolicy has to close before the next step."""
     release: tuple[str, ...] = ()

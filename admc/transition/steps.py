@@ -31,6 +31,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from admc.transition.between import between
+from admc.transition.captures import of_parts
 from admc.transition.change import Change
 from admc.transition.model import Part, Phase, Placed, Step
 from admc.transition.reasons import reasons
@@ -39,6 +40,8 @@ from emitters.scope import hops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from admc.transition.change import Entry
 
 _SIMPLE: Final = (Phase.FINAL, Phase.CLEAN)
 
@@ -57,7 +60,10 @@ def steps(old: Placed, new: Placed, key: bytes, undone: frozenset[str] = frozens
     parts = {phase: _parts(change, phase, secrets, known) for phase in phases}
     before = _hops(between(change, tuple(change.old.values())))
     wide = Phase.PREPARE if change.crossing else Phase.FINAL
-    during = before | _hops({name: part.placed for name, part in parts[wide].items()})
+    # Whatever comes later in the transition is asked for from the beginning.
+    redirected = between(change, _both(change))
+    during = _hops(redirected)
+    replacing = tuple(entry for entry in change.coming if entry.decision.destination in change.crossing)
     after = _hops({name: part.placed for name, part in parts[Phase.CLEAN].items()})
     moved = frozenset(
         host for entry in (*change.coming, *change.leaving, *change.changed) for host in entry.hosts(change.program)
@@ -72,6 +78,8 @@ def steps(old: Placed, new: Placed, key: bytes, undone: frozenset[str] = frozens
             leaves=tuple(name for name in about[phase] if name not in parts[phase] or name not in new.program.services),
             drain=phase in (Phase.PREPARE, Phase.FINAL),
             intercept=_services(during - before) if phase is wide else (),
+            redirected=redirected if phase is wide else {},
+            rests=of_parts(between(change, replacing)) if phase is Phase.PREPARE else {},
             closes=tuple(sorted(closed_after - closed_before)) if phase is wide else (),
             release=_services(during - after) if phase is Phase.CLEAN else (),
             opens=tuple(sorted(closed_before - closed_after)) if phase is Phase.CLEAN else (),
@@ -104,6 +112,12 @@ def version(placed: Placed) -> str:
     parts = [f"{item.path}\0{item.sha256}" for item in placed.program.inputs]
     parts += [f"{one.policy}\0{one.destination}\0{'+'.join(one.sides)}" for one in placed.placement.decisions]
     return hashlib.sha256("\0\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _both(change: Change) -> tuple[Entry, ...]:
+    """All entries of either plan; those that stay as they are once."""
+    old = (entry for key, entry in change.old.items() if key not in change.new or not change.new[key].same(entry))
+    return (*old, *change.new.values())
 
 
 def _secret(key: bytes, destination: str, old: Placed, new: Placed) -> str:

@@ -126,7 +126,7 @@ def test_who_is_away_holds_up_the_way_back_only_where_it_could_be_a_gap() -> Non
 def test_interception_is_waited_for() -> None:
     found = at(Phase.PREPARE)
     step = found.step
-    asked = Walk((replace(step, intercept=("shop",)),))
+    asked = Walk((replace(step, rests={"shop": frozenset(("egress/cart:80 at 80",))}),))
     _, waits = asked.look(sight(0.0)._replace(intercepted=frozenset()), DRAIN)
     assert waits == ("`shop`: its interception",)
 

@@ -94,8 +94,23 @@ def test_services_that_are_to_be_intercepted_and_not_any_more() -> None:
         for step in steps(placed(text.replace("SIDE", "ingress")), placed(text.replace("SIDE", "egress")), b"k")
     }
     assert made[Phase.PREPARE].intercept == ("s",)
+    assert made[Phase.PREPARE].rests == {"s": {"egress/d:80 at 80"}}
+    assert not any(step.rests for phase, step in made.items() if phase is not Phase.PREPARE)
     assert made[Phase.CLEAN].release == ("d",)
     assert set(made[Phase.CLEAN].parts) == {"s"}
+
+
+def test_what_comes_later_in_a_transition_is_asked_for_from_the_beginning() -> None:
+    text = "policy a = rate_limit(requests: 1, per: 1s) on s -> d:web\npin a at SIDE\n"
+    old = placed("service e { http 80 }\ncall t -> e\n" + text.replace("SIDE", "ingress"))
+    comes = "service e { http 80 }\ncall t -> e\npolicy b = access_log() on t -> e\npin b at egress\n"
+    new = placed(comes + text.replace("SIDE", "egress"))
+    made = {step.phase: step for step in steps(old, new, b"k")}
+    assert "t" not in made[Phase.PREPARE].parts
+    assert made[Phase.PREPARE].intercept == ("s", "t")
+    assert set(made[Phase.PREPARE].redirected) == {"d", "s", "t"}
+    # Nothing is let go of that could depend on it.
+    assert set(made[Phase.PREPARE].rests) == {"s"}
 
 
 def test_a_policy_that_moves_and_changes_meets_each_request_in_one_version() -> None:
