@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from xds_server.types import short
+from xds_server.types import ORDER, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from xds_server.metrics import Histogram, Metrics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+# A counter that appears with its first event appears as 1, and to Prometheus nothing has increased: so what an alert
+# may be about is there from the start.
+_TYPES: Final = tuple(short(url) for url in ORDER)
+_WHY: Final = (
+    *("age", "closed", "cut", "drained", "invalid_argument", "permission_denied", "resource_exhausted"),
+    *("unauthenticated", "unavailable"),
+)
+_REASONS: Final = ("ambiguous", "certificate", "crowd", "expired", "token", "unknown", "unmapped")
 
 
 class Now(NamedTuple):
@@ -81,8 +89,8 @@ def _xds(metrics: Metrics) -> Iterator[Metric]:
     yield _by_type("admc_xds_requests", "Requests and answers from clients", metrics.requests)
     yield _by_type("admc_xds_acknowledgements", "Responses that clients took", metrics.acknowledgements)
     yield _by_type("admc_xds_rejects", "Responses that clients refused", metrics.rejects)
-    yield _counter("admc_xds_streams", "Streams that ended", metrics.streams, "why")
-    yield _counter("admc_xds_denials", "Clients that were not let in", metrics.denials, "reason")
+    yield _counter("admc_xds_streams", "Streams that ended", metrics.streams, "why", _WHY)
+    yield _counter("admc_xds_denials", "Clients that were not let in", metrics.denials, "reason", _REASONS)
     yield _number("admc_xds_snapshots", "Snapshots published that differed from the one before", metrics.snapshots)
     yield _number("admc_xds_refused_snapshots", "Snapshots that were not consistent", metrics.refused_snapshots)
     yield GaugeMetricFamily("admc_xds_connected_clients", "Clients that are let in", metrics.connected)
@@ -96,7 +104,7 @@ def _xds(metrics: Metrics) -> Iterator[Metric]:
 def _application(counts: Counts) -> Iterator[Metric]:
     yield _number("admc_compiles", "Compiles that were put in force", counts.compiles)
     yield _number("admc_compile_errors", "Programs and plans that could not be used", counts.compile_errors)
-    yield GaugeMetricFamily("admc_compile_seconds", "The last compile that was put in force", counts.compile_seconds)
+    yield GaugeMetricFamily("admc_compile_seconds", "How long the last compile took", counts.compile_seconds)
     yield _number("admc_locates", "Changes of addresses that were put in force", counts.locates)
     yield _number("admc_endpoint_errors", "Endpoints files that could not be used", counts.endpoint_errors)
     yield _number("admc_apply_errors", "States that were made and could not be put in force", counts.apply_errors)
@@ -126,12 +134,12 @@ def _state(now: Now) -> Iterator[Metric]:
 
 
 def _by_type(name: str, text: str, values: Mapping[str, int]) -> Metric:
-    return _counter(name, text, {short(url): number for url, number in values.items()}, "type")
+    return _counter(name, text, {short(url): number for url, number in values.items()}, "type", _TYPES)
 
 
-def _counter(name: str, text: str, values: Mapping[str, int], label: str) -> Metric:
+def _counter(name: str, text: str, values: Mapping[str, int], label: str, always: tuple[str, ...]) -> Metric:
     found = CounterMetricFamily(name, text, labels=[label])
-    for value, number in sorted(values.items()):
+    for value, number in sorted((dict.fromkeys(always, 0) | dict(values)).items()):
         found.add_metric([value], number)
     return found
 

@@ -184,6 +184,9 @@ async def test_metrics_can_be_scraped() -> None:
         for name, value in {
             ("admc_xds_pushes_total", "Cluster"): 3,
             ("admc_xds_rejects_total", "Cluster"): 1,
+            ("admc_xds_rejects_total", "Listener"): 0,
+            ("admc_xds_denials_total", "certificate"): 0,
+            ("admc_xds_streams_total", "closed"): 0,
             ("admc_xds_connected_clients",): 2,
             ("admc_xds_denials_total", "unmapped"): 4,
             ("admc_proxy_convergence_seconds_bucket", "0.01"): 0,
@@ -256,6 +259,20 @@ async def test_every_metric_is_documented() -> None:
         if family.name.startswith("admc_")
     }
     assert {name for name in names if f"`{name}" not in documented} == set()
+
+
+async def test_metrics_are_as_prometheus_wants_them() -> None:
+    async with running() as bed:
+        _, text = await bed.get("/metrics")
+    for family in text_string_to_metric_families(text):
+        assert family.documentation, family.name
+        assert family.type in {"counter", "gauge", "histogram"}, family.name
+        names = {sample.name for sample in family.samples}
+        if family.type == "counter":
+            assert names == {f"{family.name}_total"}
+        elif family.type == "gauge":
+            assert not family.name.endswith(("_total", "_count", "_sum", "_bucket"))
+        assert not any(unit in family.name for unit in ("milliseconds", "_ms", "kilobytes", "minutes"))
 
 
 async def test_garbage_and_silence_hurt_nobody(caplog: pytest.LogCaptureFixture) -> None:
