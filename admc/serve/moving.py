@@ -265,7 +265,7 @@ class Moving:
                 record = Record(
                     underway.old.recipe,
                     underway.new.recipe,
-                    walk.index,
+                    walk.kept,
                     walk.back,
                     self._key,
                     underway.lingering,

@@ -101,6 +101,17 @@ class Walk:
         return replace(self, back=True, since=None, settled=None, reached=self.index)
 
     @property
+    def turning(self) -> bool:
+        """Whether it has just been turned. All had the step before when this one was published, so that those two are
+        all that anybody has: nobody is waited for, least of all who refuses this one."""
+        return self.back and self.index == self.reached
+
+    @property
+    def kept(self) -> int:
+        """The index to go on with after a restart, which knows nothing of what proxies may have had."""
+        return self.index - self.turning
+
+    @property
     def at_old(self) -> bool:
         """Whether another transition would begin from the old plan."""
         return self.step.phase is Phase.ANNOUNCE
@@ -115,6 +126,8 @@ class Walk:
 
     def look(self, sight: Sight, drain_seconds: float) -> tuple[Walk, tuple[str, ...]]:
         """Where the walk is now (perhaps at the next step, which is then to be published), and what it waits for."""
+        if self.turning:
+            return replace(self, index=self.index - 1), ()
         # What holds at both sides leaves the old one at `receivers` or later: connections that were made then have to
         # be gone before the new side lets go again.
         both_left = self.back and self.steps[self.reached].phase not in (Phase.PREPARE, Phase.SENDERS)

@@ -117,10 +117,25 @@ def test_what_was_let_go_of_is_taken_back_before_another_plan() -> None:
 
 
 def test_who_is_away_holds_up_the_way_back_only_where_it_could_be_a_gap() -> None:
-    for phase, held in ((Phase.PREPARE, False), (Phase.SENDERS, True), (Phase.RECEIVERS, True)):
-        going, _ = at(phase).undone().look(sight(0.0, without="cart"), DRAIN)
-        going, _ = going.look(sight(100.0, without="cart"), DRAIN)
-        assert (going.step.phase is phase) is held
+    for phase, held in ((Phase.SENDERS, None), (Phase.RECEIVERS, Phase.SENDERS), (Phase.RELEASE, Phase.RECEIVERS)):
+        going = at(phase).undone()
+        for now in range(0, 1000, 10):
+            going, _ = going.look(sight(float(now), without="cart"), DRAIN)
+        assert going.step.phase is (held or Phase.ANNOUNCE)
+
+
+def test_who_refuses_a_step_does_not_hold_up_the_way_back() -> None:
+    """All have the step before, or this one; and with that one published nobody will ever have anything else."""
+    for phase in (Phase.PREPARE, Phase.SENDERS, Phase.RECEIVERS, Phase.RELEASE):
+        turned = at(phase).undone()
+        going, waits = turned.look(sight(0.0, behind="cart"), DRAIN)
+        assert not waits
+        assert going.index == turned.index - 1 == turned.kept
+        assert going.kept == going.index
+        # The next one back is waited for as ever.
+        further, waits = going.look(sight(1.0, behind="cart"), DRAIN)
+        assert further.index == going.index
+        assert waits == ("`cart`: 1 of 1 proxies have not acknowledged",)
 
 
 def test_interception_is_waited_for() -> None:
