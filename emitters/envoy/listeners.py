@@ -294,6 +294,12 @@ def _known_callers(context: Context, hop: Hop, choice: Json, closed: Json) -> Js
     return by_network("DirectSourceIPInput", [(known, choice)], closed)
 
 
+def _beside(side: Side, out: _Collected) -> Json:
+    """Envoy leaves connections alone whose filter chain stays as it is. Those that passed through may be what another
+    hop is about, so that this chain is another one wherever there are other hops."""
+    return {"metadata": {"filter_metadata": {"admc": {"beside": sorted(hop.name for hop, _ in out.captured[side])}}}}
+
+
 def _redirected(context: Context, side: Side, out: _Collected, *, waiting: bool) -> None:
     name = side.value
     port = INGRESS_PORT if side is Side.INGRESS else EGRESS_PORT
@@ -311,7 +317,7 @@ def _redirected(context: Context, side: Side, out: _Collected, *, waiting: bool)
         ],
         "filter_chains": [
             *(chain for _, made in out.captured[side] for chain in made.chains),
-            {"name": through, "filters": [tcp.proxy(through, through)]},
+            {"name": through, "filters": [tcp.proxy(through, through)], **(_beside(side, out) if waiting else {})},
             # To a cluster that does not exist. It is there from the start: a new filter chain changes the listener.
             *([{"name": closed, "filters": [tcp.proxy(closed, f"refused/{closed}")]}] if waiting else []),
         ],

@@ -439,3 +439,23 @@ def test_a_limit_that_replicas_cannot_share(limit: str) -> None:
     assert {found.code for found in caught.value.diagnostics} == {"ADM719"}
     # Without redirection there is one process of each service, whatever is declared.
     assert emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+
+
+def _passing(resources: AdmResources, side: str) -> Any:
+    chains = to_json(resources.listeners[side])["filter_chains"]
+    return next(chain for chain in chains if chain["name"] == f"{side}/passthrough")
+
+
+def test_what_passed_through_is_closed_where_another_hop_comes_and_nowhere_else() -> None:
+    """Envoy closes connections whose filter chain is not in the new listener, byte for byte."""
+    policy = "\npolicy t = timeout(after: 1s) on a -> b"
+    (one,) = _emit(BASE + policy, Addresses(ALL), waiting=True)
+    (argument,) = _emit(BASE + policy.replace("1s", "2s"), Addresses(ALL), waiting=True)
+    elsewhere = {**ALL, "b": Located(("10.96.0.2",), ("10.1.0.22", "10.1.0.23"))}
+    (moved,) = _emit(BASE + policy, Addresses(elsewhere), waiting=True)
+    assert _passing(one, "egress") == _passing(argument, "egress") == _passing(moved, "egress")
+    more = "\npolicy few = connection_rate_limit(connections: 9, per: 1s) on a -> store\npin few at egress"
+    two, *_ = _emit(BASE + policy + more, Addresses(ALL), waiting=True)
+    assert two.service == one.service == "a"
+    assert _passing(one, "egress") != _passing(two, "egress")
+    assert _passing(one, "ingress") == _passing(two, "ingress")

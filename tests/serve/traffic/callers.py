@@ -21,7 +21,7 @@ from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, 
 from h2.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tests.serve.traffic.programs import Ask
 
@@ -54,6 +54,8 @@ class Request(NamedTuple):
     answer: tuple[tuple[str, str], ...] = ()
     error: str = ""
     lost: bool = False
+    ends: frozenset[str] = frozenset()
+    """Whose proxies it may have met."""
 
 
 class Connection(Protocol):
@@ -167,9 +169,13 @@ class Caller:
 
     _ids = itertools.count()
 
-    def __init__(self, dial: Dial, asks: Sequence[Ask], *, keep: bool, pause: float = 0.03) -> None:
-        """`keep`: one connection for as long as the other end keeps it; else one for each request."""
+    def __init__(
+        self, dial: Dial, asks: Sequence[Ask], *, keep: bool, pause: float = 0.03, ends: Collection[str] = ()
+    ) -> None:
+        """`keep`: one connection for as long as the other end keeps it; else one for each request. `ends`: by which
+        names outages know the proxies that it may meet, if not by their services'."""
         self._dial, self._asks, self._keep, self._pause = dial, asks, keep, pause
+        self._ends = frozenset(ends or (asks[0].source, asks[0].destination))
         self._stop = threading.Event()
         self._opened = 0.0
         self.made: list[Request] = []
@@ -215,4 +221,4 @@ class Caller:
         return None
 
     def _note(self, request: Request) -> None:
-        self.made.append(request)
+        self.made.append(request._replace(ends=self._ends))

@@ -40,7 +40,7 @@ class _Span:
 class Outage(NamedTuple):
     """Somebody's proxy is away: requests through it may fail, and no more than that."""
 
-    services: frozenset[str]
+    names: frozenset[str]
     began: float
     ended: float
 
@@ -77,9 +77,8 @@ class Timeline:
         return self.between(request.began, request.ended)
 
     def away(self, request: Request) -> bool:
-        ends = {request.ask.source, request.ask.destination}
         return any(
-            it.services & ends and it.began <= request.ended and it.ended >= request.began for it in self.outages
+            it.names & request.ends and it.began <= request.ended and it.ended >= request.began for it in self.outages
         )
 
 
@@ -149,7 +148,8 @@ def _compare(timeline: Timeline, request: Request, observed: Observed, aspect: A
         return
     sentence = _said(request, f"{aspect.name}: {found[0]} is none of {sorted(map(str, expected))}")
     should_pass = aspect.guards and not observed.arrivals and all(arrivals for _, arrivals in expected)
-    (verdict.failed if should_pass or (aspect.guards and request.error) else verdict.unenforced).append(sentence)
+    cut = aspect.guards and (request.error or request.status == 503)
+    (verdict.failed if should_pass or cut else verdict.unenforced).append(sentence)
 
 
 def admitted(timeline: Timeline, requests: Iterable[Request]) -> tuple[int, int, list[str]]:
@@ -176,5 +176,6 @@ def _said(request: Request, what: str) -> str:
     ask = request.ask
     return (
         f"{request.began:.3f} to {request.ended:.3f} (connection of {request.opened:.3f}) {ask.protocol}"
-        f" {ask.source} -> {ask.destination}{ask.path} {dict(ask.headers) or ''}: {what} {request.error}"
+        f" {' and '.join(sorted(request.ends))} -> {ask.destination}{ask.path} {dict(ask.headers) or ''}: {what}"
+        f" {request.error}"
     )

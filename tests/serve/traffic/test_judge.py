@@ -19,9 +19,9 @@ def arrival(*headers: tuple[str, str]) -> Seen:
     return Seen("cart", 80, "http/1.1", "GET", "/", (("x-echo-id", "r"), *headers), "127.0.0.1", 0)
 
 
-def asked(ask: Ask = PLAIN, status: int | None = 200, at: float | None = None, **fields: bool) -> Request:
+def asked(ask: Ask = PLAIN, status: int | None = 200, at: float | None = None, *, lost: bool = False) -> Request:
     now = time.monotonic() if at is None else at
-    return Request("r", ask, now, now, now, status, (("x-said", "1"),), **fields)
+    return Request("r", ask, now, now, now, status, (("x-said", "1"),), lost=lost)
 
 
 def line(*variants: Variant) -> Timeline:

@@ -102,6 +102,10 @@ class Started:
         answer = agent.ask("spawn", where=where, command=list(command), out=str(self.out), errors=str(self.log))
         self.pid = int(answer["pid"])
 
+    def kill(self) -> None:
+        """End it at once, and wait until it is gone."""
+        self._agent.ask("signal", pid=self.pid, number=int(signal.SIGKILL))
+
     @property
     def code(self) -> int | None:
         """How it ended; None while it runs."""

@@ -1,0 +1,260 @@
+"""An application of pods under traffic, while a server moves policies and the cluster moves pods.
+
+Every caller dials one pod from one pod, so that it is known whose proxies a request may meet: what one fails that is
+killed is told from what others fail. Redirection is loaded for both sides from the beginning, so whoever is asked to
+load it says that it is there (`test_redirected` is about loading it).
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from admc.files import write_whole
+from admc.serve.feed import Source, read
+from admc.transition.model import Phase
+from dsl import load_text
+from emitters.envoy import Mode
+from tests.serve.serving import Served, served
+from tests.serve.traffic.bed import PUBLISHED, SECONDS, WHOLE, XDS_PORT
+from tests.serve.traffic.callers import Caller
+from tests.serve.traffic.judge import Outage, Timeline, Verdict, judge
+from tests.serve.traffic.pods import DRAIN_SECONDS, Pods, relay
+from tests.serve.traffic.programs import EGRESS, INGRESS, OUT, Ask, Variant
+from tests.testbed.mesh.mesh import Mesh
+from tests.testbed.mesh.mesh import Mode as Between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PORT = 8080
+SENDERS, RECEIVERS = ("shop/0", "shop/1"), ("cart/0", "cart/1", "cart/2")
+OPTIONS = ("policies.adm", "--endpoints", "endpoints.json", "--state", "kept", "--drain", str(DRAIN_SECONDS))
+SPREAD = "policy spread = load_balancing(policy: round_robin) on shop -> cart\n"
+
+
+def text(variant: Variant, *, spread: bool = False) -> str:
+    """Everything at one side, or at the other. Whoever has no policy at its side has no ADM, but for `spread`."""
+    shut, said = variant.shut, variant.said is not None
+    lines = [
+        "app pods",
+        f"service shop {{ http {PORT}  replicas {len(SENDERS)} }}",
+        f"service cart {{ http {PORT}  replicas {len(RECEIVERS)} }}",
+        "call shop -> cart",
+        'policy closed = deny() on shop -> cart when header("x-out") == "1"',
+        'policy shut = deny() on shop -> cart when path == "/shut"' if shut else "",
+        f'policy once = add_request_header(name: "x-once", value: "{variant.once}") on shop -> cart',
+        'policy wide = set_request_header(name: "x-wide", value: "1") on shop -> cart',
+        f'policy said = add_response_header(name: "x-said", value: "{variant.said}") on shop -> cart' if said else "",
+        *(f"pin {name} at {variant.cart}" for name in ("closed", "once", "wide")),
+        f"pin shut at {variant.cart}" if shut else "",
+        f"pin said at {variant.cart}" if said else "",
+    ]
+    return "\n".join([*filter(None, lines), SPREAD if spread else ""])
+
+
+def asks() -> list[tuple[tuple[Ask, ...], bool]]:
+    """What is asked from each pod of each, and whether on a connection that is kept."""
+
+    def made(protocol: str, *paths: str) -> tuple[Ask, ...]:
+        return (*(Ask("shop", "cart", protocol, path) for path in paths), Ask("shop", "cart", protocol, "/", OUT))
+
+    return [(made("h2c", "/", "/shut"), True), (made("http", "/", "/"), True), (made("http", "/", "/shut"), False)]
+
+
+class PodBed:
+    """Use as a context: server, proxies of `pods` and callers run inside it, with the first variant in force."""
+
+    def __init__(self, folder: Path, pods: tuple[str, ...], *, spread: bool = False, pause: float = 0.05) -> None:
+        self.folder = folder
+        self.timeline = Timeline(DRAIN_SECONDS)
+        self.callers: list[Caller] = []
+        self.variant = Variant()
+        self.known: set[str] = set(pods)
+        """The pods that the endpoints file has."""
+        self.servers = 0
+        self._spread, self._pause = spread, pause
+        self._calling: dict[tuple[str, str], list[Caller]] = {}
+        self._server: Served | None = None
+        self._serving = ExitStack()
+        self._done = threading.Event()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> PodBed:
+        with ExitStack() as stack:
+            path = f"{self.folder}/xds.sock"
+            self.write(self.variant)
+            self.mesh = stack.enter_context(Mesh(load_text(self._text(self.variant)), None, Between.NONE))
+            stack.enter_context(relay(path, XDS_PORT))
+            both = [self._text(Variant(cart=side)) for side in (EGRESS, INGRESS)]
+            self.pods = Pods(self.mesh, self.folder, path, both[0])
+            self.endpoints = self.pods.endpoints(self.known)
+            stack.callback(self._serving.close)
+            self.serve()
+            for text_of, places in zip(both, (SENDERS, RECEIVERS), strict=True):
+                self.pods.load_planned(text_of, *places)
+            for pod in sorted(self.known):
+                self.pods.start(pod)
+            for pod in sorted(self.known):
+                self.server.until(lambda it=pod: self.pods.ready(it), SECONDS)  # type: ignore[misc]
+            self.settle()
+            saying = threading.Thread(target=self._confirm, daemon=True)
+            saying.start()
+            stack.callback(saying.join)
+            stack.callback(self._done.set)
+            stack.callback(self._silence, *SENDERS, *RECEIVERS)
+            for pod in sorted(self.known):
+                self._call(pod)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _confirm(self) -> None:
+        while not self._done.wait(0.1):
+            for service in self.pods.asked():
+                self.pods.confirm(service)
+
+    # ---- programs and servers ----
+
+    def _text(self, variant: Variant) -> str:
+        return text(variant, spread=self._spread)
+
+    def write(self, variant: Variant) -> None:
+        self.variant = variant
+        self.timeline.wrote(variant)
+        write_whole(self.folder / "policies.adm", self._text(variant).encode())
+
+    @property
+    def server(self) -> Served:
+        assert self._server is not None
+        return self._server
+
+    def serve(self) -> None:
+        self._server = self._serving.enter_context(served(self.folder, *OPTIONS, xds=f"127.0.0.1:{XDS_PORT}"))
+        self.servers += 1
+
+    def kill_server(self) -> None:
+        self.server.stop(signal.SIGKILL)
+        self._serving.close()
+
+    def phases(self) -> Iterator[str]:
+        """The steps that this server has taken."""
+        return (event["phase"] for event in self.server.events("transition_step"))
+
+    def until_step(self, phase: Phase, seconds: float = SECONDS) -> None:
+        """Wait until the latest step is that one; it need not be acknowledged."""
+        self.server.until(lambda: [*self.phases()][-1:] == [phase.value], seconds)
+
+    def settle(self) -> None:
+        """Wait until program and addresses as they stand are in force at all proxies, and no other."""
+        found = read(Source(self.folder / "policies.adm", Mode.REDIRECT), (self.endpoints,))
+        assert found.state is not None, found.findings
+        wanted = found.state.version
+        try:
+            self.server.until(lambda: self._holds(wanted), SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{wanted} is not in force: {self.server.status()}\n{error}") from error
+        self.timeline.in_force()
+
+    def over(self) -> None:
+        """Wait until nothing of any transition is left."""
+        self.settle()
+        self.server.until(lambda: not self.server.status()["server"]["why"], SECONDS)
+        self.settle()
+
+    def _holds(self, wanted: str) -> bool:
+        time.sleep(0.05)
+        said = self.server.events()
+        assert not any(event["event"] == "last_good_state_stays" for event in said), self.server.log.read_text()
+        published = [event["state"] for event in said if event["event"] in PUBLISHED]
+        status = self.server.status()
+        if not published or published[-1] != wanted:
+            return False
+        step = status["server"]["why"].partition("step `")[2].partition("`")[0]
+        return (not step or step in WHOLE) and self._in_sync(*self.known)
+
+    def _in_sync(self, *pods: str) -> bool:
+        nodes = {node["id"]: node["in_sync"] for row in self.server.status()["adms"] for node in row["nodes"]}
+        return all(nodes.get(self.pods.nodes[pod]) for pod in pods)
+
+    # ---- pods ----
+
+    def _locate(self) -> None:
+        """Tell the server which pods there are, and wait until everybody has heard of it."""
+        before = len(self.server.events("located"))
+        self.endpoints = self.pods.endpoints(self.known)
+        self.server.until(lambda: len(self.server.events("located")) > before, SECONDS)
+        self.server.until(lambda: self._in_sync(*self.known), SECONDS)
+
+    def join(self, pod: str) -> None:
+        """A pod comes: it is known and its proxy is ready before it is called, or calls."""
+        self.pods.start(pod)
+        self.known.add(pod)
+        self._locate()
+        self.server.until(lambda: self.pods.ready(pod), SECONDS)
+        self._call(pod)
+
+    def leave(self, pod: str) -> None:
+        """A pod goes: when nobody calls it any more it is forgotten, and then it ends."""
+        self._silence(pod)
+        self.known.remove(pod)
+        self._locate()
+        self.pods.kill(pod)
+
+    def restart(self, pod: str) -> None:
+        """Its proxy is killed and comes back."""
+        outage = Outage(frozenset((pod,)), time.monotonic(), float("inf"))
+        self.timeline.outages.append(outage)
+        self.pods.kill(pod)
+        self.pods.start(pod, again=True)
+        self.server.until(lambda: self.pods.ready(pod), SECONDS)
+        self.timeline.outages[self.timeline.outages.index(outage)] = outage._replace(ended=time.monotonic())
+
+    # ---- traffic ----
+
+    def _call(self, pod: str) -> None:
+        for source in sorted(self.known & set(SENDERS)):
+            for destination in sorted(self.known & set(RECEIVERS)):
+                ends = (source, destination)
+                if pod in ends and ends not in self._calling:
+                    made = [self._caller(source, destination, own, keep=keep) for own, keep in asks()]
+                    self._calling[ends] = made
+                    self.callers += made
+                    for caller in made:
+                        caller.__enter__()
+
+    def _silence(self, *pods: str) -> None:
+        ending = [ends for ends in self._calling if not set(ends).isdisjoint(pods)]
+        for ends in ending:
+            for caller in self._calling.pop(ends):
+                caller.__exit__()
+
+    def _caller(self, source: str, destination: str, own: tuple[Ask, ...], *, keep: bool) -> Caller:
+        replica = int(source.rpartition("/")[2])
+        address = self.mesh.layout.by_name[destination].addresses[0]
+        ends = (source, *RECEIVERS) if self._spread else (source, destination)
+        return Caller(
+            lambda: self.mesh.connect("shop", address, PORT, replica=replica),
+            own,
+            keep=keep,
+            pause=self._pause,
+            ends=ends,
+        )
+
+    def refused(self) -> list[str]:
+        return [line for pod in sorted(self.known) for line in self.pods.refused(pod)]
+
+    def verdict(self) -> Verdict:
+        """How all requests fared; to be asked when the callers have stopped, and before the bed is gone."""
+        made = [request for caller in self.callers for request in caller.made]
+        return judge(self.timeline, made, [each.seen for each in self.mesh.arrivals()])
+
+    def quiet(self) -> None:
+        """End the callers."""
+        self._silence(*SENDERS, *RECEIVERS)

@@ -1,0 +1,154 @@
+"""Pods come, go and lose their proxies, servers are killed, and newer plans come, each in the middle of a step.
+
+`python -m tests.serve.traffic.pod_walk --rounds 20` takes 20 s a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from admc.transition.model import Phase
+from tests.serve.traffic.pod_bed import RECEIVERS, SENDERS, PodBed
+from tests.serve.traffic.programs import EGRESS, INGRESS
+from tests.testbed.mesh.needs import missing
+
+if TYPE_CHECKING:
+    from tests.serve.traffic.programs import Variant
+
+PODS = (*SENDERS, *RECEIVERS)
+SHOWN = 20
+EVENTS = ("restart", "restart", "join or leave", "join or leave", "kill", "newer", "newer and back")
+"""What may happen in a round; twice what may happen to several pods."""
+MOVING = 0.8
+"""How many of the rounds begin with a plan that changes sides."""
+
+
+def moved(variant: Variant) -> Variant:
+    return replace(variant, cart=INGRESS if variant.cart == EGRESS else EGRESS)
+
+
+class Walker:
+    """Does one thing after another to a bed, and counts what."""
+
+    def __init__(self, bed: PodBed, seed: int) -> None:
+        self._bed = bed
+        self._choose = random.Random(seed)  # noqa: S311 - a test
+        self.done: Counter[str] = Counter()
+
+    def round(self) -> None:
+        """A plan, and up to three events, each while some step is under way; sometimes all of it comes to rest."""
+        bed, choose = self._bed, self._choose
+        moves = choose.random() < MOVING
+        variant = self._varied(bed.variant)
+        self.write(moved(variant) if moves else variant)
+        for _ in range(choose.randint(1, 3)):
+            if moves and choose.random() < 0.5:
+                self._await(choose.choice(list(Phase)))
+            else:
+                time.sleep(choose.uniform(0.0, 3.0))
+            self.happen(choose.choice(EVENTS))
+        if choose.random() < 0.5:
+            bed.settle()
+
+    def write(self, variant: Variant) -> None:
+        self._bed.write(variant)
+        self.done["plan"] += 1
+
+    def happen(self, event: str) -> None:
+        bed, choose = self._bed, self._choose
+        if event == "restart":
+            self.restart(choose.choice(sorted(bed.known)))
+        elif event == "join or leave":
+            self.join_or_leave(choose.choice(PODS))
+        elif event == "kill":
+            self.kill()
+        else:
+            variant = self._varied(bed.variant)
+            self.write(moved(variant) if event == "newer and back" else variant)
+
+    def restart(self, pod: str) -> None:
+        self._bed.restart(pod)
+        self._note("restart", pod)
+
+    def join_or_leave(self, pod: str) -> None:
+        bed = self._bed
+        if pod not in bed.known:
+            bed.join(pod)
+            self._note("join", pod)
+        elif len([each for each in bed.known if each[:4] == pod[:4]]) > 1:  # never the last of a service
+            bed.leave(pod)
+            self._note("leave", pod)
+
+    def kill(self) -> None:
+        """The server, and it comes back."""
+        step = self._step()
+        self._bed.kill_server()
+        time.sleep(self._choose.uniform(0.0, 1.0))
+        self._bed.serve()
+        self.done[f"kill in {step}"] += 1
+
+    def _varied(self, variant: Variant) -> Variant:
+        number = str(self._choose.randint(1, 1_000_000))
+        return replace(
+            variant,
+            once=number,
+            shut=self._choose.random() < 0.5,
+            said=self._choose.choice((None, number, variant.said)),
+        )
+
+    def _note(self, what: str, pod: str) -> None:
+        self.done[f"{what} of {pod.partition('/')[0]} in {self._step()}"] += 1
+
+    def _step(self) -> str:
+        why = self._bed.server.status()["server"]["why"]
+        return f"{'undoing ' if 'undone' in why else ''}{why.partition('step `')[2].partition('`')[0]}" or "rest"
+
+    def _await(self, phase: Phase) -> None:
+        """The step, if it comes before the plan is in force."""
+        bed = self._bed
+        bed.server.until(
+            lambda: [*bed.phases()][-1:] == [phase.value] or not bed.server.status()["server"]["why"], 120.0
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.serve.traffic.pod_walk", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--spread", action="store_true", help="senders' ADMs choose among receivers")
+    parser.add_argument("--keep", type=Path, help="a folder for logs")
+    given = parser.parse_args()
+    if missing():
+        print("; ".join(missing()))
+        return 1
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.keep or Path(temporary)  # with all that went wrong, in `wrong.txt`
+        folder.mkdir(parents=True, exist_ok=True)
+        began = time.monotonic()
+        with PodBed(folder, PODS[:-1], spread=given.spread) as bed:
+            walker = Walker(bed, given.seed)
+            for number in range(given.rounds):
+                walker.round()
+                print(f"round {number + 1}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+            bed.over()
+            wrong = bed.refused()
+            bed.quiet()
+            verdict = bed.verdict()
+    (folder / "wrong.txt").write_text("\n".join([*wrong, *verdict.failed, *verdict.unenforced, ""]))
+    did = ", ".join(f"{count} {what}" for what, count in sorted(walker.done.items()))
+    print(f"{given.rounds} rounds, {bed.servers} servers, {time.monotonic() - began:.0f} s; {did}\n{verdict}")
+    for sentence in (*wrong, *verdict.failed[:SHOWN], *verdict.unenforced[:SHOWN]):
+        print(sentence)
+    return 1 if wrong or verdict.failed or verdict.unenforced else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
