@@ -14,10 +14,17 @@ from pathlib import Path
 from admc.exits import CommandError, wrong_usage
 
 
-def read_bounded(path: Path, limit: int, what: str) -> bytes:
-    """Content of a file named on the command line. Raises `CommandError` if that fails or it is too large."""
+def read_bounded(path: Path, limit: int, what: str, *, regular: bool = False) -> bytes:
+    """Content of a file named on the command line. Raises `CommandError` if that fails or it is too large.
+
+    `regular`: for files that are followed, anything else is refused. A named pipe would hold up its reader until
+    somebody writes, and for as long as the server runs if nobody does.
+    """
     try:
-        with path.open("rb") as stream:
+        # `Path.open` takes no opener.
+        with open(path, "rb", opener=_without_waiting if regular else None) as stream:
+            if regular and not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise OSError(22, "it is not a regular file")
             # A pipe or a device has no size to ask for: read one byte more than is allowed instead.
             content = stream.read(limit + 1)
     except (OSError, ValueError) as error:
@@ -29,6 +36,10 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
             cause=f"it has more than {limit // 1_000_000} MB",
         )
     return content
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = (), private: bool = False) -> bool:

@@ -28,9 +28,9 @@ class PlanFormatError(Exception):
         super().__init__(message)
 
 
-def read_plan(path: Path) -> Plan:
-    """The plan in a file. Raises `CommandError` (exit 1) where there is none."""
-    content = read_bounded(path, MAX_BYTES, "the plan")
+def read_plan(path: Path, *, regular: bool = False) -> Plan:
+    """The plan in a file. Raises `CommandError` (exit 1) where there is none; `regular` as in `read_bounded`."""
+    content = read_bounded(path, MAX_BYTES, "the plan", regular=regular)
     try:
         return from_json(content)
     except PlanFormatError as error:

@@ -155,7 +155,7 @@ def _app(source: Source) -> str | None:
 
     try:
         if source.is_plan:
-            return read_plan(source.path).app
+            return read_plan(source.path, regular=True).app
         content = folder_reader(source.path.parent)(source.path.name)
     except (CommandError, OSError):
         return None

@@ -132,11 +132,8 @@ def not_yet() -> RefusedStreamError:
     return RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "there is no configuration yet")
 
 
-def load(settings: Settings, program: Program) -> Identities:
-    """Who may ask, for the services of a program. Reads the files. Raises `CommandError` with all findings."""
-    services = {service.name: service.namespace for service in program.services.values()}
-    if settings.proof is Proof.NONE:
-        return Identities(Proof.NONE, frozenset(services))
+def check(settings: Settings) -> None:
+    """What the command line alone decides, before any file is read. Raises `CommandError`."""
     if not _DOMAIN.fullmatch(settings.trust_domain):
         raise wrong_usage(
             "ADM801",
@@ -146,19 +143,31 @@ def load(settings: Settings, program: Program) -> Identities:
     for admin in settings.admins:
         if not _is_identity(admin):
             raise wrong_usage("ADM801", f"`{visible(admin)}` is no identity", hint=_IDENTITY_HINT)
+    if settings.proof is Proof.TOKEN and (settings.token_keys is None or not settings.token_audience):
+        raise wrong_usage(
+            "ADM801",
+            "tokens need keys and an audience",
+            hint="give both `--token-keys FILE` and `--token-audience NAME`",
+        )
+
+
+def load(settings: Settings, program: Program, *, others: bool = False) -> Identities:
+    """Who may ask, for the services of a program. Reads the files. Raises `CommandError` with all findings.
+
+    `others`: the identities file may be that of another program; services that this one has not are left out.
+    """
+    services = {service.name: service.namespace for service in program.services.values()}
+    if settings.proof is Proof.NONE:
+        return Identities(Proof.NONE, frozenset(services))
+    check(settings)
     tokens = None
-    if settings.proof is Proof.TOKEN:
-        if settings.token_keys is None or not settings.token_audience:
-            raise wrong_usage(
-                "ADM801",
-                "tokens need keys and an audience",
-                hint="give both `--token-keys FILE` and `--token-audience NAME`",
-            )
+    if settings.proof is Proof.TOKEN and settings.token_keys is not None:
         tokens = load_keys(settings.token_keys, settings.token_audience)
     if settings.identities is None:
         allowed = by_service_account(services, settings.trust_domain)
     else:
-        allowed = from_json(read_bounded(settings.identities, MAX_FILE, "the identities file"), services)
+        content = read_bounded(settings.identities, MAX_FILE, "the identities file", regular=True)
+        allowed = from_json(content, services, others=others)
     return Identities(settings.proof, frozenset(services), allowed, frozenset(settings.admins), tokens)
 
 
@@ -186,8 +195,9 @@ _IDENTITY_HINT: Final = (
 )
 
 
-def from_json(data: bytes, services: Collection[str]) -> Mapping[str, frozenset[str]]:
-    """Read an identities file (docs/identity.md). Raises `CommandError` with all findings."""
+def from_json(data: bytes, services: Collection[str], *, others: bool = False) -> Mapping[str, frozenset[str]]:
+    """Read an identities file (docs/identity.md). Raises `CommandError` with all findings. With `others`, names of
+    services that are not among these are none."""
     findings = Diagnostics()
     try:
         content = json.loads(data, object_pairs_hook=_no_duplicates)
@@ -200,6 +210,8 @@ def from_json(data: bytes, services: Collection[str]) -> Mapping[str, frozenset[
     found: dict[str, set[str]] = {}
     for name, listed in _listed(findings, content):
         if name not in services:
+            if others:
+                continue
             _wrong(findings, f"the program has no service `{_shown(name)}`", findings.did_you_mean(name, services))
         elif not isinstance(listed, list):
             _wrong(findings, f"`services.{name}` is not a list of identities")
@@ -295,8 +307,11 @@ def _certified(shown: tuple[bytes, ...]) -> tuple[str, float]:
     if authority:
         raise DeniedError("certificate", "its certificate is that of an authority")
     # SPIFFE: exactly one, so that nobody has to choose.
-    if len(uris) != 1 or len(uris[0]) > MAX_IDENTITY or not _SPIFFE.fullmatch(uris[0]):
-        raise DeniedError("certificate", "its certificate does not have one SPIFFE URI, and no other")
+    if len(uris) != 1:
+        has = f"{len(uris)} URIs" if uris else "no URI"
+        raise DeniedError("certificate", f"its certificate has {has} among its names, and needs exactly one, of SPIFFE")
+    if len(uris[0]) > MAX_IDENTITY or not _SPIFFE.fullmatch(uris[0]):
+        raise DeniedError("certificate", f"`{_shown(uris[0])}` in its certificate is no SPIFFE URI with a path")
     expires = certificate.not_valid_after_utc.timestamp()
     if expires <= time.time():
         raise DeniedError("expired", "its certificate has expired")

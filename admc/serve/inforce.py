@@ -9,10 +9,13 @@ All calls belong on the server's event loop and take no time there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.exits import CommandError, Exit
 from admc.serve import handles, identity
 from admc.serve.moving import DRAIN_SECONDS, Moving, Planned
 from xds_server.connection import Admission
@@ -20,6 +23,7 @@ from xds_server.server import Limits, XdsServer
 from xds_server.store import SnapshotStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from admc.serve.feed import Source, State
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from admc.serve.identity import Identities, Settings
     from admc.serve.kept import Kept, Recipe
     from admc.serve.wrong import Problems
+    from dsl.diagnostics import Diagnostic
     from dsl.program import Program
     from xds_server.connection import Caller
     from xds_server.snapshot import Snapshot
@@ -64,6 +69,15 @@ class Change(NamedTuple):
         return old is not None and old.program is self.new.program and old.placement is self.new.placement
 
 
+class NotKeptError(Exception):
+    """The folder of the kept state takes nothing now: what a restarted server would not know of is not told either."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        said = "what was in force stays; this is tried again until the folder takes it"
+        self.diagnostics = tuple(replace(item, hint=said) for item in diagnostics)
+        super().__init__("; ".join(item.message for item in self.diagnostics))
+
+
 class InForce:
     """What is served, and how it changes."""
 
@@ -88,6 +102,7 @@ class InForce:
         """What an earlier server kept waits for the first compile: what is kept may be a moment older than what proxies
         have, and they lose nothing by waiting."""
         self._passing: Snapshot | None = None
+        self._knowing = asyncio.Lock()
 
     @property
     def ready(self) -> bool:
@@ -104,49 +119,92 @@ class InForce:
         """Whether a client may see what every other one has."""
         return self.identities is not None and self.identities.may_administer(caller)
 
-    async def know(self, program: Program) -> None:
-        """Who is who in a program: streams of clients that are not what they were end. Raises `CommandError`."""
-        self.identities = await asyncio.to_thread(identity.load, self.options.settings, program)
-        self.problems.clear("identities")
+    async def know(self) -> None:
+        """Read who is who in the state in force: streams of clients that are not what they were end.
+
+        A file that cannot be used is reported, and the last good one stays. A name that is no service is such a
+        mistake, but for the time of a program that is refused, or not compiled yet: the name may be of that program,
+        and is left out, so that an identity that is taken away does not wait until somebody mends the program.
+        """
+        async with self._knowing:
+            if self.state is None:
+                return  # they are read with the first one
+            try:
+                self._know(await self._identities(self.state.program, others=self.held_back))
+            except CommandError as error:
+                self.problems.report_once("identities", error.diagnostics, error.folder)
+                if "program" in self.problems.held:
+                    with contextlib.suppress(CommandError):  # then it is wrong in another way, which has been said
+                        self._know(await self._identities(self.state.program, others=True))
+            else:
+                self.problems.clear("identities")
+
+    async def _identities(self, program: Program, *, others: bool = False) -> Identities:
+        return await asyncio.to_thread(identity.load, self.options.settings, program, others=others)
+
+    def _know(self, identities: Identities) -> None:
+        self.identities = identities
         self.server.identify_again()
 
     def begin(self, state: State, recipe: Recipe) -> None:
-        """With what an earlier server had in force."""
+        """With what an earlier server had in force. Nobody is told anything yet."""
+        self.held_back = True
         self.state, self.recipe, self.problems.stays = state, recipe, state.version
 
+    def let_go(self) -> None:
+        """Serve what there is: the first compile is done, or takes too long."""
+        self.held_back = False
+
     async def apply(self, change: Change) -> None:
-        """Every new state goes into force here. Raises `SnapshotError` or `CommandError` where it cannot: then nothing
-        has changed."""
-        if not change.only_addresses:
-            await self.know(change.new.program)
+        """Every new state goes into force here. Raises `SnapshotError` or `CommandError` where it cannot, and
+        `NotKeptError` where the same change may be made later: then what was in force is, identities included.
+
+        Who is who goes with the program: a file that does not fit the new one refuses it, and what it says goes into
+        force once the program is accepted. An identity that is taken away waits for neither. `know` reads it for the
+        state in force, whatever becomes of the new one; and the file is read again at the end here, since it may have
+        changed on the way.
+        """
+        fitting = None if change.only_addresses else await self._identities(change.new.program)
+        try:
+            await self._move(change)
+        except CommandError as error:
+            if error.exit_code is Exit.NO_PLACEMENT:
+                raise
+            raise NotKeptError(error.diagnostics) from error
+        self.state, self.recipe, self.problems.stays = change.new, change.recipe, change.new.version
+        self.problems.counts.changed_at = time.time()
+        if fitting is not None:
+            self.problems.clear("program")
+            self.identities = self.identities or fitting
+            await self.know()
+
+    async def _move(self, change: Change) -> None:
         if change.old is None and self.moving.underway is None:
             await self.publish(change.groups, change.new)
         elif change.only_addresses:
-            await self.moving.relocate(Planned(change.new, self.recipe), change.groups)
+            await self.moving.relocate(Planned(change.new, change.recipe), change.groups)
         else:
             new = Planned(change.new, change.recipe)
             old = new if change.old is None else Planned(change.old, self.recipe)
             await self.moving.change(old, new, change.groups)
-        self.state, self.problems.stays = change.new, change.new.version
-        self.problems.counts.changed_at = time.time()
 
     async def publish(self, groups: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
         """Hand snapshots to the store, but for services that somebody else has in hand. Whoever has no ADM, or is no
         service any more, passes everything on. Raises `SnapshotError` before anything has changed."""
         wanted: dict[str, Snapshot] = dict(groups.adms)
-        if groups.passing is not None:
-            self._passing = groups.passing
-        if self._passing is not None:
+        passing = groups.passing or self._passing
+        if passing is not None:
             hosts = {adm.service for adm in state.placement.adms}
             for name in (*state.program.services, *self.store.groups):
                 if name not in hosts:
-                    wanted[name] = self._passing
+                    wanted[name] = passing
         new = {name: item for name, item in wanted.items() if name not in held and not self._has(name, item)}
         names = list(new)
         for start in range(0, len(names), AT_ONCE):
             for name in names[start : start + AT_ONCE]:
                 new[name].check()
             await asyncio.sleep(0)
+        self._passing = passing
         for start in range(0, len(names), AT_ONCE):
             self.store.publish_all({name: new[name] for name in names[start : start + AT_ONCE]})
             await asyncio.sleep(0)

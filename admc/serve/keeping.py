@@ -9,26 +9,22 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from admc.emission import MAX_ENDPOINTS
-from admc.exits import CommandError, Exit
-from admc.files import read_bounded
-from admc.serve import identity, record
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.serve import record
 from admc.serve.feed import recalled
+from admc.serve.kept import Recalled
 from admc.serve.moving import Planned
 from admc.serve.worker import Recall, WorkerError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from admc.serve.identity import Identities
+    from admc.serve.feed import Read, State
     from admc.serve.inforce import InForce
-    from admc.serve.kept import Kept
+    from admc.serve.kept import Kept, Recipe
+    from admc.serve.record import Record
     from admc.serve.worker import Worker
 
 LOG: Final = logging.getLogger("admc.serve")
 KEEP_SECONDS: Final = 0.5
-RECALLED_SECONDS: Final = 10.0
-"""How long the first compile may take before proxies that come are told what an earlier server kept."""
 
 
 class Keeping:
@@ -45,64 +41,55 @@ class Keeping:
         Raises `CommandError` where it was in a transition and that cannot be gone on with: proxies keep what they
         have, which is better than a guess.
         """
-        identities = await self._recall(self._kept, worker)
-        await self._resume(self._kept.folder)
-        # Only now is anybody told anything: of a transition, what was kept may be older than its step.
-        self._force.identities = identities
-        if identities is not None and self._force.moving.underway is None:
-            self._force.held_back = True
-            asyncio.get_running_loop().call_later(RECALLED_SECONDS, self.let_go)
-        return identities is not None
-
-    def let_go(self) -> None:
-        """Serve what there is: the first compile is done, or takes too long."""
-        self._force.held_back = False
-
-    async def _recall(self, kept: Kept, worker: Worker) -> Identities | None:
-        """What was kept goes into force for whoever will be known; who that is."""
         force, problems = self._force, self._force.problems
+        underway = await asyncio.to_thread(record.read, self._kept.folder)
         try:
-            found = await asyncio.to_thread(kept.recall)
-            if found is None or found.recipe is None:
-                return None
-            read = await worker.recall(Recall(force.options.source, found.recipe))
-            if read.state is None:
-                raise CommandError(Exit.INPUT, read.findings, read.folder)
-            identities = await asyncio.to_thread(identity.load, force.options.settings, read.state.program)
+            found = await asyncio.to_thread(self._kept.recall)
         except CommandError as error:
-            problems.counts.kept_errors += 1
-            problems.report("kept", error.diagnostics, error.folder)
-            return None
-        except WorkerError as error:
-            problems.counts.kept_errors += 1
-            problems.failed("kept", error)
-            return None
+            problems.not_kept("kept", error.diagnostics, error.folder)
+            found = None
+        found = found or Recalled(None, {}, ())
+        recipes = _recipes(found.recipe, underway)
+        if not recipes:
+            return False
+        try:
+            state, recipe = await self._made(worker, recipes)
+        except CommandError as error:
+            if underway is not None:
+                raise
+            problems.not_kept("kept", error.diagnostics, error.folder)
+            return False
         for problem in found.problems:
             problems.counts.kept_errors += 1
             LOG.error("kept_group_not_used", extra={"problem": problem})
+        force.begin(state, recipe)
         force.store.publish_all(found.groups)
         for name, snapshot in found.groups.items():
             force.store.accepted(name, snapshot)
-        force.begin(read.state, found.recipe)
-        LOG.info("recalled", extra={"groups": len(found.groups), "state": read.state.version})
-        return identities
+        if underway is not None:
+            old = await asyncio.to_thread(recalled, force.options.source, underway.old)
+            await force.moving.resume(underway, Planned(old, underway.old), Planned(state, recipe))
+        await force.know()
+        LOG.info("recalled", extra={"groups": len(found.groups), "state": state.version})
+        return True
 
-    async def _resume(self, folder: Path) -> None:
-        """Go on with the transition that the earlier server was in."""
-        kept = await asyncio.to_thread(record.read, folder)
-        if kept is not None:
-            source, now = self._force.options.source, await asyncio.to_thread(self._addresses)
-            old, new = [await asyncio.to_thread(recalled, source, recipe, now) for recipe in (kept.old, kept.new)]
-            await self._force.moving.resume(kept, Planned(old, kept.old), Planned(new, kept.new))
-
-    def _addresses(self) -> tuple[bytes, ...]:
-        """Those of now, if they can be read: proxies are told the step at once, and have had newer ones than those that
-        the transition began with. What is wrong with them is said when they are followed."""
-        path = self._force.options.endpoints
-        try:
-            return () if path is None else (read_bounded(path, MAX_ENDPOINTS, "the endpoints file"),)
-        except CommandError:
-            return ()
+    async def _made(self, worker: Worker, recipes: tuple[Recipe, ...]) -> tuple[State, Recipe]:
+        """The state of the first recipe that makes one. Raises `CommandError`."""
+        read: Read | None = None
+        for recipe in recipes:
+            try:
+                read = await worker.recall(Recall(self._force.options.source, recipe))
+            except WorkerError as error:
+                raise wrong_usage(
+                    "ADM854",
+                    "the kept state cannot be made again",
+                    cause=str(error),
+                    hint="start the server again; if that does not help, it is a bug in admc",
+                ) from error
+            if read.state is not None:
+                return read.state, recipe
+        assert read is not None  # noqa: S101 - there is a recipe
+        raise CommandError(Exit.INPUT, read.findings, read.folder)
 
     async def follow(self) -> None:
         """Keep what proxies acknowledge, as it comes, for ever."""
@@ -118,10 +105,24 @@ class Keeping:
         taken = {name: force.store.taken(name) for name in force.store.groups}
         groups = {name: snapshot for name, snapshot in taken.items() if snapshot is not None}
         try:
+            renewed = await asyncio.to_thread(self._kept.renew)
+            if renewed:
+                problems.counts.kept_errors += 1
+                LOG.error("kept_folder_renewed", extra={"folder": str(self._kept.folder)})
             await asyncio.to_thread(self._kept.save, force.recipe, groups)
+            await force.moving.keep(anew=renewed)
         except CommandError as error:
-            problems.counts.kept_errors += 1
-            if problems.held.get("kept") != error.diagnostics:
-                problems.report("kept", error.diagnostics, "")
+            problems.not_kept("kept", error.diagnostics)
         else:
             problems.clear("kept")
+
+
+def _recipes(kept: Recipe | None, underway: Record | None) -> tuple[Recipe, ...]:
+    """From what the state in force can be made, the best first.
+
+    A transition leads to its new plan, whatever else was kept: a plan that was to come after it is compiled again. The
+    addresses that were kept are newer than those of its last step, and may be of another program.
+    """
+    if underway is None:
+        return () if kept is None else (kept,)
+    return (underway.new,) if kept is None else (underway.new._replace(endpoints=kept.endpoints), underway.new)

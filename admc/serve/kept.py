@@ -3,6 +3,7 @@
     FOLDER/state.json          what belongs together, by digest; replaced in one step
     FOLDER/objects/SHA256      the parts: inputs, plan, endpoints file, snapshots; never changed once written
     FOLDER/lock                held by the server that uses the folder
+    FOLDER/transition.json     see `record`
 
 So a server that comes back knows endpoints before it has read a file, and can tell what changed while it was away.
 Whatever moment it is killed at, `state.json` names parts that were complete before it was written. A part is known by
@@ -25,11 +26,14 @@ from google.protobuf.message import DecodeError
 
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, write_whole
+from admc.serve.watch import look
 from xds_server.snapshot import Resource, Snapshot, SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from admc.serve.watch import Seen
 
 SCHEMA_VERSION: Final = 1
 MAX_MANIFEST: Final = 64_000_000
@@ -79,6 +83,8 @@ class Kept:
     _groups: dict[str, _Saved] = field(default_factory=dict)
     _sound: set[str] = field(default_factory=set)
     """Parts that this process has read or written."""
+    _left: tuple[Seen | None, ...] | None = None
+    """What the folder looked like when this process had written to it."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     # ---- reading ----
@@ -89,7 +95,7 @@ class Kept:
         if not path.exists():
             return None
         try:
-            content = read_bounded(path, MAX_MANIFEST, "the kept state")
+            content = read_bounded(path, MAX_MANIFEST, "the kept state", regular=True)
         except CommandError as error:
             raise _unusable(path, error.diagnostics[0].cause or "it cannot be read") from error
         try:
@@ -129,7 +135,9 @@ class Kept:
 
     def _object(self, digest: str) -> bytes:
         try:
-            content = read_bounded(self.folder / "objects" / digest, MAX_OBJECT, "a part of the kept state")
+            content = read_bounded(
+                self.folder / "objects" / digest, MAX_OBJECT, "a part of the kept state", regular=True
+            )
         except CommandError as error:
             raise _WrongError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
         if hashlib.sha256(content).hexdigest() != digest:
@@ -138,6 +146,30 @@ class Kept:
         return content
 
     # ---- writing ----
+
+    def renew(self) -> bool:
+        """Whether somebody has removed, replaced or touched what was kept. Then the folder is there again, this
+        process's alone, and the next `save` writes everything. Raises `CommandError` where that cannot be."""
+        with self._writing:
+            if self._left is None or self._looks() == self._left:
+                return False
+            if not self._holds():
+                lock = _locked(self.folder)
+                self._lock.close()
+                self._lock = lock
+            self._recipe, self._groups, self._left = None, {}, None
+            self._sound.clear()
+            return True
+
+    def _looks(self) -> tuple[Seen | None, ...]:
+        # One inside the other would change with every file of somebody else's in it: so not the folder itself.
+        return tuple(look(self.folder / name) for name in ("lock", "objects", "state.json"))
+
+    def _holds(self) -> bool:
+        """Whether the lock is that of the folder that is there now, and whether its parts have a place."""
+        there, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
+        same = there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
+        return same and (self.folder / "objects").is_dir()
 
     def save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
         """Keep these instead; without a recipe, the state that is kept stays. False where nothing is new.
@@ -164,7 +196,10 @@ class Kept:
         except CommandError as error:
             raise _cannot_keep(self.folder, error.diagnostics[0].cause) from error
         self._recipe, self._groups = state, saved
-        self._sweep()
+        try:
+            self._sweep()
+        finally:
+            self._left = self._looks()
         return True
 
     def close(self) -> None:
@@ -222,6 +257,10 @@ class Kept:
 
 def opened(folder: Path) -> Kept:
     """The folder, made if need be, for this process alone. Raises `CommandError` (ADM854)."""
+    return Kept(folder, _locked(folder))
+
+
+def _locked(folder: Path) -> IO[bytes]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / "objects").mkdir(mode=0o700, exist_ok=True)
@@ -242,7 +281,7 @@ def opened(folder: Path) -> Kept:
     except OSError as error:
         lock.close()
         raise _cannot_keep(folder, error.strerror) from error
-    return Kept(folder, lock)
+    return lock
 
 
 def _clear(folder: Path) -> None:

@@ -42,7 +42,7 @@ def recording(folder: Path, tried: Signature, contents: dict[str, bytes]) -> Cal
 def placed(path: Path, tried: Signature, contents: dict[str, bytes]) -> tuple[Program, Placement]:
     """The program that a plan was made from, and its placement. Raises `CommandError`."""
     tried[path] = look(path)
-    plan = read_plan(path)
+    plan = read_plan(path, regular=True)
     if not plan.inputs:
         raise _unfit(path, "it names no program", "compile again to write a new one")
     main = path.parent / plan.inputs[0].path

@@ -10,16 +10,19 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import wrong_usage
 from admc.files import read_bounded, write_whole
 from admc.serve.kept import Recipe
+from dsl.program import Side
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 MAX_RECORD: Final = 512_000_000
 NAME: Final = "transition.json"
 
@@ -37,6 +40,11 @@ class Record(NamedTuple):
     """Services where older connections need what an earlier transition kept for them."""
     undone: frozenset[str] = frozenset()
     """Services where a transition that was taken back left its route tables."""
+    old_names: Mapping[str, str] = MappingProxyType({})
+    """What policies of the old plan are called meanwhile."""
+    new_names: Mapping[str, str] = MappingProxyType({})
+    dropped: frozenset[tuple[str, Side, str]] = frozenset()
+    """What older connections have of policies that neither plan has: destination, side, name of the filter."""
 
 
 def write(folder: Path, record: Record | None) -> None:
@@ -57,9 +65,16 @@ def write(folder: Path, record: Record | None) -> None:
         "key": _text(record.key),
         "lingering": sorted(record.lingering),
         "undone": sorted(record.undone),
+        "names": {"old": dict(record.old_names), "new": dict(record.new_names)},
+        "dropped": [list(key) for key in sorted(record.dropped)],
     }
     # Whatever the folder's owner lets others see of it: with the key they could pass for an ADM.
     write_whole(path, (json.dumps(document) + "\n").encode(), private=True)
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether there is a transition under way."""
+    return (folder / NAME).exists()
 
 
 def read(folder: Path) -> Record | None:
@@ -67,7 +82,7 @@ def read(folder: Path) -> Record | None:
     path = folder / NAME
     if not path.exists():
         return None
-    content = read_bounded(path, MAX_RECORD, "the kept transition")
+    content = read_bounded(path, MAX_RECORD, "the kept transition", regular=True)
     try:
         return _record(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error) as error:
@@ -92,7 +107,14 @@ def _record(document: Any) -> Record:
         _bytes(document["key"]),
         frozenset(map(str, document["lingering"])),
         frozenset(map(str, document["undone"])),
+        _names(document["names"]["old"]),
+        _names(document["names"]["new"]),
+        frozenset((str(name), Side(side), str(called)) for name, side, called in document["dropped"]),
     )
+
+
+def _names(document: Any) -> dict[str, str]:
+    return {str(name): str(other) for name, other in document.items()}
 
 
 def _document(recipe: Recipe) -> dict[str, Any]:

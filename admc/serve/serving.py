@@ -14,14 +14,14 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.emission import MAX_ENDPOINTS
 from admc.exits import CommandError
 from admc.files import read_bounded
 from admc.serve.feed import digest
 from admc.serve.groups import Groups
-from admc.serve.inforce import Change, InForce, Options
+from admc.serve.inforce import Change, InForce, NotKeptError, Options
 from admc.serve.keeping import Keeping
 from admc.serve.watch import signature, until_changed
 from admc.serve.worker import Build, Worker, WorkerError
@@ -37,12 +37,25 @@ if TYPE_CHECKING:
     from admc.serve.watch import Signature
 
 LOG: Final = logging.getLogger("admc.serve")
+RECALLED_SECONDS: Final = 10.0
+"""How long the first compile may take before proxies that come are told what an earlier server kept."""
 AGAIN_SECONDS: Final = 5.0
 """After a process was killed in the middle of a compile."""
 ENDPOINTS_QUIET_SECONDS: Final = 0.01
 """Half of a file is no JSON, so this one need not be quiet for long."""
+RETRY_SECONDS: Final = 1.0
+"""Between attempts to put a plan in force that the folder of the kept state does not take."""
 SUPERSEDED: Final = 3
 """Times in a row that an unfinished compile gives way to newer text; then one is finished."""
+
+
+class _Made(NamedTuple):
+    """What came of a compile, and who made it."""
+
+    worker: Worker
+    read: Read
+    state: State
+    groups: Groups
 
 
 class Serving:
@@ -64,21 +77,32 @@ class Serving:
         self._active: Worker | None = None
         self._spare: Worker | None = None
         self._turn = asyncio.Lock()
+        self._recalled = False
+        """What is in force is what was kept. Of some services that may be older than what their proxies were told."""
 
     async def follow(self) -> None:
         """Begin with what was kept, then follow whatever changes, for ever. Raises `CommandError` where a transition
         cannot be gone on with."""
+        identities = await signature(self.options.settings.files)
         if self.keeping is not None:
             self._spare = Worker()
             if await self.keeping.recall(self._spare):
-                self._active, self._spare = self._spare, None
+                self._active, self._spare, self._recalled = self._spare, None, True
         await asyncio.gather(
             self._follow_endpoints(),
             self._follow_program(),
-            self._follow_identities(),
+            self._follow_identities(identities),
             self.force.moving.follow(),
+            self._wait_no_longer(),
             *(() if self.keeping is None else (self.keeping.follow(),)),
         )
+
+    async def _wait_no_longer(self) -> None:
+        """Serve what was kept if the first compile takes too long."""
+        await asyncio.sleep(RECALLED_SECONDS)
+        if self._recalled and self.options.endpoints is not None and not self._located.is_set():
+            await self._renew()  # no compile has begun: there are no addresses to begin with
+        self.force.let_go()
 
     async def keep(self) -> None:
         """Keep what is in force, and what proxies have acknowledged of it."""
@@ -91,20 +115,14 @@ class Serving:
             if worker is not None:
                 await worker.end()
 
-    async def _follow_identities(self) -> None:
+    async def _follow_identities(self, seen: Signature) -> None:
         """Read again who is who whenever its files change, for ever."""
-        files = self.options.settings.files
-        seen = await signature(files)
-        while files:
+        while self.options.settings.files:
             await until_changed(seen)
             # Before they are read: what changes meanwhile is read once more, and nobody's revocation is missed.
-            seen = await signature(files)
-            try:
-                if self.force.state is not None:
-                    await self.force.know(self.force.state.program)
-                    LOG.info("identities_read")
-            except CommandError as error:
-                self.problems.report("identities", error.diagnostics, error.folder)
+            seen = await signature(seen)
+            await self.force.know()
+            LOG.info("identities_read")
             if "program" in self.problems.held:
                 self._again.set()  # it may have been refused for what these files said
 
@@ -124,19 +142,34 @@ class Serving:
                     LOG.info("compile_superseded")
                     continue
                 given_way = 0
-                compiled = compiling.result()
+                made = compiling.result()
             # Newer text does not interrupt this: half of a state in force is one that nobody knows of.
-            if compiled is not None:
-                await self._put_in_force(*compiled)
-            self.force.held_back = False
+            if made is not None:
+                made = await self._put_in_force(made)
+            if self._recalled:
+                await self._renew()
+            self.force.let_go()
+            if {"program", "identities"} <= self.problems.held.keys():
+                await self.force.know()  # what was wrong with them may have been right for the program
+            while made is not None and not await self._changes_within(RETRY_SECONDS):
+                made = await self._put_in_force(made)
             await self._changed(self._seen)
+
+    async def _changes_within(self, seconds: float) -> bool:
+        """Wait for another compile to be wanted, so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed(self._seen)
+        except TimeoutError:
+            return False
+        return True
 
     async def _changed(self, seen: Signature) -> None:
         """Wait until files look otherwise, or somebody asks for another compile."""
         async with _cancelled(until_changed(seen), self._again.wait()) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _compile(self) -> tuple[Worker, Read, State, Groups] | None:
+    async def _compile(self) -> _Made | None:
         """What came of the program, and who made it; None if that is nothing to put in force."""
         if self.options.endpoints is not None:
             await self._located.wait()
@@ -158,21 +191,26 @@ class Serving:
         # A change that comes while this goes into force makes another compile.
         self._seen = read.files
         if read.state is not None:
-            return worker, read, read.state, groups
+            return _Made(worker, read, read.state, groups)
         self._spare = worker
         self.counts.compile_errors += 1
         self.problems.report("program", read.findings, read.folder)
         return None
 
-    async def _put_in_force(self, worker: Worker, read: Read, state: State, groups: Groups) -> None:
+    async def _put_in_force(self, made: _Made) -> _Made | None:
+        """What is to be tried again, if the folder of the kept state does not take it now."""
+        if self._spare is made.worker:
+            self._spare = None
         try:
             async with self._turn:
-                await self._take_over(worker, read, state, groups)
+                made = await self._at_addresses_of_now(made)
+                return await self._take_over(made)
         except WorkerError as error:
-            await self._lost(worker, error)
+            await self._lost(made.worker, error)
         except asyncio.CancelledError:
-            await worker.end()
+            await made.worker.end()
             raise
+        return None
 
     async def _lost(self, worker: Worker, error: WorkerError) -> None:
         self.counts.compile_errors += 1
@@ -181,26 +219,36 @@ class Serving:
             asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again.set)
         await worker.end()
 
-    async def _take_over(self, worker: Worker, read: Read, state: State, groups: Groups) -> None:
-        """A compile is done: put it in force, with the addresses of now."""
+    async def _at_addresses_of_now(self, made: _Made) -> _Made:
+        """They may have changed while it was made, or while the folder took nothing."""
         latest = self._endpoints[:1]
-        if latest and digest(latest[0]) != state.located:
-            found, moved = await worker.locate(latest[0])
-            if found.addresses is None:
-                self.problems.report("endpoints", found.findings, "")
-            else:
-                state = replace(state, addresses=found.addresses, located=found.digest)
-                groups = Groups({**groups.adms, **moved.adms}, moved.passing or groups.passing)
-                read = read._replace(recipe=_at(read.recipe, latest[0]))
+        if not latest or digest(latest[0]) == made.state.located:
+            return made
+        found, moved = await made.worker.locate(latest[0])
+        if found.addresses is None:
+            self.problems.report_once("endpoints", found.findings)
+            return made
+        return made._replace(
+            state=replace(made.state, addresses=found.addresses, located=found.digest),
+            groups=Groups({**made.groups.adms, **moved.adms}, moved.passing or made.groups.passing),
+            read=made.read._replace(recipe=_at(made.read.recipe, latest[0])),
+        )
+
+    async def _take_over(self, made: _Made) -> _Made | None:
+        """Put in force what was made; what is to be tried again."""
+        worker, read, state, groups = made
         try:
             await self.force.apply(Change(self.force.state, state, groups, read.recipe))
+        except NotKeptError as error:
+            self._spare = worker
+            self.problems.not_kept("program", error.diagnostics)
+            return made
         except (SnapshotError, CommandError) as error:
             self._spare = worker
             self.problems.refused(error)
-            return
-        self._active, self._spare = worker, self._active or Worker()
-        self.force.recipe = read.recipe
-        self.problems.clear("program")
+            return None
+        self._active, self._spare, self._recalled = worker, self._active or Worker(), False
+        latest = self._endpoints[:1]
         if latest and digest(latest[0]) == state.located:
             self._used(latest[0])
         self.counts.compiles += 1
@@ -208,6 +256,16 @@ class Serving:
         self.problems.report("warnings", read.findings, read.folder)
         said = {"state": state.version, "adms": len(state.placement.adms), "seconds": round(read.seconds, 3)}
         LOG.info("compiled", extra=said)
+        return None
+
+    async def _renew(self) -> None:
+        """Nothing better than what was kept came of the program: then all of what it makes is told, at the addresses of
+        now. Of some services an older part was kept, since their proxies had not acknowledged all that they were told.
+        """
+        async with self._turn:
+            if self._active is not None and self.force.state is not None:
+                usable = () if "endpoints" in self.problems.held else self._endpoints[:1]
+                await self._locate(self._active, self.force.state, next(iter(usable), None), whole=True)
 
     # ---- addresses ----
 
@@ -221,7 +279,7 @@ class Serving:
 
     async def _read_endpoints(self, path: Path) -> None:
         try:
-            content = await asyncio.to_thread(read_bounded, path, MAX_ENDPOINTS, "the endpoints file")
+            content = await asyncio.to_thread(read_bounded, path, MAX_ENDPOINTS, "the endpoints file", regular=True)
         except CommandError as error:
             self.counts.endpoint_errors += 1
             self.problems.report("endpoints", error.diagnostics, "")
@@ -238,29 +296,37 @@ class Serving:
             elif not first:  # for the first one a compile is waiting
                 self._again.set()
 
-    async def _locate(self, worker: Worker, old: State, content: bytes) -> None:
-        if digest(content) == old.located:
+    async def _locate(self, worker: Worker, old: State, content: bytes | None, *, whole: bool = False) -> None:
+        if content is not None and digest(content) == old.located and not whole:
             self._used(content)
             return
         try:
-            found, groups = await worker.locate(content)
+            found, groups = await worker.locate(content, whole=whole)
             if found.addresses is None:
                 self.counts.endpoint_errors += 1
                 self.problems.report("endpoints", found.findings, "")
                 return
             new = replace(old, addresses=found.addresses, located=found.digest)
-            await self.force.apply(Change(old, new, groups))
+            recipe = self.force.recipe if content is None else _at(self.force.recipe, content)
+            await self.force.apply(Change(old, new, groups, recipe))
         except WorkerError as error:
             self.counts.endpoint_errors += 1
             self.problems.failed("endpoints", error)
+            await self._lose(worker)
+            return
+        except NotKeptError as error:
+            # A compile makes the same again, and that is tried until the folder takes it.
+            self.problems.not_kept("program", error.diagnostics)
             await self._lose(worker)
             return
         except (SnapshotError, CommandError) as error:
             self.problems.refused(error)
             await self._lose(worker)
             return
-        self._used(content)
-        self.force.recipe = _at(self.force.recipe, content)
+        if whole:
+            self._recalled = False
+        if content is not None:
+            self._used(content)
         self.counts.locates += 1
         LOG.info("located", extra={"adms": len(groups.adms), "seconds": round(found.seconds, 4)})
 

@@ -89,6 +89,8 @@ class TokenKeys:
                 continue
             except jwt.ExpiredSignatureError:
                 failure = DeniedError("expired", "its token has expired")
+            except jwt.InvalidAudienceError:
+                failure = DeniedError("token", f"its token is for another audience than `{visible(self.audience)}`")
             except jwt.InvalidTokenError as error:
                 failure = DeniedError("token", f"its token is refused: {_lower(str(error))}")
             else:
@@ -110,7 +112,7 @@ def _lower(said: str) -> str:
 
 def load_keys(path: Path, audience: str) -> TokenKeys:
     """Read a key set. Raises `CommandError` for one that cannot be used as a whole."""
-    data = read_bounded(path, MAX_FILE, "the token keys")
+    data = read_bounded(path, MAX_FILE, "the token keys", regular=True)
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):

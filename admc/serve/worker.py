@@ -60,9 +60,11 @@ class Recall(NamedTuple):
 
 
 class Locate(NamedTuple):
-    """Make the snapshots that other addresses change."""
+    """Make the snapshots that other addresses change, or all of them."""
 
-    endpoints: bytes
+    endpoints: bytes | None
+    """None: the addresses are those of before."""
+    whole: bool = False
 
 
 class Located(NamedTuple):
@@ -122,9 +124,10 @@ class Worker:
         assert isinstance(read, Read)  # noqa: S101 - what a recipe is answered with
         return read
 
-    async def locate(self, endpoints: bytes) -> tuple[Located, Groups]:
-        """The worker's state at other addresses, and the groups that they may change. Raises `WorkerError`."""
-        located, groups = await self._ask(Locate(endpoints))
+    async def locate(self, endpoints: bytes | None, *, whole: bool = False) -> tuple[Located, Groups]:
+        """The worker's state at other addresses (None: at those of before), and the groups that they may change, or all
+        of them. Raises `WorkerError`."""
+        located, groups = await self._ask(Locate(endpoints, whole))
         assert isinstance(located, Located)  # noqa: S101 - what such a question is answered with
         return located, groups
 
@@ -246,9 +249,9 @@ class _Desk:
 
     def _locate(self, state: State, request: Locate, started: float) -> Iterator[_Group | Answer]:
         try:
-            moved = feed.relocated(state, request.endpoints)
+            moved = state if request.endpoints is None else feed.relocated(state, request.endpoints)
             only, enforced = None, None
-            if self._index is not None:
+            if self._index is not None and not request.whole:
                 only, enforced = self._index.affected(state.addresses, moved.addresses), self._index.hops
             yield from _groups(moved, only, enforced)
         except CommandError as error:

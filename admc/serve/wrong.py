@@ -77,6 +77,16 @@ class Problems:
         if errors:
             LOG.error("last_good_state_stays", extra={"about": about, "state": self.stays})
 
+    def report_once(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
+        """Tell of what is looked at time and again, and may be what was told last."""
+        if self.held.get(about) != findings:
+            self.report(about, findings, folder)
+
+    def not_kept(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
+        """The kept state could not be used or written."""
+        self.counts.kept_errors += 1
+        self.report_once(about, findings, folder)
+
     def failed(self, about: str, error: WorkerError) -> None:
         """A process that compiles met a bug, or has ended."""
         self._bug(about, "admc met something that it does not foresee", error)

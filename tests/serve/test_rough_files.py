@@ -92,6 +92,7 @@ def test_addresses_that_changed_while_nobody_served_are_told_though_the_program_
         server.until_event("recalled")
         server.until_event("located")
         server.until_event("last_good_state_stays")
+        server.until(lambda: server.get("/readyz")[0] == 200)
         assert b"10.1.0.9" in pods(server)
 
 

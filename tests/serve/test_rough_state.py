@@ -90,7 +90,7 @@ def test_kills_at_any_moment_of_changes_leave_something_good_and_no_litter(folde
     assert {path.name for path in (folder / "state" / "objects").iterdir()} == named
     # The last change waits for connections that are older, and a restarted server goes on waiting.
     left = {path.name for path in (folder / "state").iterdir()}
-    assert left - {"transition.json"} == {"lock", "objects", "state.json"}
+    assert left - {"transition.json", "redirected.json"} == {"lock", "objects", "state.json"}
 
 
 def test_a_second_server_at_the_folder_is_told_so_and_a_killed_one_leaves_it_free(folder: Path) -> None:

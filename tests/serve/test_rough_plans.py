@@ -1,0 +1,215 @@
+"""Plans that the folder of the kept state does not take, folders that go, and who is who meanwhile."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from envoy.config.core.v3 import base_pb2
+from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
+
+from tests.serve.pki import Authority, Pair
+from tests.serve.serving import served
+from tests.serve.test_rough_state import OPTIONS, _unshare, text, tier
+from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, folder, write
+from xds_server.types import LISTENER
+
+if TYPE_CHECKING:
+    from tests.serve.serving import Served
+
+__all__ = ["folder"]
+
+SERVERS, CLIENTS = Authority("servers"), Authority("clients")
+
+
+def why(server: Served) -> str:
+    found: str = server.status()["server"]["why"]
+    return found
+
+
+def swap(place: Path, away: Path, other: Path) -> None:
+    """As quickly as two renames are: a server may see the moment in between, and makes the folder then."""
+    place.rename(away)
+    other.rename(place)
+
+
+def test_a_plan_that_a_full_disk_does_not_take_goes_into_force_by_itself_when_there_is_room(folder: Path) -> None:
+    own = _unshare()
+    if own is None:
+        pytest.skip("needs root, and leave to mount")
+    write(folder / "policies.adm", text(1))
+    (folder / "state").mkdir()
+    mounted = 'mount -t tmpfs -o size=256k none state && exec "$0" "$@"'
+    with served(folder, *OPTIONS, before=(*own, "/bin/sh", "-c", mounted)) as server:
+        server.until_event("compiled")
+        disk = Path(f"/proc/{server.process.pid}/root{folder}/state")
+        server.until((disk / "state.json").exists)
+        with pytest.raises(OSError, match="No space"):
+            (disk / "ballast").write_bytes(bytes(1_000_000))
+        write(folder / "policies.adm", text(2))
+        server.until(lambda: "`state/" in why(server))
+        errors = server.metric("admc_kept_errors_total")
+        server.until(lambda: server.metric("admc_kept_errors_total") > errors + 1)  # it is tried again
+        assert tier(server) == "0001"
+        assert server.get("/readyz")[0] == 200
+        told = [item for item in server.events("finding") if item["about"] == "program"]
+        assert [item["code"] for item in told] == ["ADM803"]  # said once
+        assert "tried again until the folder takes it" in told[0]["text"]
+        # Other addresses wait for nothing, and go with the plan that does.
+        more = json.loads(json.dumps(ENDPOINTS_FILE))
+        more["services"]["cart"]["pods"].append("10.1.0.77")
+        write(folder / "endpoints.json", json.dumps(more))
+        server.until_event("located")
+        assert tier(server) == "0001"
+        (disk / "ballast").unlink()
+        server.until(lambda: tier(server) == "0002")
+        server.until(lambda: json.loads((disk / "state.json").read_text())["state"]["endpoints"])
+        assert server.metric("admc_compiles_total") == 2.0
+        server.until(lambda: "`state/" not in why(server))
+
+
+def test_newer_text_takes_the_place_of_a_plan_that_the_folder_does_not_take(folder: Path) -> None:
+    write(folder / "policies.adm", text(1))
+    with served(folder, *OPTIONS) as server:
+        server.until((folder / "state" / "state.json").exists)
+        (folder / "state" / "transition.json").mkdir()
+        write(folder / "policies.adm", text(2))
+        server.until(lambda: "`state/" in why(server))
+        write(folder / "policies.adm", text(3))
+        errors = server.metric("admc_kept_errors_total")
+        server.until(lambda: server.metric("admc_kept_errors_total") > errors + 2)
+        assert tier(server) == "0001"
+        (folder / "state" / "transition.json").rmdir()
+        server.until(lambda: tier(server) == "0003")
+        server.until(lambda: "`state/" not in why(server))
+        assert server.stop() == 0
+
+
+def test_a_folder_that_is_removed_is_made_again_with_all_that_was_in_it(folder: Path) -> None:
+    state = folder / "state"
+    write(folder / "policies.adm", text(1))
+    with served(folder, *OPTIONS) as server:
+        server.until((state / "state.json").exists)
+        # There is no proxy to acknowledge the change: its transition is under way, and stays so.
+        write(folder / "policies.adm", text(2))
+        server.until((state / "transition.json").exists)
+        shutil.rmtree(state)
+        server.until_event("kept_folder_renewed")
+        server.until(lambda: (state / "state.json").exists() and (state / "transition.json").exists())
+        assert server.metric("admc_kept_errors_total") >= 1.0
+        (state / "transition.json").unlink()
+        server.until((state / "transition.json").exists)
+        server.until(lambda: "kept" not in why(server))
+        # What was left in the folder that somebody has put in its place is not taken for our own.
+        away = folder / "away"
+        state.rename(away)
+        state.mkdir()
+        (state / "transition.json").write_text("{}")
+        server.until_event("kept_folder_renewed", 2)
+        server.until((state / "state.json").exists)
+        server.until(lambda: json.loads((state / "transition.json").read_text()) != {})
+        server.stop(signal.SIGKILL)
+    write(folder / "policies.adm", text(2) + "nonsense\n")
+    with served(folder, *OPTIONS) as server:
+        server.until_event("recalled")
+        server.until(lambda: server.get("/readyz")[0] == 200)
+        assert tier(server) == "0002"
+
+
+def test_a_folder_that_another_server_has_by_now_is_left_to_it_and_told(folder: Path) -> None:
+    state = folder / "state"
+    with served(folder, *OPTIONS) as first:
+        first.until((state / "state.json").exists)
+        other = folder / "other"
+        other.mkdir()
+        with (other / "lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            swap(state, folder / "away", other)
+            first.until(lambda: "another server keeps its state" in why(first))
+            assert not (state / "state.json").exists()
+            assert first.get("/readyz")[0] == 200
+        first.until((state / "state.json").exists)
+        first.until(lambda: why(first) == "")
+
+
+# ---- who is who ----
+
+IDENTITY = ("--identities", "identities.json", "--tls-cert", "server.crt", "--tls-key", "server.key",
+            "--tls-client-ca", "clients.crt")  # fmt: skip
+MORE = PROGRAM + "service till { http 8082 }\ncall till -> cart\n"
+
+
+def uri(service: str) -> str:
+    return f"spiffe://cluster.local/ns/default/sa/{service}"
+
+
+def identities(*services: str) -> str:
+    return json.dumps({"services": {name: [uri(name)] for name in services}})
+
+
+@pytest.fixture
+def secured(folder: Path) -> Path:
+    (folder / "clients.crt").write_bytes(CLIENTS.certificate)
+    SERVERS.issue(dns=("localhost",)).write(folder, "server")
+    (folder / "identities.json").write_text(identities("web", "cart"))
+    return folder
+
+
+def admitted(server: Served, pair: Pair) -> str:
+    """`OK`, or the status with which a client is turned away."""
+    credentials = grpc.ssl_channel_credentials(SERVERS.certificate, pair.key, pair.certificate)
+    options = [("grpc.ssl_target_name_override", "localhost"), ("grpc.use_local_subchannel_pool", 1)]
+    request = discovery_pb2.DiscoveryRequest(node=base_pb2.Node(id="one", cluster=""), type_url=LISTENER)
+    with grpc.secure_channel(server.xds, credentials, options) as channel:
+        stub = ads_pb2_grpc.AggregatedDiscoveryServiceStub(channel)
+        stream = stub.StreamAggregatedResources(iter([request]), timeout=20)
+        try:
+            next(stream)
+        except grpc.RpcError as error:
+            return str(error.code().name)
+        finally:
+            stream.cancel()
+    return "OK"
+
+
+def test_new_identities_come_with_their_plan_and_revoked_ones_wait_for_nothing(secured: Path) -> None:
+    web, cart, till = (CLIENTS.issue(uri(name)) for name in ("web", "cart", "till"))
+    with served(secured, *OPTIONS, *IDENTITY, plaintext=False) as server:
+        server.until((secured / "state" / "state.json").exists)
+        assert [admitted(server, pair) for pair in (web, cart, till)] == ["OK", "OK", "PERMISSION_DENIED"]
+        # The plan with the new service is correct, and cannot go into force now.
+        (secured / "state" / "transition.json").mkdir()
+        write(secured / "policies.adm", MORE.replace("gold", "silver"))
+        server.until(lambda: "`state/" in why(server))
+        write(secured / "identities.json", identities("cart", "till"))
+        server.until(lambda: admitted(server, web) == "PERMISSION_DENIED")
+        assert admitted(server, cart) == "OK"
+        assert admitted(server, till) == "PERMISSION_DENIED"
+        (secured / "state" / "transition.json").rmdir()
+        server.until(lambda: admitted(server, till) == "OK")
+        assert admitted(server, web) == "PERMISSION_DENIED"
+        server.until(lambda: not any(word in why(server) for word in ("identities", "`state/")))
+
+
+def test_a_revocation_does_not_wait_for_a_program_that_is_broken(secured: Path) -> None:
+    web, cart = (CLIENTS.issue(uri(name)) for name in ("web", "cart"))
+    with served(secured, *OPTIONS, *IDENTITY, plaintext=False) as server:
+        server.until_event("compiled")
+        # First the file, which names what there is not: that might be a slip of the pen, so all stays as it was.
+        write(secured / "identities.json", identities("cart", "till"))
+        server.until(lambda: "`till`" in why(server))
+        assert admitted(server, web) == "OK"
+        # Then a program that may have it, and cannot be used.
+        write(secured / "policies.adm", MORE + "nonsense\n")
+        server.until(lambda: admitted(server, web) == "PERMISSION_DENIED")
+        assert admitted(server, cart) == "OK"
+        write(secured / "policies.adm", MORE)
+        server.until_event("compiled", 2)
+        server.until(lambda: "`till`" not in why(server))
+        assert admitted(server, CLIENTS.issue(uri("till"))) == "OK"
