@@ -142,6 +142,7 @@ def serve(
         raise wrong_usage("ADM801", f"`--drain` must be between 0 and {MAX_DRAIN:.0f}")
     # gRPC would write lines of its own between ours; what they say, ours say, too.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from admc.serve import identity
     from admc.serve.feed import Source
     from admc.serve.inforce import Options
     from admc.serve.kept import opened
@@ -150,9 +151,11 @@ def serve(
     from emitters.envoy import Mode
 
     source = Source(program, Mode.EXPLICIT if mode is ServeMode.EXPLICIT else Mode.REDIRECT, effort)
+    settings = _settings(door)
+    identity.check(settings)
     kept = None if state is None else opened(state)
     try:
-        return serve_(Options(source, endpoints, _settings(door), kept, drain), Listening(where, shown, _tls(door)))
+        return serve_(Options(source, endpoints, settings, kept, drain), Listening(where, shown, _tls(door)))
     finally:
         if kept is not None:
             kept.close()

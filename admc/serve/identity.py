@@ -151,11 +151,8 @@ def check(settings: Settings) -> None:
         )
 
 
-def load(settings: Settings, program: Program, *, others: bool = False) -> Identities:
-    """Who may ask, for the services of a program. Reads the files. Raises `CommandError` with all findings.
-
-    `others`: the identities file may be that of another program; services that this one has not are left out.
-    """
+def load(settings: Settings, program: Program) -> Identities:
+    """Who may ask, for the services of a program. Reads the files. Raises `CommandError` with all findings."""
     services = {service.name: service.namespace for service in program.services.values()}
     if settings.proof is Proof.NONE:
         return Identities(Proof.NONE, frozenset(services))
@@ -166,8 +163,7 @@ def load(settings: Settings, program: Program, *, others: bool = False) -> Ident
     if settings.identities is None:
         allowed = by_service_account(services, settings.trust_domain)
     else:
-        content = read_bounded(settings.identities, MAX_FILE, "the identities file", regular=True)
-        allowed = from_json(content, services, others=others)
+        allowed = from_json(read_bounded(settings.identities, MAX_FILE, "the identities file"), services)
     return Identities(settings.proof, frozenset(services), allowed, frozenset(settings.admins), tokens)
 
 
@@ -195,9 +191,8 @@ _IDENTITY_HINT: Final = (
 )
 
 
-def from_json(data: bytes, services: Collection[str], *, others: bool = False) -> Mapping[str, frozenset[str]]:
-    """Read an identities file (docs/identity.md). Raises `CommandError` with all findings. With `others`, names of
-    services that are not among these are none."""
+def from_json(data: bytes, services: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """Read an identities file (docs/identity.md). Raises `CommandError` with all findings."""
     findings = Diagnostics()
     try:
         content = json.loads(data, object_pairs_hook=_no_duplicates)
@@ -210,8 +205,6 @@ def from_json(data: bytes, services: Collection[str], *, others: bool = False) -
     found: dict[str, set[str]] = {}
     for name, listed in _listed(findings, content):
         if name not in services:
-            if others:
-                continue
             _wrong(findings, f"the program has no service `{_shown(name)}`", findings.did_you_mean(name, services))
         elif not isinstance(listed, list):
             _wrong(findings, f"`services.{name}` is not a list of identities")

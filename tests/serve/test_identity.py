@@ -122,6 +122,13 @@ def test_anything_but_one_spiffe_uri_is_nobody(who: Caller, reason: str) -> None
     assert denied(identities, who)[0] == reason
 
 
+def test_what_is_wrong_with_the_names_of_a_certificate_is_said() -> None:
+    identities = allowed('{"services": {"search": ["spiffe://t/a", "spiffe://t/b"]}}')
+    assert "has no URI" in denied(identities, caller("search", dns=("search",)))[1]
+    assert "has 2 URIs" in denied(identities, caller("search", "spiffe://t/a", "spiffe://t/b"))[1]
+    assert "`https://t/a` in its certificate" in denied(identities, caller("search", "https://t/a"))[1]
+
+
 def test_an_authority_is_nobody_even_under_the_name_of_a_service() -> None:
     """Whoever holds it can sign for others; it does not have to be used for that."""
     who = caller("search", "spiffe://t/a", authority=True)
@@ -328,7 +335,7 @@ def with_public_key_as_secret() -> str:
         (signed(exp=int(time.time()) - 60), "expired", "has expired"),
         (signed(exp=None), "token", "missing the \"exp\" claim"),
         (signed(nbf=int(time.time()) + 600), "token", "not yet valid"),
-        (signed(aud="other"), "token", "audience doesn't match"),
+        (signed(aud="other"), "token", "its token is for another audience than `admc`"),
         (signed(aud=None), "token", 'missing the "aud" claim'),
         (signed(sub="somebody"), "token", "not that of a service account"),
         (signed(sub="system:serviceaccount:shop:search:x"), "token", "not that of a service account"),

@@ -340,6 +340,18 @@ def test_wrong_usage_says_what_to_write(
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [(["--admin", "bob"], "`bob` is no identity"), (["--trust-domain", "A_B"], "`A_B` is no trust domain")],
+)
+def test_what_no_file_can_mend_is_refused_at_the_start(
+    options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--tls-client-ca", "ca.crt"]
+    assert main(["serve", str(tmp_path / "policies.adm"), "--xds", "127.0.0.1:0", *files, *options]) == 1
+    assert says in capsys.readouterr().err
+
+
 def test_who_redirects_and_says_nothing_of_addresses_is_told(tmp_path: Path) -> None:
     (tmp_path / "policies.adm").write_text("app one\nservice a { http 80 }\n")
     with served(tmp_path, "policies.adm") as server:

@@ -127,7 +127,8 @@ async def test_a_broken_certificate_changes_nothing_but_the_log_and_a_count(
             assert await asyncio.to_thread(shown, port) == serial(first)
         assert certificates.counts.reload_errors == 1
         (record,) = [item for item in caplog.records if item.levelno >= logging.ERROR]
-        assert "it is not the key of" in record.getMessage()
+        assert record.getMessage() == "last_good_certificate_stays"
+        assert "it is not the key of" in vars(record)["problem"]
         named.key.unlink()
         assert await asyncio.to_thread(shown, port) == serial(first)
         assert certificates.counts.reload_errors == 2
