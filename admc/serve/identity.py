@@ -151,8 +151,11 @@ def check(settings: Settings) -> None:
         )
 
 
-def load(settings: Settings, program: Program) -> Identities:
-    """Who may ask, for the services of a program. Reads the files. Raises `CommandError` with all findings."""
+def load(settings: Settings, program: Program, *, others: bool = False) -> Identities:
+    """Who may ask, for the services of a program. Reads the files. Raises `CommandError` with all findings.
+
+    `others`: the identities file may be that of another program; services that this one has not are left out.
+    """
     services = {service.name: service.namespace for service in program.services.values()}
     if settings.proof is Proof.NONE:
         return Identities(Proof.NONE, frozenset(services))
@@ -163,7 +166,8 @@ def load(settings: Settings, program: Program) -> Identities:
     if settings.identities is None:
         allowed = by_service_account(services, settings.trust_domain)
     else:
-        allowed = from_json(read_bounded(settings.identities, MAX_FILE, "the identities file"), services)
+        content = read_bounded(settings.identities, MAX_FILE, "the identities file", regular=True)
+        allowed = from_json(content, services, others=others)
     return Identities(settings.proof, frozenset(services), allowed, frozenset(settings.admins), tokens)
 
 
@@ -191,8 +195,9 @@ _IDENTITY_HINT: Final = (
 )
 
 
-def from_json(data: bytes, services: Collection[str]) -> Mapping[str, frozenset[str]]:
-    """Read an identities file (docs/identity.md). Raises `CommandError` with all findings."""
+def from_json(data: bytes, services: Collection[str], *, others: bool = False) -> Mapping[str, frozenset[str]]:
+    """Read an identities file (docs/identity.md). Raises `CommandError` with all findings. With `others`, names of
+    services that are not among these are none."""
     findings = Diagnostics()
     try:
         content = json.loads(data, object_pairs_hook=_no_duplicates)
@@ -205,6 +210,8 @@ def from_json(data: bytes, services: Collection[str]) -> Mapping[str, frozenset[
     found: dict[str, set[str]] = {}
     for name, listed in _listed(findings, content):
         if name not in services:
+            if others:
+                continue
             _wrong(findings, f"the program has no service `{_shown(name)}`", findings.did_you_mean(name, services))
         elif not isinstance(listed, list):
             _wrong(findings, f"`services.{name}` is not a list of identities")

@@ -121,9 +121,9 @@ def _signature(files: TlsFiles) -> tuple[tuple[int, ...], ...]:
 
 def _load(files: TlsFiles) -> _Material:
     """Read what belongs together and see that it does. Raises `CommandError`."""
-    certificate = read_bounded(files.certificate, MAX_FILE, "the certificate")
-    key = read_bounded(files.key, MAX_FILE, "the key")
-    client_ca = read_bounded(files.client_ca, MAX_FILE, "the clients' CA") if files.client_ca else None
+    certificate = _read(files.certificate, "the certificate")
+    key = _read(files.key, "the key")
+    client_ca = _read(files.client_ca, "the clients' CA") if files.client_ca else None
     own = _parsed(files.certificate, certificate)[0]
     try:
         private = serialization.load_pem_private_key(key, password=None)
@@ -137,6 +137,10 @@ def _load(files: TlsFiles) -> _Material:
     if files.client_ca is not None and client_ca is not None:
         _parsed(files.client_ca, client_ca)
     return _Material(certificate, key, client_ca, own.not_valid_after_utc.timestamp())
+
+
+def _read(path: Path, what: str) -> bytes:
+    return read_bounded(path, MAX_FILE, what, regular=True)
 
 
 def _parsed(path: Path, content: bytes) -> list[x509.Certificate]:

@@ -112,7 +112,7 @@ def _lower(said: str) -> str:
 
 def load_keys(path: Path, audience: str) -> TokenKeys:
     """Read a key set. Raises `CommandError` for one that cannot be used as a whole."""
-    data = read_bounded(path, MAX_FILE, "the token keys")
+    data = read_bounded(path, MAX_FILE, "the token keys", regular=True)
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
