@@ -94,7 +94,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM405": (
         "a selector selects nothing",
-        "This is a warning: no service has a name that fits the pattern, or those labels.",
+        "This is a warning: no service has a name that fits the pattern, or those labels, or `except` leaves all out "
+        "again that were selected.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -340,9 +341,9 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM418": (
         "an outlier detection that never puts anybody out",
-        "`max_ejected` is the share of a service's replicas that may be out at a time. Where there are several, one of "
-        "them may always be; the only one stays, whatever it answers, unless the share is 100%. A service has one "
-        "replica unless it says how many.",
+        "This is a warning. `max_ejected` is the share of a service's replicas that may be out at a time. Where there "
+        "are several, one of them may always be; the only one stays, whatever it answers, unless the share is 100%. A "
+        "service has one replica unless it says how many.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -355,5 +356,22 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
         "service api { http 8080  replicas 3 }\n"
         "call web -> api\n"
         "policy out = outlier_detection() on web -> api\n",
+    ),
+    "ADM419": (
+        "a method that is not written in capitals",
+        "This is a warning. Methods of requests are compared letter by letter: `get` is another method than `GET`, and "
+        "no client sends it.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        'policy log = access_log() on web -> api when method == "get"\n',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        'policy log = access_log() on web -> api when method == "GET"\n',
     ),
 }

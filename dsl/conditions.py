@@ -14,6 +14,7 @@ from dsl.values import Bad, header_name
 
 MAX_COMPARISONS = 1000
 FIELDS = ("path", "method", "header")
+_METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 
 
@@ -101,6 +102,14 @@ class _Resolver:
         if problem is None and not text and comparison.operator == "starts_with":
             problem = "every value starts with an empty string", "write how the value begins"
         if problem is None:
+            if field.name == "method" and text.upper() in _METHODS and text != text.upper():
+                self.diagnostics.warning(
+                    "ADM419",
+                    f"the method `{text}` is not `{text.upper()}`",
+                    comparison.value.span,
+                    cause="methods are compared letter by letter, and clients send this one in capitals",
+                    hint=f'write `"{text.upper()}"`',
+                )
             return True
         self.diagnostics.error("ADM414", problem[0], comparison.value.span, hint=problem[1])
         return False

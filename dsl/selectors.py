@@ -6,7 +6,7 @@ Many policies of a large application select the same things, so results are kept
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from dsl import syntax
@@ -88,10 +88,22 @@ class Selectors:
         without = self._named(selection.without)
         if self.diagnostics.errors > before[1] or names is None or without is None:
             return None
-        found = Sources(names - without if without else names, _everything(selection.terms))
+        left = names - without if without else names
+        self._warn_of_nobody(selection, names, left)
+        found = Sources(left, _everything(selection.terms))
         if len(self.diagnostics.items) == before[0]:
             self._sources[key] = found
         return found
+
+    def _warn_of_nobody(self, selection: syntax.Selection, chosen: Collection[str], left: Collection[str]) -> None:
+        if chosen and not left and self.application.complete:
+            self.diagnostics.warning(
+                "ADM405",
+                f"`{selection.span.text}` selects nothing",
+                selection.span,
+                cause="everything that it selects is left out again by its `except`",
+                hint="leave out less, or remove the policy",
+            )
 
     def _named(self, terms: tuple[syntax.Term, ...]) -> frozenset[str] | None:
         """Names of terms that may carry no port; None where one of them is unknown."""
@@ -165,8 +177,10 @@ class Selectors:
         without = self._named(selection.without)
         if not complete or without is None or self.diagnostics.errors > before[1]:
             return None
+        before_except = tuple(chosen)
         for name in without:
             chosen.pop(name, None)
+        self._warn_of_nobody(selection, before_except, chosen)
         ports = self._ports(chosen, selection)
         if self.diagnostics.errors > before[1]:
             return None

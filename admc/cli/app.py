@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from typer.exceptions import TyperException
@@ -19,8 +19,11 @@ from admc.cli.graph import graph
 from admc.cli.parser import Command, Group, usage_error
 from admc.cli.serve import serve
 from admc.cli.status import status
-from admc.exits import Exit
+from admc.exits import Exit, wrong_usage
 from admc.output import write_out
+from admc.terminal import visible
+
+_UNSET: Final = "is a variable of the shell not set?"
 
 app = typer.Typer(
     name="admc",
@@ -62,6 +65,7 @@ def _about(
 
 def run(arguments: list[str]) -> int:
     """Run one command line. Raises `CommandError` where it cannot be done; returns the exit code otherwise."""
+    _refuse_nothing(arguments)
     command = typer.main.get_command(app)
     if os.environ.get(COMPLETE_VARIABLE):
         from typer._completion_classes import completion_init
@@ -76,3 +80,15 @@ def run(arguments: list[str]) -> int:
     except TyperException as error:
         raise usage_error(error, arguments, [item.name for item in app.registered_commands if item.name]) from error
     return code if isinstance(code, int) else Exit.DONE
+
+
+def _refuse_nothing(arguments: list[str]) -> None:
+    """An empty word is a variable of a shell that is not set; as a path it would be the working directory."""
+    before = ""
+    for argument in arguments:
+        option, separator, value = argument.partition("=")
+        if not argument and not before.startswith("-"):
+            raise wrong_usage("ADM801", "an argument is empty", hint=_UNSET)
+        if not argument or (option.startswith("--") and separator and not value):
+            raise wrong_usage("ADM801", f"`{visible(option or before)}` is given nothing", hint=_UNSET)
+        before = argument

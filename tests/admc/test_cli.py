@@ -103,6 +103,9 @@ SAID = {
     ("compile", "x.adm", "--effort", "much"): ("invalid value for `--effort`: `much` is not a number", "admc compile"),
     ("check", "x.adm", "y.adm"): ("there is nothing to do with `y.adm`", "`admc check --help`"),
     ("compile", "x.adm", "-o"): ("option `-o` requires an argument", "`admc compile --help`"),
+    ("compile", "x.adm", "--emit", ""): ("`--emit` is given nothing", "is a variable of the shell not set?"),
+    ("compile", "x.adm", "--emit="): ("`--emit` is given nothing", "is a variable of the shell not set?"),
+    ("check", ""): ("an argument is empty", "is a variable of the shell not set?"),
     ("explain", "ADM606", "quota"): ("`ADM606` is no program", "`admc explain PROGRAM quota`"),
     ("explain", "rate_limt"): ("`rate_limt` is no program", "did you mean `rate_limit`?"),
 }

@@ -338,3 +338,22 @@ def test_a_share_that_puts_nobody_out_is_warned_of(arguments: str, scope: str, s
     found = findings(REPLICAS + f"policy o = outlier_detection({arguments}) on {scope}\n")
     assert [item.message for item in found] == said
     assert {item.code for item in found} <= {"ADM418"}
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [
+        ("* except * -> b", "`* except *` selects nothing"),
+        ("a -> b, c except {b, c}", "`b, c except {b, c}` selects nothing"),
+        ("a -> * except a", None),
+    ],
+)
+def test_a_selection_that_its_own_exceptions_empty_is_warned_of(scope: str, said: str | None) -> None:
+    found = findings(REPLICAS + f"policy log = access_log() on {scope}\n")
+    assert [(item.code, item.message) for item in found] == ([] if said is None else [("ADM405", said)])
+
+
+@pytest.mark.parametrize(("method", "warned"), [("get", True), ("Post", True), ("GET", False), ("purge", False)])
+def test_a_usual_method_in_small_letters_is_warned_of(method: str, *, warned: bool) -> None:
+    found = findings(REPLICAS + f'policy log = access_log() on a -> b when not method != "{method}"\n')
+    assert [item.code for item in found] == (["ADM419"] if warned else [])
