@@ -25,7 +25,7 @@ from admc.transition.captures import captures, of_parts
 from emitters.interception import Family, interceptions, restore_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from admc.transition.model import Captures, Placed, Step
@@ -183,8 +183,14 @@ def wanted(redirected: Mapping[str, Placed], addresses: Addresses) -> dict[str, 
         for own in interceptions(*placed, addresses):
             if own.service in services:
                 files = {name: restore_file(own, family) for name, family in FAMILIES.items()}
-                found[own.service] = Rules(files, hashlib.sha256("".join(files.values()).encode()).hexdigest())
+                found[own.service] = Rules(files, _digest(files.values()))
     return {service: found[service] for service in sorted(found)}
+
+
+def _digest(files: Iterable[str]) -> str:
+    """Of what is loaded: comments say for which policies, and those get other names."""
+    lines = (line for text in files for line in text.splitlines() if not line.startswith("#"))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def write(folder: Path, rules: Mapping[str, Rules]) -> None:

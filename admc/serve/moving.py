@@ -3,7 +3,8 @@
     change(old, new) -> Walk --look--> SnapshotStore, one step after the other
 
 Only the services that a transition is about are held by it; all others have what the new plan says from the beginning.
-While one is under way, a newer plan waits until it is over, or undone as far as it has let go of anything.
+While one is under way, a newer plan waits until it is over, or undone as far as it has let go of anything. Where
+connections know another policy by a name, the plan goes into force with other names first, and with its own next.
 """
 
 from __future__ import annotations
@@ -12,24 +13,24 @@ import asyncio
 import logging
 import secrets
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, Exit
-from admc.pipeline import folder_of
 from admc.serve import progress
 from admc.serve.capturing import Capturing
 from admc.serve.elsewhere import changed, elsewhere, is_elsewhere
-from admc.serve.groups import Groups, snapshot
+from admc.serve.groups import Groups
 from admc.serve.record import Record, is_kept, write
-from admc.transition.driver import Sight, Walk
+from admc.serve.stepping import passing, replicas, told, walked
+from admc.serve.underway import Next, Underway
+from admc.transition.driver import OLDER, Sight, Walk
 from admc.transition.model import Phase, Placed
-from admc.transition.older import dropped, may_follow
-from admc.transition.resources import keeping, resources
-from admc.transition.steps import outlasting, steps, version
-from dsl.collector import no_collection
-from emitters.envoy import Mode, untouched
-from emitters.errors import EmitError
+from admc.transition.older import dropped, names, renamed
+from admc.transition.resources import keeping
+from admc.transition.steps import outlasting, version
+from emitters.envoy import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,10 +38,8 @@ if TYPE_CHECKING:
 
     from admc.serve.feed import State
     from admc.serve.kept import Recipe
-    from admc.transition.model import Step
-    from admc.transition.older import Dropped
+    from admc.transition.older import Dropped, Names
     from xds_server.server import XdsServer
-    from xds_server.snapshot import Snapshot
 
     Publish = Callable[[Groups, State, frozenset[str]], Awaitable[None]]
 
@@ -62,41 +61,17 @@ class Planned(NamedTuple):
 
     state: State
     recipe: Recipe | None
+    names: Names = MappingProxyType({})
+    """What policies are called as long as connections know others by their names."""
+
+    @property
+    def plain(self) -> Placed:
+        return Placed(self.state.program, self.state.placement)
 
     @property
     def placed(self) -> Placed:
-        return Placed(self.state.program, self.state.placement)
-
-
-@dataclass(frozen=True, slots=True)
-class Underway:
-    """A transition that is being walked."""
-
-    walk: Walk
-    old: Planned
-    new: Planned
-    passing: Snapshot | None
-    lingering: frozenset[str] = frozenset()
-    """Services where an earlier transition left connections that still need what it kept for them."""
-    dropped: Dropped | None = field(default_factory=dict)
-    """What those have of policies that are in neither plan; None: unknown, since the server has been restarted."""
-    undone: frozenset[str] = frozenset()
-    """Services where a transition that was taken back left its route tables."""
-
-    @property
-    def involved(self) -> frozenset[str]:
-        """The services that nobody else may publish for."""
-        return self.lingering | {service for step in self.walk.steps for service in (*step.awaits, *step.leaves)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Next:
-    """A newer plan that waits."""
-
-    new: Planned
-    groups: Groups
-    at_once: bool
-    """Whether it leaves connections what they need that are older than the plan under way."""
+        """As proxies are told it."""
+        return renamed(self.plain, self.names)
 
 
 class Moving:
@@ -120,7 +95,7 @@ class Moving:
         self._folder = folder
         self._failed = failed
         self._turn = asyncio.Lock()
-        self._next: _Next | None = None
+        self._next: Next | None = None
         self.underway: Underway | None = None
         self.waits: tuple[str, ...] = ()
         """What is waited for, in words."""
@@ -135,19 +110,23 @@ class Moving:
         """What the step under way waits for, in a sentence; empty where there is none."""
         if self.underway is None:
             return self._capturing.said
-        return progress.said(self.underway.walk, self.underway.old.placed, self.underway.new.placed, self.waits)
+        walk = self.underway.walk
+        left = walk.left(time.monotonic(), self._drain_seconds) if OLDER in self.waits else None
+        said = progress.said(walk, self.underway.old.placed, self.underway.new.placed, self.waits, left)
+        return said if self._next is None else f"{said}; then a newer plan begins"
 
     async def resume(self, kept: Record, old: Planned, new: Planned) -> None:
         """Go on with the transition that an earlier server was in. Raises `CommandError`."""
         async with self._turn:
             self._key = kept.key
-            made = await asyncio.to_thread(_steps, old.state, new.state, self._key, kept.undone)
+            old, new = old._replace(names=kept.old_names), new._replace(names=kept.new_names)
+            made = await asyncio.to_thread(walked, old.placed, new.placed, new.state, self._key, kept.undone)
             if kept.at < len(made):
                 walk = Walk(made, kept.at, kept.back, reached=len(made) - 1)
                 walk = replace(walk, steps=outlasting(made, kept.lingering))
-                passing = await asyncio.to_thread(_passing, new.state)
-                older: Dropped | None = None if kept.lingering else {}
-                underway = Underway(walk, old, new, passing, kept.lingering, older, kept.undone)
+                nothing = await asyncio.to_thread(passing, new.state)
+                older = dict.fromkeys(kept.dropped)
+                underway = Underway(walk, old, new, nothing, kept.lingering, older, kept.undone)
                 redirected = old.state.source.mode is Mode.REDIRECT
                 await asyncio.to_thread(self._capturing.resume, old.placed, redirected=redirected)
                 await self._take(underway)
@@ -159,15 +138,15 @@ class Moving:
             underway = self.underway
             if underway is None:
                 await self._begin(old, new, groups)
-            elif self._next is None and not underway.walk.back and version(underway.new.placed) == version(new.placed):
+            elif self._next is None and not underway.walk.back and version(underway.new.plain) == version(new.plain):
                 await self._relocate(underway, new, groups)
             else:
                 waiting = self._next
-                self._next = _Next(new, groups, await asyncio.to_thread(_at_once, underway, new.placed))
+                self._next = Next(new, groups)
                 underway = replace(underway, walk=underway.walk.undone())
                 try:
                     await self._move(underway)
-                    if self._may_end(underway, self._next):
+                    if self._may_end(underway):
                         await self._go_on()
                     else:
                         await self._locate(underway, new)
@@ -216,11 +195,14 @@ class Moving:
         new: Planned,
         groups: Groups,
         lingering: frozenset[str] = frozenset(),
-        older: Dropped | None = None,
+        older: Dropped = MappingProxyType({}),
         undone: frozenset[str] = frozenset(),
     ) -> None:
-        made = outlasting(await asyncio.to_thread(_steps, old.state, new.state, self._key, undone), lingering)
-        underway = Underway(Walk(made), old, new, groups.passing, lingering, older if lingering else {}, undone)
+        older = older if lingering else {}
+        new = new._replace(names=await asyncio.to_thread(names, older, old.placed, new.plain))
+        made = await asyncio.to_thread(walked, old.placed, new.placed, new.state, self._key, undone)
+        made = outlasting(made, lingering)
+        underway = Underway(Walk(made), old, new, groups.passing, lingering, older, undone)
         if underway.involved:
             before = self.underway
             try:
@@ -231,13 +213,15 @@ class Moving:
             except CommandError:
                 self.underway = before  # its first step was not published: nobody may take it for acknowledged
                 raise
-            for sentence in dict.fromkeys(reason for step in made for reason in step.reasons):
+            reasons = (reason for step in made for reason in step.reasons)
+            for sentence in dict.fromkeys((*progress.called(new.names), *reasons)):
                 LOG.info("transition", extra={"reason": sentence})
         else:
             await self._move(None)
         await self._publish(groups, new.state, underway.involved)
 
     async def _relocate(self, underway: Underway, new: Planned, groups: Groups) -> None:
+        new = new._replace(names=underway.new.names)
         self.underway = replace(underway, new=new, passing=groups.passing or underway.passing)
         await self._take(self.underway)
         await self._publish(groups, new.state, underway.involved)
@@ -270,6 +254,9 @@ class Moving:
                     self._key,
                     underway.lingering,
                     underway.undone,
+                    underway.old.names,
+                    underway.new.names,
+                    frozenset(underway.dropped),
                 )
             await asyncio.to_thread(write, self._folder, record)
         self.underway = underway
@@ -305,9 +292,14 @@ class Moving:
             return
         self.underway = going
         over = walk.over and not self.waits and walk.since is not None
-        if not over and not (self._next is not None and self._may_end(going, self._next)):
+        if not over and not (self._next is not None and self._may_end(going)):
             return
         if self._next is None and walk.step.phase is Phase.CLEAN:
+            if going.new.names:
+                # Connections that knew other policies by these names are gone.
+                plain = going.new._replace(names={})
+                await self._begin(going.new, plain, Groups({}, going.passing))
+                return
             await self._move(None)
             LOG.info("transition_over", extra={"state": underway.new.state.version})
         following = self._next
@@ -334,33 +326,36 @@ class Moving:
         older = underway.dropped
         if underway.walk.step.phase is Phase.CLEAN:
             lingering = frozenset()
-        elif older is not None and not underway.walk.at_old:
+        elif underway.walk.step.phase is Phase.FINAL:
             older = dropped(older, underway.old.placed, underway.new.placed)
+            if not underway.walk.may_end:
+                older = dict.fromkeys(older)  # route tables may skip them wherever a proxy has not the newest
         self.underway = replace(underway, walk=replace(underway.walk, back=False))
         await self._begin(old, following.new, following.groups, lingering, older, undone)
 
-    def _may_end(self, underway: Underway, following: _Next) -> bool:
-        """Whether a newer plan may begin now. Where all is done but what some proxy refuses, only a newer plan mends
-        it: then a policy may be met twice on older connections."""
-        if underway.walk.may_end and (following.at_once or underway.walk.step.phase is not Phase.FINAL):
+    def _may_end(self, underway: Underway) -> bool:
+        """Whether a newer plan may begin now. Where all is done but what some proxy refuses, or has refused before it
+        was replaced, only a newer plan mends it: then a policy may be met twice on older connections."""
+        if underway.walk.may_end:
             return True
-        seen = self._server.audience.seen(underway.involved)
-        return underway.walk.step.phase is Phase.FINAL and any(client.refuses for client in seen)
+        store, seen = self._server.store, self._server.audience.seen(underway.involved)
+        refused = any(store.start(name) is not store.current(name) for name in underway.involved)
+        return underway.walk.step.phase is Phase.FINAL and (refused or any(client.refuses for client in seen))
 
     async def _take(self, underway: Underway) -> None:
         step = underway.walk.step
         about = frozenset(step.awaits) | (underway.lingering & step.parts.keys())
-        made = await asyncio.to_thread(_snapshots, step, underway.new.state, about)
+        made = await asyncio.to_thread(told, step, underway.new.state, about)
         if underway.new.state.source.mode is Mode.REDIRECT:
             await asyncio.to_thread(self._capturing.ask, step, underway.new.state.addresses)
         store = self._server.store
-        told = {}
+        given = {}
         for service in sorted(underway.involved):
             found = made.get(service, underway.passing)
             if found is not None:
-                told[service] = keeping(step, found, store.current(service))
-        store.publish_all(told)
-        said: dict[str, object] = {"phase": step.phase.value, "groups": len(told)}
+                given[service] = keeping(step, found, store.current(service))
+        store.publish_all(given)
+        said: dict[str, object] = {"phase": step.phase.value, "groups": len(given)}
         for name in ("intercept", "closes", "release", "opens"):
             if getattr(step, name):
                 said[name] = list(getattr(step, name))
@@ -386,50 +381,6 @@ class Moving:
             time.monotonic(),
             self._server.audience.seen(underway.involved),
             versions,
-            {name: _replicas(underway.new.state, name) for name in underway.involved},
+            {name: replicas(underway.new.state, name) for name in underway.involved},
             self._capturing.there(underway.walk.step) if underway.new.state.source.mode is Mode.REDIRECT else None,
         )
-
-
-def _replicas(state: State, name: str) -> int:
-    """How many proxies a service has to have: those that are known to run, or else those that are declared."""
-    known = len(state.addresses.replicas(name))
-    service = state.program.services.get(name)
-    return known or (1 if service is None or state.source.mode is Mode.EXPLICIT else service.replicas)
-
-
-def _at_once(underway: Underway, following: Placed) -> bool:
-    if underway.dropped is None:
-        return False
-    now = underway.new.placed
-    return may_follow(dropped(underway.dropped, underway.old.placed, now), now, following)
-
-
-@no_collection()
-def _steps(old: State, new: State, key: bytes, undone: frozenset[str] = frozenset()) -> tuple[Step, ...]:
-    """The steps, each of which was tried. Raises `CommandError`: then the last good state stays, rather than a gap."""
-    made = steps(Placed(old.program, old.placement), Placed(new.program, new.placement), key, undone)
-    tried: set[tuple[str, int]] = set()
-    for step in made:
-        # Steps that differ in route tables only are emitted from the same.
-        fresh = {name: id(step.parts[name].placed) for name in step.awaits}
-        _snapshots(step, new, frozenset(name for name, placed in fresh.items() if (name, placed) not in tried))
-        tried.update(fresh.items())
-    return made
-
-
-def _passing(state: State) -> Snapshot | None:
-    """What a service has that has no ADM: its redirected connections pass."""
-    if state.source.mode is not Mode.REDIRECT:
-        return None
-    found = untouched(state.program, state.addresses)
-    return None if found is None else snapshot(found)
-
-
-@no_collection()
-def _snapshots(step: Step, state: State, only: frozenset[str]) -> dict[str, Snapshot]:
-    try:
-        told = resources(step, state.addresses, state.source.mode, only=only)
-    except EmitError as error:
-        raise CommandError(Exit.NO_PLACEMENT, error.diagnostics, folder_of(state.source.path)) from error
-    return {service: snapshot(each) for service, each in told.items()}

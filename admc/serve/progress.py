@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from admc.transition.driver import Walk
     from admc.transition.model import Placed
@@ -15,8 +16,8 @@ SHOWN: Final = 3
 """How many names, or things that are waited for, a sentence has."""
 
 
-def said(walk: Walk, old: Placed, new: Placed, waits: Sequence[str]) -> str:
-    """What happens, at which step, and what that waits for."""
+def said(walk: Walk, old: Placed, new: Placed, waits: Sequence[str], left: float | None = None) -> str:
+    """What happens, at which step, and what that waits for: for `left` seconds at least, where that is known."""
     movers = moving(old.placement, new.placement)
     if walk.back:
         what = "a newer plan has come, and the one before it is undone first"
@@ -28,7 +29,17 @@ def said(walk: Walk, old: Placed, new: Placed, waits: Sequence[str]) -> str:
     if not waits:
         return step
     more = f"; and {len(waits) - SHOWN} more" if waits[SHOWN:] else ""
-    return f"{step} waits for {'; '.join(waits[:SHOWN])}{more}"
+    seconds = "" if left is None else f" (in {math.ceil(left)} s)"
+    return f"{step} waits for {'; '.join(waits[:SHOWN])}{seconds}{more}"
+
+
+def called(names: Mapping[str, str]) -> tuple[str, ...]:
+    """What is said of policies that are called otherwise than their user calls them."""
+    return tuple(
+        f"`{name}` is called `{other}` in proxies and statistics until connections are closed that know another "
+        f"policy, or another version, as `{name}`"
+        for name, other in sorted(names.items())
+    )
 
 
 def moving(old: Placement, new: Placement) -> tuple[str, ...]:

@@ -124,6 +124,10 @@ class Walk:
         simple = self.step.phase is Phase.FINAL and all(step.phase is not Phase.PREPARE for step in self.steps)
         return simple or self.step.phase is Phase.CLEAN or (self.at_old and not self.back)
 
+    def left(self, now: float, drain_seconds: float) -> float | None:
+        """Seconds until the last connection is closed that is older; None where that cannot be said yet."""
+        return None if self.since is None else max(0.0, self.since + drain_seconds + MARGIN_SECONDS - now)
+
     def look(self, sight: Sight, drain_seconds: float) -> tuple[Walk, tuple[str, ...]]:
         """Where the walk is now (perhaps at the next step, which is then to be published), and what it waits for."""
         if self.turning:

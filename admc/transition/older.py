@@ -1,27 +1,40 @@
-"""What older connections still have of policies that plans have dropped, and so which plan may not come at once.
+"""What older connections still have of policies that plans have dropped or renamed, and what a plan's policies are
+called meanwhile.
 
-    ({}, old plan, new plan) -> Dropped     (Dropped, new plan, the next one) -> may that begin now?
+    ({}, old plan, new plan) -> Dropped     (Dropped, new plan, the next one) -> names     renamed(the next one, names)
 
 A connection that is older than a listener has its filters, each by its name and with the newest configuration of that
-name. If `a` becomes `b` the older ones go on with `a`. A next plan that has an `a` again reaches those: another policy
-would be in its place, and one that waits to be put in force would be skipped, so that they met neither `a` nor `b`.
+name. If `a` becomes `b` the older ones go on with `a`. A plan that then has an `a` again, or gives that name to another
+policy at once, would reach those: they would meet the other policy in its place, and one that waits to be put in force
+would be skipped, so that they met neither `a` nor `b`. So it is called `a~2` until those connections are closed: no
+policy of a user can be called that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
 from admc.transition.change import Change, alike
+from admc.transition.model import Placed
 from dsl.program import Side
 from emitters.scope import filter_name
 
 if TYPE_CHECKING:
-    from admc.transition.model import Placed
     from dsl.program import Policy
 
-Dropped = Mapping[tuple[str, Side, str], "Policy"]
-"""(destination, side, what the filter is called in any hop) -> the policy."""
+AGAIN: Final = "~"
+
+Names = Mapping[str, str]
+"""Policy -> what it is called meanwhile; of those that are called otherwise."""
+
+Key = tuple[str, Side, str]
+"""Destination, side, what the filter is called in any hop."""
+
+Dropped = Mapping[Key, "Policy | None"]
+"""Filters that connections may have, and no plan has any more -> the policy. None: it is not known, or skipped."""
 
 
 def dropped(earlier: Dropped, old: Placed, new: Placed) -> Dropped:
@@ -30,16 +43,89 @@ def dropped(earlier: Dropped, old: Placed, new: Placed) -> Dropped:
     return {key: policy for key, policy in {**earlier, **_filters(old)}.items() if key not in here}
 
 
-def may_follow(older: Dropped, now: Placed, following: Placed) -> bool:
-    """Whether a plan leaves those connections what they have: what comes back is what it was, and at once in force."""
-    back = [(key, policy) for key, policy in _filters(following).items() if key in older]
-    if not back:
-        return True
+def names(older: Dropped, now: Placed, following: Placed) -> Names:
+    """What to call policies of a plan that follows, so that connections keep what they have."""
+    given = _given_away(now, following)
+    if not older and not given:
+        return {}
     crossing = Change(now, following).crossing
-    return all(key[0] not in crossing and alike(policy, older[key]) for key, policy in back)
+    taken = {key[2] for key in (*older, *_filters(now))}
+    placed: dict[str, list[Key]] = {}
+    for key in _filters(following):
+        placed.setdefault(key[2], []).append(key)
+    current = {original(policy.name): policy for policy in now.program.policies if policy.name != original(policy.name)}
+    found: dict[str, str] = {}
+    for policy in following.program.policies:
+        keys = placed.get(_called(policy, policy.name), [])
+        if policy.name not in given and all(_may_have(older, key, policy, crossing) for key in keys):
+            continue
+        before = current.get(policy.name)
+        if before is not None and alike(before, policy):
+            found[policy.name] = before.name  # as it is called already
+            continue
+        others = (f"{policy.name}{AGAIN}{number}" for number in count(2))
+        found[policy.name] = next(name for name in others if _called(policy, name) not in taken)
+    return found
 
 
-def _filters(placed: Placed) -> dict[tuple[str, Side, str], Policy]:
+def renamed(placed: Placed, names: Names) -> Placed:
+    """A plan with other names. Nothing else of it changes."""
+    if not names:
+        return placed
+    program, placement = placed
+    called = {policy.name: names.get(policy.name, policy.name) for policy in program.policies}
+    return Placed(
+        replace(program, policies=tuple(replace(policy, name=called[policy.name]) for policy in program.policies)),
+        replace(
+            placement,
+            decisions=tuple(replace(decision, policy=called[decision.policy]) for decision in placement.decisions),
+            adms=tuple(
+                replace(
+                    adm,
+                    ingress=tuple(called[name] for name in adm.ingress),
+                    egress=tuple(called[name] for name in adm.egress),
+                )
+                for adm in placement.adms
+            ),
+        ),
+    )
+
+
+def original(name: str) -> str:
+    """The user's name of a policy that is called otherwise meanwhile."""
+    return name.partition(AGAIN)[0]
+
+
+def _may_have(older: Dropped, key: Key, policy: Policy, crossing: frozenset[str]) -> bool:
+    """Whether a policy may have a filter of this name: what comes back is what it was, and at once in force."""
+    if key not in older:
+        return True
+    before = older[key]
+    return before is not None and key[0] not in crossing and alike(policy, before)
+
+
+def _given_away(now: Placed, following: Placed) -> frozenset[str]:
+    """Names that go to another policy, while that which has had the name goes on under another, or that which gets it
+    has gone by another. A policy that only changes keeps its name, so that open connections have it as it is now."""
+    before, after = now.program.policy_by_name, following.program.policy_by_name
+    changed = {name for name, policy in after.items() if name in before and not alike(policy, before[name])}
+    if not changed:
+        return frozenset()
+    came = [policy for name, policy in after.items() if name not in before or name in changed]
+    went = [policy for name, policy in before.items() if name not in after or name in changed]
+    return frozenset(
+        name
+        for name in changed
+        if any(policy.name != name and alike(policy, before[name]) for policy in came)
+        or any(policy.name != name and alike(policy, after[name]) for policy in went)
+    )
+
+
+def _called(policy: Policy, name: str) -> str:
+    return filter_name("", replace(policy, name=name))
+
+
+def _filters(placed: Placed) -> dict[Key, Policy]:
     policies = placed.program.policy_by_name
     return {
         (decision.destination, side, filter_name("", policies[decision.policy])): policies[decision.policy]

@@ -19,7 +19,7 @@ from admc.transition.model import Phase
 from admc.transition.steps import steps
 from emitters.envoy import Mode
 from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER, EXTENSION, LISTENER, ROUTES
+from xds_server.types import CLUSTER, EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -191,9 +191,9 @@ def test_a_plan_that_waits_is_not_forgotten_when_the_folder_takes_nothing(
             shutil.rmtree(folder)
             await _until(following, lambda: any("cannot write" in item for item in moving.waits))
             assert moving.underway is not None
-            assert moving.underway.new is new
+            assert moving.underway.new.state is new.state
             folder.mkdir()
-            await _until(following, lambda: moving.underway is not None and moving.underway.new is last)
+            await _until(following, lambda: moving.underway is not None and moving.underway.new.state is last.state)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -221,7 +221,7 @@ def test_a_plan_that_moves_nothing_makes_way_at_once_and_leaves_older_connection
         await moving.change(first, second, groups.snapshots(second.state))
         await moving.change(second, third, groups.snapshots(third.state))
         assert moving.underway is not None
-        assert moving.underway.new is third
+        assert moving.underway.new.state is third.state
         assert "web" in moving.underway.involved
         assert tables() >= before
         kept = record.read(tmp_path)
@@ -253,9 +253,9 @@ def test_what_a_proxy_refuses_makes_way_for_a_newer_plan(tmp_path: Path, monkeyp
             await _until(following, lambda: _phase(moving) is Phase.FINAL)
             await moving.change(new, last, groups.snapshots(last.state))
             assert moving.underway is not None
-            assert moving.underway.new is new
+            assert moving.underway.new.state is new.state
             server.refuses = True
-            await _until(following, lambda: moving.underway is not None and moving.underway.new is last)
+            await _until(following, lambda: moving.underway is not None and moving.underway.new.state is last.state)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -263,7 +263,7 @@ def test_what_a_proxy_refuses_makes_way_for_a_newer_plan(tmp_path: Path, monkeyp
     asyncio.run(run())
 
 
-def test_a_plan_that_brings_a_name_back_waits_for_connections_that_have_it_otherwise(
+def test_a_name_that_comes_back_is_another_until_connections_are_closed_that_have_it_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.3)
@@ -276,25 +276,86 @@ def test_a_plan_that_brings_a_name_back_waits_for_connections_that_have_it_other
     first, second, other = plans.values()
     server = _Agreeing()
 
+    def filters() -> set[str]:
+        found = server.store.current("web")
+        assert found is not None
+        there = found.collections[EXTENSION].resources
+        return {name.rpartition("/")[2].partition(":")[0] for name in there if name != TRIAL}
+
     async def run() -> None:
         moving = await _moving(server, first, None)
         await moving.change(first, second, groups.snapshots(second.state))
         await moving.change(second, first, groups.snapshots(first.state))
         assert moving.underway is not None
-        assert moving.underway.new is first
-        moving = await _moving(server, first, None)
+        assert moving.underway.new.state is first.state
+        assert moving.underway.new.names == {}
+        moving = await _moving(server, first, tmp_path)
         await moving.change(first, second, groups.snapshots(second.state))
         await moving.change(second, other, groups.snapshots(other.state))
         assert moving.underway is not None
-        assert moving.underway.new is second
-        following = asyncio.create_task(moving.follow())
+        assert moving.underway.new.names == {"p": "p~2"}
+        assert filters() == {"p", "q", "p~2"}
+        # The same by a server that comes back, and by one whose plan is compiled anew.
+        kept = record.read(tmp_path)
+        assert kept is not None
+        again = Moving(server, moving._publish, drain_seconds=0.0, folder=tmp_path)  # type: ignore[arg-type]
+        await again.resume(kept, second, other)
+        await again.change(other, other, groups.snapshots(other.state))
+        assert filters() == {"p", "q", "p~2"}
+        following = asyncio.create_task(again.follow())
         try:
-            await _until(following, lambda: moving.underway is not None and moving.underway.new is other)
-            assert moving.underway is not None
-            assert not moving.underway.lingering
+            await _until(following, lambda: again.underway is None)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
+        assert filters() == {"p", "q"}
+        whole = groups.snapshots(other.state).adms["web"]
+        found = server.store.current("web")
+        assert found is not None
+        assert found.version == whole.version
+
+    asyncio.run(run())
+
+
+def test_a_server_that_comes_back_knows_what_older_connections_have(tmp_path: Path) -> None:
+    head, policy = PROGRAM.split("policy")
+    gold = "policy" + policy.replace("SIDE", "egress")
+    called = gold.replace(" p ", " q ")
+    first, second = _read(tmp_path / "a.adm", head + gold), _read(tmp_path / "b.adm", head + called)
+    third = _read(tmp_path / "c.adm", head + called.replace(" q ", " r "))
+    server = _Agreeing()
+
+    async def run() -> None:
+        moving = await _moving(server, first, tmp_path)
+        await moving.change(first, second, groups.snapshots(second.state))
+        await moving.change(second, third, groups.snapshots(third.state))
+        kept = record.read(tmp_path)
+        assert kept is not None
+        again = Moving(server, moving._publish, drain_seconds=0.0, folder=tmp_path)  # type: ignore[arg-type]
+        await again.resume(kept, second, third)
+        # It knows the names alone, so it takes none of them for the same.
+        await again.change(third, first, groups.snapshots(first.state))
+        assert again.underway is not None
+        assert again.underway.new.names == {"p": "p~2"}
+
+    asyncio.run(run())
+
+
+def test_whoever_asks_is_told_how_long_older_connections_may_last(tmp_path: Path) -> None:
+    old, new = _planned(tmp_path, "egress"), _planned(tmp_path, "egress", "bronze")
+    server = _Agreeing()
+
+    async def run() -> None:
+        moving = await _moving(server, old, None)
+        moving._drain_seconds = 1000.0
+        await moving.change(old, new, groups.snapshots(new.state))
+        following = asyncio.create_task(moving.follow())
+        try:
+            await _until(following, lambda: "connections that are older to be closed (in " in moving.said)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        assert 900 < int(moving.said.rpartition("(in ")[2].partition(" s)")[0]) <= 1002
 
     asyncio.run(run())
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from admc.transition.change import Change, acts_once, alike
 from admc.transition.model import Phase
-from admc.transition.older import dropped, may_follow
+from admc.transition.older import dropped, names
 from admc.transition.schedule import single
 from admc.transition.steps import outlasting, steps
 from dsl.program import Protocol
@@ -38,20 +38,23 @@ def base(name: str) -> str:
 
 @st.composite
 def following(draw: st.DrawFn, old: list[Line]) -> list[Line]:
-    """A program that is made from another: policies stay, change, get another name and get it back, go, come, move."""
+    """A program that is made from another: policies stay, change, get another name and get it back, go, come, move,
+    and give their name to another."""
     new: list[Line] = []
     for line in old:
-        what = draw(st.sampled_from(("stay", "stay", "move", "change", "rename", "rename", "drop")))
+        what = draw(st.sampled_from(("stay", "stay", "move", "change", "rename", "rename", "swap", "drop")))
         if what == "drop":
             continue
         after = line
-        if what == "rename":
+        if what in ("rename", "swap"):
             after = line._replace(name=base(line.name) if line.name.endswith(NEW) else line.name + NEW)
         elif what == "move":
             after = line._replace(side=draw(st.sampled_from(SIDES)))
         elif what == "change" and line.scope != PLAIN:
             after = line._replace(match=draw(st.sampled_from(MATCHES)), kind=draw(st.sampled_from(KINDS)))
         new.append(after)
+        if what == "swap" and line.scope != PLAIN:
+            new.append(line._replace(match=draw(st.sampled_from(MATCHES)), side=draw(st.sampled_from(SIDES))))
     taken = {line.name for line in new}
     for line in draw(st.one_of(st.just([]), st.just([]), lines("ax"))):
         # What comes may have a name that was there before.
@@ -156,7 +159,7 @@ def test_a_name_that_comes_back_is_not_skipped_in_connections_that_still_have_it
         [line("a", WRITES, side), line("m", QUOTA, "ingress")],
     )
     first, second, third = map(known, written)
-    assert not may_follow(dropped({}, first, second), second, third)
+    assert names(dropped({}, first, second), second, third) == {"a": "a~2"}
     judge(first, [Leg(second, Phase.FINAL), Leg(third)])
 
 
@@ -167,15 +170,49 @@ def test_a_name_is_not_given_to_another_policy_while_connections_have_the_one_be
         [line("a", OTHER, "ingress"), line("a_new", WRITES, "ingress")],
     )
     first, second, third = map(known, written)
-    assert not may_follow(dropped({}, first, second), second, third)
+    assert names(dropped({}, first, second), second, third) == {"a": "a~2"}
     judge(first, [Leg(second, Phase.FINAL), Leg(third)])
 
 
 def test_a_policy_that_was_dropped_comes_back_at_once() -> None:
     quota = line("m", QUOTA, "egress")
     first, second = known([line("a", WRITES, "ingress"), quota]), known([quota])
-    assert may_follow(dropped({}, first, second), second, first)
+    assert names(dropped({}, first, second), second, first) == {}
     judge(first, [Leg(second, Phase.FINAL), Leg(first)])
+
+
+@pytest.mark.parametrize("end", [None, Phase.FINAL])
+@pytest.mark.parametrize("side", ["ingress", "egress"])
+def test_a_name_that_goes_to_another_policy_leaves_older_connections_what_they_have(
+    side: str, end: Phase | None
+) -> None:
+    quota, again = "rate_limit(requests: 9, per: 1s)", "rate_limit(requests: 7, per: 1s)"
+    first = known([line("a", QUOTA, "ingress")])
+    second = known([line("b", QUOTA, side), line("a", quota, "ingress")])
+    third = known([line("c", QUOTA, side), line("b", quota, "ingress"), line("a", again, "ingress")])
+    assert names({}, first, second) == {"a": "a~2"}
+    judge(first, [Leg(second, end), Leg(third, end), Leg(first)])
+
+
+def test_two_policies_may_change_names_with_each_other() -> None:
+    quota = "rate_limit(requests: 9, per: 1s)"
+    first = known([line("a", QUOTA, "ingress"), line("b", quota, "ingress")])
+    second = known([line("b", QUOTA, "ingress"), line("a", quota, "ingress")])
+    assert names({}, first, second) == {"a": "a~2", "b": "b~2"}
+    judge(first, [Leg(second)])
+    judge(first, [Leg(second, Phase.FINAL), Leg(first, Phase.FINAL), Leg(second)])
+
+
+def test_a_policy_that_changes_keeps_its_name() -> None:
+    first, second = known([line("a", WRITES, "ingress")]), known([line("a", OTHER, "ingress")])
+    assert names({}, first, second) == {}
+
+
+@pytest.mark.parametrize("back", ["ingress", "egress"])
+def test_what_moved_comes_back_though_a_proxy_refuses(back: str) -> None:
+    first, second = known([line("m", QUOTA, "egress")]), known([line("m", QUOTA, "ingress")])
+    third = known([line("m", QUOTA, back), line("n", WRITES, "ingress")])
+    judge(first, [Leg(second, Phase.FINAL), Leg(third)])
 
 
 def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_have() -> None:

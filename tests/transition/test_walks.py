@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from admc.transition.change import Change, acts_once, alike
 from admc.transition.model import Phase, Placed
+from admc.transition.older import names, renamed
 from admc.transition.schedule import single
 from admc.transition.steps import steps
 from dsl import load_text
@@ -81,20 +82,23 @@ def lines(names: str) -> st.SearchStrategy[list[Line]]:
 
 @st.composite
 def ends(draw: st.DrawFn) -> tuple[list[Line], list[Line]]:
-    """Two programs, the second made from the first: policies move, change, go, come, and get other names."""
+    """Two programs, the second made from the first: policies move, change, go, come, get other names, and give theirs
+    to others."""
     old = draw(lines("abcd"))
     new: list[Line] = []
     for line in old:
-        what = draw(st.sampled_from(("move", "move", "move", "stay", "change", "rename", "drop")))
+        what = draw(st.sampled_from(("move", "move", "move", "stay", "change", "rename", "swap", "drop")))
         if what == "drop":
             continue
         side = line.side if what == "stay" else draw(st.sampled_from(SIDES))
         after = line._replace(side=side)
-        if what == "rename":
+        if what in ("rename", "swap"):
             after = after._replace(name=f"{line.name}_new")
         elif what == "change" and line.scope != PLAIN:
             after = after._replace(match=draw(st.sampled_from(MATCHES)), kind=draw(st.sampled_from(KINDS)))
         new.append(after)
+        if what == "swap" and line.scope != PLAIN:
+            new.append(line._replace(match=draw(st.sampled_from(MATCHES)), side=draw(st.sampled_from(SIDES))))
     for line in draw(st.one_of(st.just([]), lines("xy"))):
         new.insert(draw(st.integers(0, len(new))), line)
     return old, new
@@ -120,7 +124,7 @@ def enforced(placed: Placed, call: Call) -> dict[str, Policy]:
 
 
 def judge(old: Placed, new: Placed, turn: Phase | None) -> None:
-    walked = steps(old, new, b"key")
+    walked = steps(old, renamed(new, names({}, old, new)), b"key")
     walk = moments(walked, old, turn if any(step.phase is turn for step in walked) else None)
     change = Change(old, new)
     once = {
@@ -154,12 +158,12 @@ def judge(old: Placed, new: Placed, turn: Phase | None) -> None:
                 assert any(each.policy in like for _, each in met.policies), f"a gap of `{name}` at {said}"
                 if name == other and (name, call.destination) in once and call.port.protocol is not Protocol.TCP:
                     assert count == 1, f"twice `{name}` at {said}"
-            names = [each.policy for _, each in met.policies]
+            order_met = [each.policy for _, each in met.policies]
             for one, two in turned:
-                assert names.index(one) < names.index(two), f"`{two}` before `{one}` at {said}"
+                assert order_met.index(one) < order_met.index(two), f"`{two}` before `{one}` at {said}"
                 if call.port.protocol is not Protocol.TCP and (writes(before[one]) or writes(before[two])):
-                    last = len(names) - 1 - names[::-1].index(one)
-                    assert last < names.index(two), f"`{one}` once more behind `{two}` at {said}"
+                    last = len(order_met) - 1 - order_met[::-1].index(one)
+                    assert last < order_met.index(two), f"`{one}` once more behind `{two}` at {said}"
 
 
 def writes(policy: Policy) -> bool:

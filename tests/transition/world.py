@@ -14,10 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from admc.transition.between import original
 from admc.transition.driver import MARGIN_SECONDS, Sight, Walk
 from admc.transition.model import Phase, Placed, Toggle
-from admc.transition.older import dropped, may_follow
+from admc.transition.older import dropped, names, original, renamed
 from admc.transition.steps import outlasting, steps
 from dsl.program import Side, Stage
 from emitters.scope import filter_name, hops
@@ -63,7 +62,7 @@ class Moment(NamedTuple):
     contents: Mapping[HopKey, Mapping[str, Policy]]
     """The same of the filters' configurations."""
     walk: int
-    """Which of the transitions it belongs to."""
+    """To which plan it belongs, of those that follow the first one."""
 
 
 class Met(NamedTuple):
@@ -99,7 +98,7 @@ def moments(steps: tuple[Step, ...], old: Placed, turn: Phase | None = None) -> 
     """A walk to the end; or, from the step `turn` on, back to the beginning and its last wait."""
     world = World(old)
     if steps:
-        world.go(steps, turn)
+        world.go(steps, 1, turn)
     return world.told
 
 
@@ -109,19 +108,21 @@ def chain(first: Placed, legs: Sequence[Leg]) -> list[Moment]:
     old = first
     older: Dropped = {}
     undone: frozenset[str] = frozenset()
-    for leg, following in zip(legs, (*legs[1:], None), strict=True):
-        walked = steps(old, leg.new, b"key", undone)
-        end, left = leg.end, dropped(older, old, leg.new)
-        simple = all(step.phase is not Phase.PREPARE for step in walked)
-        if end is Phase.FINAL and following is not None:
-            if simple:
-                end = end if may_follow(left, leg.new, following.new) else None
-            elif steps(leg.new, following.new, b"key")[0].phase is Phase.FINAL:
-                # Where policies move only a refusal ends it here. A policy that comes back, while nothing moves, is
-                # then skipped until proxies have its route table.
-                end = end if dropped(left, leg.new, following.new).keys() >= left.keys() else None
-        if world.go(walked, end):
-            old, older, undone = leg.new, left if end is Phase.FINAL else {}, frozenset()
+    for number, leg in enumerate(legs, 1):
+        new = renamed(leg.new, names(older, old, leg.new))
+        walked = steps(old, new, b"key", undone)
+        left = dropped(older, old, new)
+        if any(step.phase is Phase.PREPARE for step in walked):
+            left = dict.fromkeys(left)  # only a refusal ends it here, and older route tables skip what they have left
+        if world.go(walked, number, leg.end):
+            if leg.end is Phase.FINAL:
+                older = left
+            else:
+                older = {}
+                if new is not leg.new:
+                    world.go(steps(new, leg.new, b"key"), number)
+                    new = leg.new
+            old, undone = new, frozenset()
         else:
             undone = frozenset(name for step in walked for name in (*step.awaits, *step.leaves))
     return world.told
@@ -138,9 +139,9 @@ class World:
         self._walk = 0
         self._publish(_config(_whole(first)), None)
 
-    def go(self, walked: tuple[Step, ...], end: Phase | None) -> bool:
-        """Whether the next transition begins from the new plan."""
-        self._walk += 1
+    def go(self, walked: tuple[Step, ...], number: int, end: Phase | None = None) -> bool:
+        """Whether the next transition begins from the new plan. `number` is of the plan."""
+        self._walk = number
         about = frozenset(name for step in walked for name in (*step.awaits, *step.leaves))
         walk, now = Walk(outlasting(walked, self._lingering)), 0.0
         names = about | self._lingering

@@ -1,0 +1,42 @@
+"""What is known of a transition that is being walked, and of the plan that waits behind it. All of it is immutable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from admc.serve.groups import Groups
+    from admc.serve.moving import Planned
+    from admc.transition.driver import Walk
+    from admc.transition.older import Dropped
+    from xds_server.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Underway:
+    """A transition that is being walked."""
+
+    walk: Walk
+    old: Planned
+    new: Planned
+    passing: Snapshot | None
+    lingering: frozenset[str] = frozenset()
+    """Services where an earlier transition left connections that still need what it kept for them."""
+    dropped: Dropped = field(default_factory=dict)
+    """What those have of policies that are in neither plan."""
+    undone: frozenset[str] = frozenset()
+    """Services where a transition that was taken back left its route tables."""
+
+    @property
+    def involved(self) -> frozenset[str]:
+        """The services that nobody else may publish for."""
+        return self.lingering | {service for step in self.walk.steps for service in (*step.awaits, *step.leaves)}
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """A newer plan that waits."""
+
+    new: Planned
+    groups: Groups
