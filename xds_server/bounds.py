@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xds_server.wire import MAX_NAMES, TooMuchError
+from xds_server.wire import MAX_CLAIMS, MAX_NAMES, TooMuchError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -16,17 +16,28 @@ MAX_CHARACTERS: Final = 8_000_000
 """Of all names that a client asks for together."""
 MAX_UNANSWERED: Final = 1_000
 """Responses that a client has not answered. Pushes wait for answers, so only its own requests make them so many."""
-MAX_UNANSWERED_NAMES: Final = 2 * MAX_NAMES
+MAX_UNANSWERED_NAMES: Final = 200_000
 """Names in those."""
 
 
-def check(channels: Collection[Channel], *, asked: bool) -> None:
-    """Raises `TooMuchError`. `asked`: whether there are new names."""
-    if sum(len(each.subscription.names) for each in channels) > MAX_NAMES:
+def check(channels: Collection[Channel], *, asked: bool, claimed: int = 0) -> None:
+    """Raises `TooMuchError`. `asked`: whether there are new names; `claimed`: names that it says it has, in all."""
+    names = sum(len(each.subscription.names) for each in channels)
+    characters = 0
+    if asked:
+        # A name that is given up is kept, too, until that is answered.
+        late = [name for each in channels for name in each.owed - each.subscription.names if name not in each.known]
+        names += len(late)
+        characters = sum(map(len, late)) + sum(len(name) for each in channels for name in each.subscription.names)
+    if names > MAX_NAMES:
         raise TooMuchError(f"more than {MAX_NAMES:,} names on one stream")
-    if asked and sum(len(name) for each in channels for name in each.subscription.names) > MAX_CHARACTERS:
+    if claimed > MAX_CLAIMS:
+        raise TooMuchError(f"more than {MAX_CLAIMS:,} resources from earlier streams on one stream")
+    if characters > MAX_CHARACTERS:
         raise TooMuchError(f"names of more than {MAX_CHARACTERS:,} characters on one stream")
     if sum(len(each.flights) for each in channels) > MAX_UNANSWERED:
         raise TooMuchError(f"more than {MAX_UNANSWERED:,} responses without an answer")
+    if sum(each.strange for each in channels) > MAX_NAMES:
+        raise TooMuchError(f"answers about more than {MAX_NAMES:,} names that do not exist without an answer")
     if sum(len(flight.content) for each in channels for flight in each.flights.values()) > MAX_UNANSWERED_NAMES:
         raise TooMuchError(f"responses with more than {MAX_UNANSWERED_NAMES:,} names without an answer")

@@ -174,6 +174,8 @@ class Channel:
     flights: dict[str, Flight] = field(default_factory=dict)
     refused: Mapping[str, str | None] = field(default_factory=dict)
     """Versions that the client refused, None being a removal: not to be sent again as they are."""
+    strange: int = 0
+    """Names that do not exist in answers since the client last owed none: each is made for this stream alone."""
     sequence: int = 0
     sent: str = ""
     acknowledged: str = ""
@@ -219,14 +221,14 @@ class Channel:
 
     def accept(self, nonce: str) -> Flight | None:
         """The client took a response; None if it is none that it owes an answer for."""
-        flight = self.flights.pop(nonce, None)
+        flight = self._answered(nonce)
         if flight is not None:
             self.acknowledged, self.error = flight.version, ""
         return flight
 
     def refuse(self, nonce: str, error: str) -> Flight | None:
         """The client has, of what the response said, what it had before."""
-        flight = self.flights.pop(nonce, None)
+        flight = self._answered(nonce)
         if flight is None:
             return None
         known = dict(self.known)
@@ -243,6 +245,12 @@ class Channel:
             **{name: item.version if item else None for name, item in versions.items()},
         }
         self.error = error
+        return flight
+
+    def _answered(self, nonce: str) -> Flight | None:
+        flight = self.flights.pop(nonce, None)
+        if not self.flights:
+            self.strange = 0
         return flight
 
     def mended(self, after: Mapping[str, Known]) -> bool:

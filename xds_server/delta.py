@@ -31,6 +31,8 @@ class DeltaStream(Stream):
             self._answered(channel, request)
         first, channel.asked = not channel.asked, True
         before = channel.subscription
+        if not (first or request.subscribe or request.unsubscribe):
+            return self._advance()  # an answer, as most requests are
         after = before.changed(
             request.subscribe,
             request.unsubscribe,
@@ -42,6 +44,7 @@ class DeltaStream(Stream):
         if first and request.initial:
             channel.known = self._claims(channel, request.initial)
             self._returned = True
+            self._claimed += len(channel.known)
         named = set(request.subscribe) - {WILDCARD}
         owed = {name for name in named if not first or name not in channel.known}
         if after.wildcard:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("xds_server")
 SERVICE: Final = "envoy.service.discovery.v3.AggregatedDiscoveryService"
+PAUSE: Final = 4
+"""So much longer than a heavy request the next one waits."""
 URGENT: Final = frozenset({ENDPOINTS, SECRET})
 
 
@@ -121,6 +123,8 @@ class XdsServer:
         self._server: Any = None
         self._crowds: asyncio.Task[None] | None = None
         self._stopping = False
+        self._heavy_until = 0.0
+        """When the next heavy request may be heard."""
 
     async def start(self, address: str, credentials: Any = None, services: Iterable[Callable[[Any], None]] = ()) -> int:
         """Listen at `host:port` and return the port. Without credentials in plain text. Raises `ServerError`.
@@ -263,6 +267,13 @@ class XdsServer:
                 self._identities[identity] -= 1
                 if not self._identities[identity]:
                     del self._identities[identity]
+
+    async def let_others_first(self, took: float) -> None:
+        """After a request that took so long. All who send such requests wait for each other, however many they are, so
+        that together they get no more than a part of the server's time."""
+        now = asyncio.get_running_loop().time()
+        self._heavy_until = max(now, self._heavy_until) + took * PAUSE
+        await asyncio.sleep(self._heavy_until - now)
 
     def refused(self, connection: Connection, event: Refused) -> None:
         self.metrics.rejects[known_type(event.type_url)] += 1

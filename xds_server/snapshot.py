@@ -11,17 +11,19 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from envoy.config.endpoint.v3 import endpoint_pb2
 from google.protobuf.message import DecodeError
 
 from xds_server.references import Reference, message_class, references
 from xds_server.types import CLUSTER, ENDPOINTS, NAME_FIELD, PREFIX, short
+from xds_server.wire import text_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from google.protobuf.message import Message
 
+_CLUSTER_NAME: Final = 1
+"""Field number in `ClusterLoadAssignment`."""
 SHOWN: Final = 5
 """How many problems of a snapshot an error spells out."""
 
@@ -247,9 +249,9 @@ def nothing(type_url: str) -> Collection:
 def no_endpoints(name: str) -> Resource:
     """Nobody: what a client is told of endpoints that nobody knows, so that its cluster need not wait.
 
-    Clients choose these names: any string will do, and none is kept.
+    Clients choose these names: any string will do, none is kept, and a hundred thousand must not take for ever.
     """
-    body: bytes = endpoint_pb2.ClusterLoadAssignment(cluster_name=name).SerializeToString(deterministic=True)
+    body = text_field(_CLUSTER_NAME, name)
     return Resource(ENDPOINTS, name, digest(body), body, frozenset())
 
 

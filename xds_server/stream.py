@@ -62,6 +62,8 @@ class Stream(ABC):
         self._phase = Phase.TRY
         self._returned = False
         """Whether the client has said what it has from an earlier stream."""
+        self._claimed = 0
+        """Of how many resources it has said so."""
         self._patient = True
         """Whether to wait for what the client is to ask for next, or not to ask for any more."""
         self._warming: dict[str, str] = {}
@@ -217,7 +219,7 @@ class Stream(ABC):
         channel.owed.update(owed)
         if channel.type_url == ENDPOINTS:
             channel.again.update(filter(channel.subscription.covers, self._unsent_endpoints()))
-        check(self._channels.values(), asked=bool(channel.owed))
+        check(self._channels.values(), asked=bool(channel.owed), claimed=self._claimed)
 
     # Responses.
 
@@ -374,6 +376,7 @@ class Stream(ABC):
             stays = held is not None and (gate is Gate.HELD or (new is None and not removing))
             if not stays:
                 content[name] = new
+                channel.strange += new is None
             elif isinstance(held, Resource):
                 content[name] = held
         channel.owed.clear()

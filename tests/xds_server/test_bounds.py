@@ -12,8 +12,8 @@ from tests.xds_server.transcript import world
 from xds_server.bounds import MAX_CHARACTERS, MAX_UNANSWERED
 from xds_server.channel import REMEMBERED_NAMES, Shared
 from xds_server.delta import DeltaStream
-from xds_server.types import CLUSTER, ENDPOINTS
-from xds_server.wire import MAX_NAME, MAX_NAMES, DeltaRequest, TooMuchError, parse_delta, parse_sotw
+from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
+from xds_server.wire import MAX_CLAIMS, MAX_NAME, MAX_NAMES, DeltaRequest, TooMuchError, parse_delta, parse_sotw
 
 WORLD = world("clusters a=1-; routes r=1>a")
 LONG = "x" * (MAX_NAME + 1)
@@ -40,12 +40,48 @@ def test_whoever_answers_may_ask_for_ever() -> None:
 
 
 def test_names_in_answers_that_are_owed_are_bounded() -> None:
-    stream = DeltaStream(WORLD, Shared())
-    names = many(MAX_NAMES)
-    for _ in range(3):
-        stream.receive(DeltaRequest("type.googleapis.com/no.such.Type", subscribe=names))
+    names = many(1_000)
+    stream = DeltaStream(world("endpoints " + " ".join(f"{name}=1" for name in names)), Shared())
+    for _ in range(201):
+        stream.receive(DeltaRequest(ENDPOINTS, subscribe=names))
     with pytest.raises(TooMuchError, match="more than 200,000 names without an answer"):
-        stream.receive(DeltaRequest("type.googleapis.com/no.such.Type", subscribe=names))
+        stream.receive(DeltaRequest(ENDPOINTS, subscribe=names))
+
+
+@pytest.mark.parametrize("type_url", [ENDPOINTS, "type.googleapis.com/no.such.Type"])
+def test_answers_about_names_that_do_not_exist_are_bounded_more_closely(type_url: str) -> None:
+    """Those that exist are shared with all streams, and these with none."""
+    stream, names = DeltaStream(WORLD, Shared()), many(MAX_NAMES)
+    for _ in range(3):
+        (response,) = stream.receive(DeltaRequest(type_url, subscribe=names))
+        stream.receive(DeltaRequest(type_url, nonce=response.nonce))
+    for _ in range(2):
+        stream.receive(DeltaRequest(type_url, subscribe=names))
+    with pytest.raises(TooMuchError, match="about more than 20,000 names that do not exist without an answer"):
+        stream.receive(DeltaRequest(type_url, subscribe=names))
+
+
+def test_names_that_are_to_be_answered_later_are_bounded() -> None:
+    """While clusters are not acknowledged, listeners are not sent: who never answers asks and takes back for ever."""
+    stream = DeltaStream(world("clusters a=1-; listeners l=1"), Shared())
+    stream.receive(DeltaRequest(CLUSTER))
+    stream.receive(DeltaRequest(LISTENER, subscribe=("*",)))
+
+    def ask_and_take_back() -> None:
+        for turn in range(20):
+            names = tuple(f"{turn}-{each}" for each in range(5_000))
+            stream.receive(DeltaRequest(LISTENER, subscribe=names))
+            stream.receive(DeltaRequest(LISTENER, unsubscribe=names))
+
+    with pytest.raises(TooMuchError, match="more than 20,000 names on one stream"):
+        ask_and_take_back()
+
+
+def test_all_that_a_client_claims_to_have_is_bounded() -> None:
+    stream = DeltaStream(world("clusters a=1-"), Shared())
+    stream.receive(DeltaRequest(CLUSTER, initial=dict.fromkeys(many(MAX_CLAIMS - 10), "1")))
+    with pytest.raises(TooMuchError, match="more than 100,000 resources from earlier streams on one stream"):
+        stream.receive(DeltaRequest(ROUTES, subscribe=("*",), initial=dict.fromkeys(many(20), "1")))
 
 
 def test_names_are_bounded_in_all_their_characters() -> None:
@@ -59,13 +95,13 @@ def test_names_are_bounded_in_all_their_characters() -> None:
 @pytest.mark.parametrize("field", ["resource_names_subscribe", "resource_names_unsubscribe"])
 def test_a_request_with_too_many_names_is_not_looked_through(field: str) -> None:
     request: Any = discovery_pb2.DeltaDiscoveryRequest(type_url=ENDPOINTS, **{field: ["a"] * (MAX_NAMES + 1)})
-    with pytest.raises(TooMuchError, match="more than 100,000 names in one request"):
+    with pytest.raises(TooMuchError, match="more than 20,000 names in one request"):
         parse_delta(request.SerializeToString())
 
 
 def test_what_a_client_claims_to_have_is_bounded() -> None:
     request = discovery_pb2.DeltaDiscoveryRequest(type_url=CLUSTER)
-    request.initial_resource_versions.update(dict.fromkeys(many(MAX_NAMES + 1), "1"))
+    request.initial_resource_versions.update(dict.fromkeys(many(MAX_CLAIMS + 1), "1"))
     with pytest.raises(TooMuchError, match="more than 100,000 names in one request"):
         parse_delta(request.SerializeToString())
 

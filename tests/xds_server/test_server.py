@@ -14,7 +14,7 @@ from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 from tests.xds_server.build import MESSAGES, content_of, resource
 from tests.xds_server.client import Client, names
 from tests.xds_server.transcript import world
-from xds_server.server import Limits, ServerError, XdsServer
+from xds_server.server import PAUSE, Limits, ServerError, XdsServer
 from xds_server.snapshot import InconsistentSnapshotError, Snapshot
 from xds_server.store import SnapshotStore
 from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
@@ -302,9 +302,16 @@ async def test_requests_are_limited_in_size_and_number_of_names() -> None:
         await client.send(ENDPOINTS, *(f"name-{number}" for number in range(2000)))
         assert (await client.status())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
     async with serving(world("clusters a=1-")) as (_, port), Client(port, "delta") as client:
-        await client.send(ENDPOINTS, *(f"{number}" for number in range(100_001)))
+        await client.send(ENDPOINTS, *(f"{number}" for number in range(20_001)))
         code, details = await client.status()
-        assert (code, details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "more than 100,000 names in one request")
+        assert (code, details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "more than 20,000 names in one request")
+
+
+async def test_whoever_asks_for_very_much_waits_for_others_who_do() -> None:
+    async with serving(world("clusters a=1-")) as (server, _):
+        began = time.monotonic()
+        await asyncio.gather(*(server.let_others_first(0.02) for _ in range(3)))
+        assert time.monotonic() - began >= 0.02 * 3 * PAUSE - 0.02
 
 
 async def test_a_client_that_says_nothing_is_let_go() -> None:
