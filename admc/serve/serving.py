@@ -284,8 +284,6 @@ class Serving:
             self.counts.endpoint_errors += 1
             self.problems.report("endpoints", error.diagnostics, "")
             return
-        if self._endpoints and content == self._endpoints[0]:
-            return
         first = not self._endpoints
         # The last good one stays at hand for a program that comes meanwhile.
         self._endpoints = (content, *self._endpoints[-1:])
