@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from emitters.addresses import Addresses, Located
 from emitters.dial import binds, dials
-from tests.emitters.envoy.support import ENVOY, bootstraps, exchange, load, private
+from tests.emitters.envoy.support import ENVOY, exchange, load, private, written
 from tests.testbed.client import Target
 from tests.testbed.envoys import Envoys
 
@@ -116,10 +116,7 @@ def served(
         more = (f"{first.rpartition('.')[0]}.{200 + index}" for index in range(1, len(found)))
         services[name] = Located((first, *more), services[name].pods)
     addresses = Addresses(services, addresses.externals, addresses.egress)
-    paths = {}
-    for service, content in bootstraps(program, placement, addresses=addresses).items():
-        paths[service] = folder / f"{service}.yaml"
-        paths[service].write_bytes(content)
+    paths = written(program, placement, addresses, folder)
     targets = {
         (dial.source, dial.destination): Target(dial.sender, dial.address, dial.port, dial.destination)
         for dial in dials(program, placement, addresses)

@@ -79,6 +79,15 @@ def bootstraps(
     }
 
 
+def written(program: Program, placement: Placement, addresses: Addresses, folder: Path) -> dict[str, Path]:
+    """The static bootstrap of each ADM, in a file."""
+    paths = {}
+    for service, content in bootstraps(program, placement, addresses=addresses).items():
+        paths[service] = folder / f"{service}.yaml"
+        paths[service].write_bytes(content)
+    return paths
+
+
 def validate(path: Path) -> str:
     """What the real Envoy has against a bootstrap; empty where it has nothing."""
     assert ENVOY is not None
@@ -136,10 +145,7 @@ def running(
         for bind in binds(program, placement, addresses)
         if bind.service not in without
     ]
-    paths = {}
-    for service, content in bootstraps(program, placement, addresses=addresses).items():
-        paths[service] = folder / f"{service}.yaml"
-        paths[service].write_bytes(content)
+    paths = written(program, placement, addresses, folder)
     with EchoServices(where) as echo, Envoys(folder, ENVOY) as envoys:
         envoys.start(paths)
         yield Running(program, placement, addresses, echo, envoys, folder)

@@ -17,7 +17,7 @@ import pytest
 from emitters.addresses import Addresses
 from emitters.dial import binds, dials
 from emitters.envoy.names import HELD
-from tests.emitters.envoy.support import ENVOY, RawServer, bootstraps, exchange, load, private, running
+from tests.emitters.envoy.support import ENVOY, RawServer, exchange, load, private, running, written
 from tests.testbed.client import Request, Target, grpc_call, h2c
 from tests.testbed.envoys import Envoys
 
@@ -94,10 +94,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
     folder = tmp_path_factory.mktemp("invisible")
     program, placement = load(TEXT)
     addresses = private(Addresses.loopback(program))
-    paths = {}
-    for service, content in bootstraps(program, placement, addresses=addresses).items():
-        paths[service] = folder / f"{service}.yaml"
-        paths[service].write_bytes(content)
+    paths = written(program, placement, addresses, folder)
     assert set(paths) == {"front", "back"}
     (bind,) = [bind for bind in binds(program, placement, addresses) if bind.service == "back"]
     (dial,) = dials(program, placement, addresses)
@@ -218,10 +215,7 @@ def test_http_1_0(ways: Ways) -> None:
 def test_a_connection_that_changes_its_protocol_is_a_tunnel(tmp_path: Path, raw: bytes) -> None:
     program, placement = load(TEXT)
     addresses = private(Addresses.loopback(program))
-    paths = {}
-    for service, content in bootstraps(program, placement, addresses=addresses).items():
-        paths[service] = tmp_path / f"{service}.yaml"
-        paths[service].write_bytes(content)
+    paths = written(program, placement, addresses, tmp_path)
     (bind,) = [bind for bind in binds(program, placement, addresses) if bind.service == "back"]
     (dial,) = dials(program, placement, addresses)
     connect = raw.startswith(b"CONNECT")
@@ -277,10 +271,7 @@ def test_no_breaker_trips_at_a_thousand_requests(ways: Ways) -> None:
     async def all_at_once(folder: Path) -> list[bytes]:
         program, placement = load(TEXT)
         addresses = private(Addresses.loopback(program))
-        paths = {}
-        for service, content in bootstraps(program, placement, addresses=addresses).items():
-            paths[service] = folder / f"{service}.yaml"
-            paths[service].write_bytes(content)
+        paths = written(program, placement, addresses, folder)
         (bind,) = [bind for bind in binds(program, placement, addresses) if bind.service == "back"]
         (dial,) = dials(program, placement, addresses)
         target = Target(dial.sender, dial.address, dial.port, "")
