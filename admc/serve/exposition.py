@@ -47,6 +47,10 @@ class Now(NamedTuple):
     """ADMs of the plan that no client asks for."""
     behind: int
     """Clients without all that they are to have."""
+    wrong: bool = False
+    """Whether something is wrong with what was read last, so that what was in force before stays."""
+    on_the_way: bool = False
+    """Whether a transition is under way."""
 
 
 @dataclass(slots=True)
@@ -125,6 +129,14 @@ def _tls(counts: TlsCounts) -> Iterator[Metric]:
 
 def _state(now: Now) -> Iterator[Metric]:
     yield GaugeMetricFamily("admc_ready", "Whether clients are served", float(now.ready))
+    yield GaugeMetricFamily(
+        "admc_problem",
+        "Whether the last change of a file could not be used or kept, so that the last good one stays",
+        float(now.wrong),
+    )
+    yield GaugeMetricFamily(
+        "admc_transition_under_way", "Whether steps to another plan are being taken", float(now.on_the_way)
+    )
     build = GaugeMetricFamily("admc_build_info", "Always 1; the version is in the label", labels=["version"])
     build.add_metric([now.version], 1.0)
     yield build

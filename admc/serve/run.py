@@ -170,7 +170,11 @@ class _Run:
     def _now(self) -> Now:
         adms, audience = self._adms, self._force.server.audience
         alone = len(adms - audience.groups)
-        return Now(self._phase is Phase.SERVING, __version__, len(adms), alone, audience.behind)
+        return Now(self._phase is Phase.SERVING, __version__, len(adms), alone, audience.behind, *self._standing)
+
+    @property
+    def _standing(self) -> tuple[bool, bool]:
+        return bool(self._serving.problems.said), bool(self._force.moving.said)
 
     def _row(self) -> ServerRow:
         serving = self._serving

@@ -36,7 +36,7 @@ class Bed:
 
     def __init__(self) -> None:
         self.status: Status = status_of(client("search", "s-1"))
-        self.now = Now(ready=True, version="0.1.0", adms=2, alone=1, behind=1)
+        self.now = Now(ready=True, version="0.1.0", adms=2, alone=1, behind=1, wrong=True, on_the_way=False)
         self.made = 0
         self.xds = Metrics()
         self.counts = Counts()
@@ -195,6 +195,8 @@ async def test_metrics_can_be_scraped() -> None:
             ("admc_proxy_convergence_seconds_bucket", "+Inf"): 2,
             ("admc_proxy_convergence_seconds_count",): 2,
             ("admc_compile_errors_total",): 5,
+            ("admc_problem",): 1,
+            ("admc_transition_under_way",): 0,
             ("admc_tls_reload_errors_total",): 6,
             ("admc_transition_errors_total",): 7,
             ("admc_tls_certificate_expiry_timestamp_seconds",): 5,
@@ -356,6 +358,8 @@ def test_who_redirects_and_says_nothing_of_addresses_is_told(tmp_path: Path) -> 
     (tmp_path / "policies.adm").write_text("app one\nservice a { http 80 }\n")
     with served(tmp_path, "policies.adm") as server:
         assert "--endpoints" in server.until_event("no_endpoints")["text"]
+        server.until_event("compiled")
+        assert server.stop() == 0
     with served(tmp_path, "policies.adm", "--mode", "explicit") as server:
         server.until_event("compiled")
         assert not server.events("no_endpoints")
