@@ -57,6 +57,8 @@ class Ask:
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Headers of the request, as the service must see them."""
     seen_path: str = ""
+    often: str = ""
+    """A header of the request that the service must see once, or twice while both sides hold."""
     answer: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Headers of the answer, as the caller must see them."""
     source: str = "shop"
@@ -163,6 +165,7 @@ CASES: Final = (
     Case("script", "lua", 'script: "filter.lua"', (Ask(seen=_one("x-script"), answer=_one("x-script")),)),
     Case("machine", "wasm", 'module: "filter.wasm"', (Ask(seen=_one("x-wasm", "yes")),)),
     Case("mine", "mine", 'value: "1"', (Ask(seen=_one("x-mine")),)),
+    Case("inner", "inner", "", (Ask(often="x-inner"),)),
     # Where nothing moves that must not act twice, both sides hold for a while.
     Case(
         "callers_too",
@@ -217,6 +220,10 @@ FILES: Final[Mapping[str, bytes]] = {
         b'"@type": type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation\n'
         b'mutations:\n  request_mutations:\n  - append:\n      header: {key: "x-mine", value: "${value}"}\n'
     ),
+    "inner.yaml": (
+        b'"@type": type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation\n'
+        b'mutations:\n  request_mutations:\n  - append:\n      header: {key: "x-inner", value: "1"}\n'
+    ),
     "own.yaml": (
         b'"@type": type.googleapis.com/envoy.extensions.filters.network.rbac.v3.RBAC\n'
         b"stat_prefix: own\nrules: {action: DENY, policies: {all: {permissions: [{any: true}], "
@@ -226,6 +233,8 @@ FILES: Final[Mapping[str, bytes]] = {
 OWN: Final = """
 @ingress @egress
 kind mine(value: string) for http template "mine.yaml"
+@ingress @egress(upstream)
+kind inner() for http template "inner.yaml"
 @ingress @egress
 kind own() for tcp template "own.yaml"
 """
@@ -278,6 +287,8 @@ def wrong(reply: Reply, arrived: Sequence[Seen], asked: int) -> Iterator[str]:
         for name, values in ask.seen.items():
             if seen.header(name) != values:
                 yield f"arrived with {name}: {seen.header(name)}"
+        if ask.often and len(seen.header(ask.often)) not in (1, 2):
+            yield f"arrived with {ask.often}: {seen.header(ask.often)}"
         if ask.seen_path and seen.path != ask.seen_path.replace("NAME", reply.name):
             yield f"arrived at {seen.path}"
         if seen.header("x-admc-met"):

@@ -181,7 +181,7 @@ def test_every_kind_that_can_change_sides_is_a_case() -> None:
     }
     tried = {(case.kind, False) for case in CASES} | {(kind, True) for _, kind, *_ in CONNECTIONS}
     assert able <= tried, able - tried
-    assert {("mine", False), ("own", True)} == tried - able, "kinds of one's own, with a template"
+    assert {("mine", False), ("inner", False), ("own", True)} == tried - able, "kinds of one's own, with a template"
 
 
 def test_every_kind_moves_there_and_back(tmp_path: Path) -> None:
