@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from admc.emission import MAX_ENDPOINTS
-from admc.serve import feed, groups
+from admc.serve import feed, groups, record
 from admc.serve.feed import Source
 from admc.serve.kept import opened
 from emitters.envoy import Mode
@@ -29,6 +29,8 @@ from xds_server.types import ENDPOINTS, EXTENSION
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from admc.serve.groups import Groups
+    from admc.serve.kept import Recipe
     from tests.serve.serving import Served
 
 __all__ = ["folder"]
@@ -138,3 +140,49 @@ def test_a_policy_that_changed_sides_while_nobody_served_moves_step_by_step(tmp_
                 counts = [len(keeper.answers) for keeper in (*passed, *refused)]
                 again.until(lambda: all(len(k.answers) > n for k, n in zip((*passed, *refused), counts, strict=True)))
         once(bed, passed, refused)
+
+
+def made(path: Path, text: str, pod: str) -> tuple[Recipe, Groups, str]:
+    """What a server keeps of a program at some address, what it tells, and the version of that state."""
+    write(path, text)
+    read = feed.read(Source(path, Mode.REDIRECT), (with_pod(pod).encode(),), keep=True)
+    assert read.state is not None
+    assert read.recipe is not None
+    return read.recipe, groups.snapshots(read.state), read.state.version
+
+
+def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_told_again(folder: Path) -> None:
+    """The proxy had not acknowledged all of the newest when the server was killed, and nothing better is compiled."""
+    _, older, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
+    recipe, _, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.9")
+    with closing(opened(folder / "state")) as kept:
+        kept.save(recipe, older.adms)
+    write(folder / "endpoints.json", with_pod("10.1.0.9"))
+    write(folder / "policies.adm", PROGRAM + "nonsense\n")
+    with served(folder, "policies.adm", "--endpoints", "endpoints.json", "--state", "state") as server:
+        server.until_event("last_good_state_stays")
+        server.until(lambda: server.get("/readyz")[0] == 200)
+        told = pods(server)
+        assert b"10.1.0.9" in told
+        assert b"10.1.0.2" not in told
+
+
+def test_of_a_transition_the_plan_that_it_leads_to_is_in_force_at_the_latest_addresses(folder: Path) -> None:
+    """Though its step was written down at older ones, and another plan waited when the server was killed."""
+    first, told, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
+    second, _, _ = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.2")
+    _, _, version = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.9")
+    third, _, _ = made(folder / "policies.adm", PROGRAM.replace("gold", "bronze"), "10.1.0.9")
+    with closing(opened(folder / "state")) as kept:
+        kept.save(third, told.adms)
+        record.write(folder / "state", record.Record(first, second, 0, False, b"key"))
+    write(folder / "policies.adm", PROGRAM + "nonsense\n")
+    with served(folder, "policies.adm", "--state", "state") as server:
+        server.until_event("last_good_state_stays")
+        server.until(lambda: server.get("/readyz")[0] == 200)
+        assert server.status()["server"]["state"] == version
+        told_now = pods(server)
+        assert b"10.1.0.9" in told_now
+        assert b"10.1.0.2" not in told_now
+        with client(server.xds, "web") as web:
+            assert b"silver" in web.ask(EXTENSION, (TIER,))[0].value
