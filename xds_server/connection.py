@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("xds_server")
 BEHIND_SECONDS: Final = 0.25
 """A server whose timers are so late has more to do than it can."""
-HEAVY_SECONDS: Final = 0.02
-"""A request that takes so much CPU is followed by a pause: hardly any client has thousands of names to ask for."""
+LARGE: Final = 16 << 10
+"""A request of so many bytes is followed by a pause: hardly any client has so many names to ask for."""
 OUTBOX: Final = 64
 """Responses that wait to be written before no more requests are read."""
 
@@ -277,11 +277,12 @@ class Connection(Writer):
                 if data is grpc.aio.EOF:
                     self._end = self._end or "closed"
                     return
+                if len(data) < LARGE:
+                    self._hear(self._variant.parse(data))
+                    continue
                 began = time.thread_time()
                 self._hear(self._variant.parse(data))
-                took = time.thread_time() - began
-                if took > HEAVY_SECONDS:
-                    await self._server.let_others_first(took)
+                await self._server.let_others_first(time.thread_time() - began)
         except ProtocolError as error:
             self._failure = RefusedStreamError(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except TooMuchError as error:

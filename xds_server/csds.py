@@ -28,15 +28,33 @@ MAX_BYTES: Final = 64 << 20
 _PLAIN: Final = ("exact", "prefix", "suffix", "contains")
 
 
-def add(grpc_server: Any, server: XdsServer, may_ask: Callable[[Caller], bool]) -> None:
-    """Offer the service on a gRPC server: `server.start(..., services=[lambda it: csds.add(it, server, may_ask)])`."""
-    csds_pb2_grpc.add_ClientStatusDiscoveryServiceServicer_to_server(_Servicer(server, may_ask), grpc_server)
+def add(
+    grpc_server: Any,
+    server: XdsServer,
+    may_ask: Callable[[Caller], bool],
+    shown: Callable[[bytes], bytes] = lambda body: body,
+    said: Callable[[str], str] = lambda error: error,
+) -> None:
+    """Offer the service on a gRPC server: `server.start(..., services=[lambda it: csds.add(it, server, may_ask)])`.
+
+    `shown` is how a resource may be shown, and `said` what a client said of one: either may have secrets in it.
+    """
+    servicer = _Servicer(server, may_ask, shown, said)
+    csds_pb2_grpc.add_ClientStatusDiscoveryServiceServicer_to_server(servicer, grpc_server)
 
 
 class _Servicer:
-    def __init__(self, server: XdsServer, may_ask: Callable[[Caller], bool]) -> None:
+    def __init__(
+        self,
+        server: XdsServer,
+        may_ask: Callable[[Caller], bool],
+        shown: Callable[[bytes], bytes],
+        said: Callable[[str], str],
+    ) -> None:
         self._server = server
         self._may_ask = may_ask
+        self._shown = shown
+        self._said = said
 
     async def FetchClientStatus(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's own word
         return await self._answer(request, context)
@@ -67,7 +85,7 @@ class _Servicer:
         for connection in sorted(self._server.connections, key=lambda item: (item.group, item.node.id, item.peer)):
             if _matches(connection.node.id, request.node_matchers):
                 config = response.config.add()
-                size += _fill(config, connection, bare=request.exclude_resource_contents)
+                size += self._fill(config, connection, bare=request.exclude_resource_contents)
                 await asyncio.sleep(0)  # whoever waits for a push goes first
             if size > MAX_BYTES:
                 await context.abort(
@@ -75,6 +93,33 @@ class _Servicer:
                     f"more than {MAX_BYTES >> 20} MB: ask with `node_matchers`, or with `exclude_resource_contents`",
                 )
         return response
+
+    def _fill(self, config: Any, connection: Connection, *, bare: bool) -> int:
+        """Say what one client has; the bytes of it."""
+        config.node.id, config.node.cluster = connection.node.id, connection.node.cluster
+        config.node.user_agent_name = connection.node.user_agent
+        machine = connection.machine
+        size = 0
+        for channel, wanted in machine.channels() if machine is not None else ():
+            for name in sorted(
+                {*wanted, *channel.known, *(name for name, version in channel.refused.items() if version)}
+            ):
+                shown = config.generic_xds_configs.add(type_url=channel.type_url, name=name)
+                size += len(name) + len(channel.type_url) + 64
+                held = channel.known.get(name)
+                shown.config_status = _status(channel, name, wanted)
+                if held is not None:
+                    shown.version_info = held.version
+                # Nobody has to see a key to know whether it has arrived.
+                if isinstance(held, Resource) and not bare and channel.type_url != SECRET:
+                    shown.xds_config.type_url = held.type_url
+                    shown.xds_config.value = self._shown(held.body)
+                    size += len(held.body)
+                if shown.config_status == csds_pb2.ConfigStatus.ERROR:
+                    shown.error_state.details = self._said(channel.error)
+                    shown.error_state.version_info = channel.refused[name] or ""
+                    size += len(channel.error)
+        return size
 
 
 def _matches(node: str, matchers: Iterable[Any]) -> bool:
@@ -95,32 +140,6 @@ def _matches_one(node: str, matcher: Any) -> bool:
     if pattern == "prefix":
         return node.startswith(text)
     return node.endswith(text) if pattern == "suffix" else text in node
-
-
-def _fill(config: Any, connection: Connection, *, bare: bool) -> int:
-    """Say what one client has; the bytes of it."""
-    config.node.id, config.node.cluster = connection.node.id, connection.node.cluster
-    config.node.user_agent_name = connection.node.user_agent
-    machine = connection.machine
-    size = 0
-    for channel, wanted in machine.channels() if machine is not None else ():
-        for name in sorted({*wanted, *channel.known, *(name for name, version in channel.refused.items() if version)}):
-            shown = config.generic_xds_configs.add(type_url=channel.type_url, name=name)
-            size += len(name) + len(channel.type_url) + 64
-            held = channel.known.get(name)
-            shown.config_status = _status(channel, name, wanted)
-            if held is not None:
-                shown.version_info = held.version
-            # Nobody has to see a key to know whether it has arrived.
-            if isinstance(held, Resource) and not bare and channel.type_url != SECRET:
-                shown.xds_config.type_url = held.type_url
-                shown.xds_config.value = held.body
-                size += len(held.body)
-            if shown.config_status == csds_pb2.ConfigStatus.ERROR:
-                shown.error_state.details = channel.error
-                shown.error_state.version_info = channel.refused[name] or ""
-                size += len(channel.error)
-    return size
 
 
 def _status(channel: Channel, name: str, wanted: Mapping[str, Resource]) -> int:

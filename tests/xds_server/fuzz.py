@@ -22,7 +22,7 @@ from envoy.service.discovery.v3 import discovery_pb2
 
 from tests.xds_server.client import Client
 from tests.xds_server.running import GROUPS, NAMES, Running, Stats
-from xds_server.types import CLUSTER, ORDER
+from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, ORDER, ROUTES, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +89,8 @@ def broken(chosen: random.Random, good: bytes) -> bytes:
 
 async def one_stream(channel: Any, chosen: random.Random) -> None:
     """One stream, from its first request to one of its ends. What the server says to it does not matter."""
+    if chosen.random() < 0.4:
+        return await almost_good(channel, chosen)
     variant = chosen.choice(("sotw", "delta"))
     method = METHODS[variant] if chosen.random() < 0.98 else "NoSuchMethod"
     call = channel.stream_stream(SERVICE + method)()
@@ -105,7 +107,7 @@ async def one_stream(channel: Any, chosen: random.Random) -> None:
                 with contextlib.suppress(TimeoutError):
                     got = await asyncio.wait_for(call.read(), 0.02)
                     if got is grpc.aio.EOF:
-                        return
+                        return None
                     nonces.append(parse(got).nonce)
         end = chosen.randrange(4)
         if end == 0:
@@ -118,6 +120,62 @@ async def one_stream(channel: Any, chosen: random.Random) -> None:
             await asyncio.sleep(chosen.random() * 0.2)
     except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, asyncio.CancelledError, TimeoutError):
         pass  # the server ended the stream
+    finally:
+        call.cancel()
+
+
+async def almost_good(channel: Any, chosen: random.Random) -> None:
+    """A client that does as it should, but for one thing in five: so it gets far, and goes wrong there.
+
+    Who says nonsense from the start never sees what comes after clusters and their endpoints were taken.
+    """
+    variant = chosen.choice(("sotw", "delta"))
+    call = channel.stream_stream(SERVICE + METHODS[variant])()
+    names: dict[str, list[str]] = {kind: [] for kind in ORDER}
+    if chosen.random() < 0.8:
+        names.update({ENDPOINTS: [*NAMES], ROUTES: ["routes-in", "routes-out"], SECRET: ["certificate"]})
+        names[EXTENSION] = ["limit", "trial"]
+    first = True
+
+    async def say(kind: str, nonce: str = "") -> None:
+        nonlocal first
+        message: Any = discovery_pb2.DiscoveryRequest() if variant == "sotw" else discovery_pb2.DeltaDiscoveryRequest()
+        message.type_url, message.response_nonce = kind, nonce
+        if first:
+            message.node.cluster, message.node.id = chosen.choice(GROUPS), "almost"
+        if variant == "sotw":
+            if chosen.random() < 0.1:
+                names[kind] = chosen.sample(NAMES, 3) + chosen.choice(([], ["*"]))
+            message.resource_names.extend(names[kind])
+        elif not nonce:
+            message.resource_names_subscribe.extend(names[kind])
+            if first or chosen.random() < 0.3:
+                message.initial_resource_versions.update(dict.fromkeys(chosen.sample(NAMES, 3), "old"))
+        elif chosen.random() < 0.2:
+            message.resource_names_subscribe.extend(chosen.choices((*NAMES, "*"), k=2))
+            message.resource_names_unsubscribe.extend(chosen.choices((*NAMES, "*"), k=2))
+        if nonce and chosen.random() < 0.1:
+            message.error_detail.message = "no"
+        first = False
+        await call.write(message.SerializeToString())
+
+    parse = (discovery_pb2.DiscoveryResponse if variant == "sotw" else discovery_pb2.DeltaDiscoveryResponse).FromString
+    kinds = [*ORDER] if chosen.random() < 0.8 else chosen.sample(ORDER, 4)
+    try:
+        for kind in kinds:
+            await say(kind)
+        for _ in range(chosen.choice((5, 20, 60))):
+            got = await asyncio.wait_for(call.read(), 0.3)
+            if got is grpc.aio.EOF:
+                return
+            response = parse(got)
+            if chosen.random() < 0.95:
+                await say(response.type_url, response.nonce)
+        if chosen.random() < 0.5:
+            await call.done_writing()
+            await asyncio.wait_for(call.read(), 0.1)
+    except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, asyncio.CancelledError, TimeoutError):
+        pass  # the server ended the stream, or has no more to say
     finally:
         call.cancel()
 
