@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from admc.terminal import visible
+from admc.transition.marker import concealed_text
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -22,7 +23,7 @@ class JsonLines(logging.Formatter):
     """Never more than one line for a record, whatever a client or a file put into it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = record.getMessage()
+        said = concealed_text(record.getMessage())
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -21,6 +21,7 @@ from admc.serve.exposition import Now, Sources
 from admc.serve.serving import Serving
 from admc.serve.status import Phase
 from admc.serve.tls import Certificates, TlsFiles
+from admc.transition.marker import concealed, concealed_text
 from emitters.envoy import Mode
 from xds_server import csds
 from xds_server.garbage import search_less_often
@@ -80,11 +81,15 @@ class _Run:
         serving = self._serving
         server = self._force.server
         credentials = None if self._certificates is None else self._certificates.credentials
+        may_ask = self._force.may_administer
         try:
             port = await server.start(
                 _joined(*self._listening.xds),
                 credentials,
-                [self._health.add, lambda it: csds.add(it, server, self._force.may_administer)],
+                [
+                    self._health.add,
+                    lambda it: csds.add(it, server, may_ask, concealed, concealed_text),
+                ],
             )
         except ServerError as error:
             raise ops.cannot_listen(_joined(*self._listening.xds)) from error

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc import __version__
+from admc.transition.marker import concealed_text
 from admc.typed_json import WrongError, checker
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ def _node(client: ClientStatus) -> NodeRow:
     from xds_server.types import short
 
     types = tuple(
-        TypeRow(short(item.type_url), item.wanted, item.sent, item.acknowledged, item.error) for item in client.types
+        TypeRow(short(item.type_url), item.wanted, item.sent, item.acknowledged, concealed_text(item.error))
+        for item in client.types
     )
     error = next((item.error for item in types if item.error), "")
     return NodeRow(

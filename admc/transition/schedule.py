@@ -33,9 +33,10 @@ _SINGLE: Final = {
     (True, Side.EGRESS): When(PHASES[1:], off=PHASES[:2]),
     (True, Side.INGRESS): When(PHASES[1:], off=PHASES[:3], met=(_RECEIVERS, _RELEASE)),
     (False, Side.EGRESS): When(PHASES[:5], off=(_RELEASE, _FINAL)),
-    (False, Side.INGRESS): When(PHASES[:5], met=PHASES[:3], off=(_RECEIVERS, _RELEASE, _FINAL)),
+    (False, Side.INGRESS): When(PHASES[:5], met=PHASES[1:3], off=(_RECEIVERS, _RELEASE, _FINAL)),
 }
-"""(comes, side) -> when, where the marker keeps it single: what leaves one side has its like at the other."""
+"""(comes, side) -> when, where the marker keeps it single: what leaves one side has its like at the other. In the first
+step no receiver heeds the marker: not every sender takes it away yet from what an application may send."""
 
 _APART: Final = {
     (True, Side.EGRESS): _SINGLE[True, Side.EGRESS],

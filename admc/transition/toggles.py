@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from envoy.config.route.v3 import route_components_pb2, route_pb2
 
+from admc.transition.marker import MARKER
 from emitters.envoy.typed import extension, message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from admc.transition.model import Toggle
-
-MARKER: Final = "x-admc-met"
-"""Says that the sender has enforced what changes sides at this destination."""
 
 _LIST: Final = route_components_pb2.RouteList.DESCRIPTOR.full_name
 _HEADER_INPUT: Final = "envoy.type.matcher.v3.HttpRequestHeaderMatchInput"

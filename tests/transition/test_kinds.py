@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.transition.marker import MARKER
 from admc.transition.model import Placed
 from admc.transition.steps import steps
-from admc.transition.toggles import MARKER
 from dsl import load
 from emitters.dial import sender
 from solver.place import place
