@@ -47,8 +47,9 @@ XDS_PORT = 10_000 + os.getpid() % 8_000
 WHOLE = frozenset((Phase.FINAL.value, Phase.CLEAN.value))
 """Steps at which the new program holds alone."""
 
-PUBLISHED = frozenset(("published", "recalled", "transition_over"))
-"""What the server logs when a program is in force, or begins to be."""
+PUBLISHED = frozenset(("published", "transition_over"))
+"""What the server logs when a program is in force, or begins to be. One that is recalled need not be: it may have been
+waiting for a transition that goes on first."""
 
 Asks = tuple[Ask, ...]
 

@@ -1,8 +1,8 @@
 """An application of pods under traffic, while a server moves policies and the cluster moves pods.
 
 Every caller dials one pod from one pod, so that it is known whose proxies a request may meet: what one fails that is
-killed is told from what others fail. Redirection is loaded for both sides from the beginning, so whoever is asked to
-load it says that it is there (`test_redirected` is about loading it).
+killed is told from what others fail. Where redirection is loaded everywhere from the beginning, somebody says so
+whenever the server asks; else tests do what a cluster's controller does.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from admc.files import write_whole
 from admc.serve.feed import Source, read
+from admc.transition.driver import SETTLE_SECONDS
 from admc.transition.model import Phase
 from dsl import load_text
 from emitters.envoy import Mode
@@ -28,17 +29,28 @@ from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 PORT = 8080
 SENDERS, RECEIVERS = ("shop/0", "shop/1"), ("cart/0", "cart/1", "cart/2")
 OPTIONS = ("policies.adm", "--endpoints", "endpoints.json", "--state", "kept", "--drain", str(DRAIN_SECONDS))
-SPREAD = "policy spread = load_balancing(policy: round_robin) on shop -> cart\n"
+BOTH = """\
+policy left = set_request_header(name: "x-left", value: "1") on shop -> cart
+policy door = set_request_header(name: "x-door", value: "1") on shop -> cart
+pin left at egress
+pin door at ingress
+"""
+"""Keeps an ADM at both sides. Without it connections pass a side untouched at times, and are cut when policies come."""
+SPREAD = f"{BOTH}policy spread = load_balancing(policy: round_robin) on shop -> cart\n"
+"""With it, senders' ADMs choose the receiver."""
 
 
-def text(variant: Variant, *, spread: bool = False) -> str:
-    """Everything at one side, or at the other. Whoever has no policy at its side has no ADM, but for `spread`."""
+FIRST = Variant()
+
+
+def text(variant: Variant, more: str = BOTH) -> str:
+    """Everything at one side, or at the other."""
     shut, said = variant.shut, variant.said is not None
     lines = [
         "app pods",
@@ -54,7 +66,7 @@ def text(variant: Variant, *, spread: bool = False) -> str:
         f"pin shut at {variant.cart}" if shut else "",
         f"pin said at {variant.cart}" if said else "",
     ]
-    return "\n".join([*filter(None, lines), SPREAD if spread else ""])
+    return "\n".join([*filter(None, lines), more])
 
 
 def asks() -> list[tuple[tuple[Ask, ...], bool]]:
@@ -69,15 +81,28 @@ def asks() -> list[tuple[tuple[Ask, ...], bool]]:
 class PodBed:
     """Use as a context: server, proxies of `pods` and callers run inside it, with the first variant in force."""
 
-    def __init__(self, folder: Path, pods: tuple[str, ...], *, spread: bool = False, pause: float = 0.05) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        pods: tuple[str, ...],
+        *,
+        more: str = BOTH,
+        first: Variant = FIRST,
+        bare: Collection[str] = (),
+        pause: float = 0.05,
+    ) -> None:
+        """`pods` are there from the beginning. `more`: policies that are in every program. `first` is in force from the
+        beginning. `bare` pods have neither proxy nor redirection, so that somebody has to see to it when that is asked
+        for; without any, redirection is loaded everywhere."""
         self.folder = folder
         self.timeline = Timeline(DRAIN_SECONDS)
         self.callers: list[Caller] = []
-        self.variant = Variant()
+        self.variant = first
+        self.bare = set(bare)
         self.known: set[str] = set(pods)
         """The pods that the endpoints file has."""
         self.servers = 0
-        self._spread, self._pause = spread, pause
+        self._more, self._pause = more, pause
         self._calling: dict[tuple[str, str], list[Caller]] = {}
         self._server: Served | None = None
         self._serving = ExitStack()
@@ -95,17 +120,15 @@ class PodBed:
             self.endpoints = self.pods.endpoints(self.known)
             stack.callback(self._serving.close)
             self.serve()
-            for text_of, places in zip(both, (SENDERS, RECEIVERS), strict=True):
-                self.pods.load_planned(text_of, *places)
-            for pod in sorted(self.known):
+            for program, places in zip(both, (SENDERS, RECEIVERS), strict=True):
+                self.pods.load_planned(program, *(pod for pod in places if pod not in self.bare))
+            for pod in sorted(self.known - self.bare):
                 self.pods.start(pod)
-            for pod in sorted(self.known):
+            for pod in sorted(self.known - self.bare):
                 self.server.until(lambda it=pod: self.pods.ready(it), SECONDS)  # type: ignore[misc]
             self.settle()
-            saying = threading.Thread(target=self._confirm, daemon=True)
-            saying.start()
-            stack.callback(saying.join)
-            stack.callback(self._done.set)
+            if not self.bare:
+                self._keep_saying(stack)
             stack.callback(self._silence, *SENDERS, *RECEIVERS)
             for pod in sorted(self.known):
                 self._call(pod)
@@ -115,6 +138,12 @@ class PodBed:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def _keep_saying(self, stack: ExitStack) -> None:
+        saying = threading.Thread(target=self._confirm, daemon=True)
+        saying.start()
+        stack.callback(saying.join)
+        stack.callback(self._done.set)
+
     def _confirm(self) -> None:
         while not self._done.wait(0.1):
             for service in self.pods.asked():
@@ -123,7 +152,7 @@ class PodBed:
     # ---- programs and servers ----
 
     def _text(self, variant: Variant) -> str:
-        return text(variant, spread=self._spread)
+        return text(variant, self._more)
 
     def write(self, variant: Variant) -> None:
         self.variant = variant
@@ -177,11 +206,11 @@ class PodBed:
         if not published or published[-1] != wanted:
             return False
         step = status["server"]["why"].partition("step `")[2].partition("`")[0]
-        return (not step or step in WHOLE) and self._in_sync(*self.known)
+        return (not step or step in WHOLE) and self._in_sync()
 
-    def _in_sync(self, *pods: str) -> bool:
+    def _in_sync(self) -> bool:
         nodes = {node["id"]: node["in_sync"] for row in self.server.status()["adms"] for node in row["nodes"]}
-        return all(nodes.get(self.pods.nodes[pod]) for pod in pods)
+        return all(nodes.get(self.pods.nodes[pod]) for pod in self.known - self.bare)
 
     # ---- pods ----
 
@@ -190,22 +219,31 @@ class PodBed:
         before = len(self.server.events("located"))
         self.endpoints = self.pods.endpoints(self.known)
         self.server.until(lambda: len(self.server.events("located")) > before, SECONDS)
-        self.server.until(lambda: self._in_sync(*self.known), SECONDS)
+        self.server.until(self._in_sync, SECONDS)
 
     def join(self, pod: str) -> None:
-        """A pod comes: it is known and its proxy is ready before it is called, or calls."""
-        self.pods.start(pod)
+        """A pod comes: its proxy is ready before the pod is known, and it is known before it is called, or calls."""
+        if pod not in self.bare:
+            self.pods.start(pod)
+            self.server.until(lambda: self.pods.ready(pod), SECONDS)
         self.known.add(pod)
         self._locate()
-        self.server.until(lambda: self.pods.ready(pod), SECONDS)
         self._call(pod)
 
     def leave(self, pod: str) -> None:
-        """A pod goes: when nobody calls it any more it is forgotten, and then it ends."""
+        """A pod goes: when nobody calls it any more it is forgotten, and ends when proxies have taken that over."""
         self._silence(pod)
         self.known.remove(pod)
         self._locate()
-        self.pods.kill(pod)
+        time.sleep(SETTLE_SECONDS)
+        if pod not in self.bare:
+            self.pods.kill(pod)
+
+    def equip(self, pod: str) -> None:
+        """It gets a proxy while it runs; redirection is still to be loaded."""
+        self.bare.remove(pod)
+        self.pods.start(pod)
+        self.server.until(lambda: self.pods.ready(pod), SECONDS)
 
     def restart(self, pod: str) -> None:
         """Its proxy is killed and comes back."""
@@ -238,7 +276,7 @@ class PodBed:
     def _caller(self, source: str, destination: str, own: tuple[Ask, ...], *, keep: bool) -> Caller:
         replica = int(source.rpartition("/")[2])
         address = self.mesh.layout.by_name[destination].addresses[0]
-        ends = (source, *RECEIVERS) if self._spread else (source, destination)
+        ends = (source, *RECEIVERS) if self._more == SPREAD else (source, destination)
         return Caller(
             lambda: self.mesh.connect("shop", address, PORT, replica=replica),
             own,
@@ -248,7 +286,7 @@ class PodBed:
         )
 
     def refused(self) -> list[str]:
-        return [line for pod in sorted(self.known) for line in self.pods.refused(pod)]
+        return [line for pod in sorted(self.known - self.bare) for line in self.pods.refused(pod)]
 
     def verdict(self) -> Verdict:
         """How all requests fared; to be asked when the callers have stopped, and before the bed is gone."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from admc.transition.model import Phase
-from tests.serve.traffic.pod_bed import RECEIVERS, SENDERS, PodBed
+from tests.serve.traffic.pod_bed import BOTH, RECEIVERS, SENDERS, SPREAD, PodBed
 from tests.serve.traffic.programs import EGRESS, INGRESS
 from tests.testbed.mesh.needs import missing
 
@@ -27,6 +27,8 @@ PODS = (*SENDERS, *RECEIVERS)
 SHOWN = 20
 EVENTS = ("restart", "restart", "join or leave", "join or leave", "kill", "newer", "newer and back")
 """What may happen in a round; twice what may happen to several pods."""
+BETWEEN = {"both": BOTH, "spread": SPREAD, "bare": ""}
+"""With `bare` requests may fail that are under way when a connection is cut that nobody could be told of."""
 MOVING = 0.8
 """How many of the rounds begin with a plan that changes sides."""
 
@@ -123,7 +125,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.serve.traffic.pod_walk", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--spread", action="store_true", help="senders' ADMs choose among receivers")
+    parser.add_argument("--between", choices=BETWEEN, default="both", help="who has an ADM whatever the program")
     parser.add_argument("--keep", type=Path, help="a folder for logs")
     given = parser.parse_args()
     if missing():
@@ -133,7 +135,7 @@ def main() -> int:
         folder = given.keep or Path(temporary)  # with all that went wrong, in `wrong.txt`
         folder.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
-        with PodBed(folder, PODS[:-1], spread=given.spread) as bed:
+        with PodBed(folder, PODS[:-1], more=BETWEEN[given.between]) as bed:
             walker = Walker(bed, given.seed)
             for number in range(given.rounds):
                 walker.round()
