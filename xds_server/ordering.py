@@ -85,6 +85,29 @@ def let_go(channels: Mapping[str, Channel], target: Snapshot) -> bool:
     return all(name in there or name not in clusters.subscription.names for name in clusters.known)
 
 
+def users_unknown(channels: Mapping[str, Channel], target: Snapshot) -> bool:
+    """Whether something is to be taken away from a client that came back, and may be about to say that it has
+    listeners or routes which use that."""
+    if all(
+        channel.known.keys() <= target.of_type(type_url).resources.keys()
+        for type_url, channel in channels.items()
+        if type_url in _KEPT_WHILE_USED
+    ):
+        return False
+    listeners, routes = channels.get(LISTENER), channels.get(ROUTES)
+    if routes is not None and routes.asked:
+        return False  # clients ask for listeners first, if at all
+    if listeners is None or not listeners.asked:
+        return True
+    there = target.of_type(LISTENER).resources
+    return any(
+        reference.type_url == ROUTES
+        for name in listeners.known
+        if name in there
+        for reference in there[name].references
+    )
+
+
 def removing(type_url: str, channels: Mapping[str, Channel], target: Snapshot, phase: Phase, *, patient: bool) -> bool:
     """Whether what is not in the target may be taken away now. `patient`: whether clients may take their time."""
     if type_url not in _KEPT_WHILE_USED:

@@ -269,8 +269,8 @@ class XdsServer:
                     del self._identities[identity]
 
     async def let_others_first(self, took: float) -> None:
-        """After a large request that took so long. All who send such requests wait for each other, however many they are, so
-        that together they get no more than a part of the server's time."""
+        """After a large request that took so long. All who send such requests wait for each other, however many they
+        are, so that together they get no more than a part of the server's time."""
         now = asyncio.get_running_loop().time()
         self._heavy_until = max(now, self._heavy_until) + took * PAUSE
         await asyncio.sleep(self._heavy_until - now)

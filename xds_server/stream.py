@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xds_server.bounds import check
 from xds_server.channel import Channel, Flight, Shared
 from xds_server.events import Accepted, Completed, Event, Refused, TypeStatus
-from xds_server.ordering import STAGED, Gate, Phase, complete, in_order, let_go, trial
+from xds_server.ordering import STAGED, Gate, Phase, complete, in_order, let_go, trial, users_unknown
 from xds_server.ordering import gate as gate_of
 from xds_server.ordering import removing as may_remove
 from xds_server.snapshot import Known, Resource, no_endpoints
@@ -112,7 +112,9 @@ class Stream(ABC):
             return Wait(self._target, ENDPOINTS)
         if self._phase is Phase.TRY:
             return Wait(self._target, EXTENSION) if self._awaits_extensions() else None
-        if self._patient and self._phase is not Phase.MAKE and not let_go(self._channels, self._target):
+        if self._phase is Phase.MAKE:
+            return Wait(self._target, LISTENER) if self.idle and self._awaits_users() else None
+        if self._patient and not let_go(self._channels, self._target):
             return Wait(self._target, CLUSTER)
         return None
 
@@ -245,10 +247,10 @@ class Stream(ABC):
             if channel.flights and channel.type_url in STAGED:
                 return False
             stuck = stuck or bool(channel.refused)
-        if not stuck and self._phase is Phase.MAKE:
+        if not stuck and self._phase is Phase.MAKE and not self._awaits_users():
             self._phase = Phase.BREAK
             return True
-        if not stuck:
+        if not stuck and self._phase is not Phase.MAKE:
             self._phase = Phase.DONE
             if self._completed is not self._target and complete(self._channels, self._target, self._shared):
                 self._completed = self._target
@@ -275,6 +277,10 @@ class Stream(ABC):
         channel = self._channels.get(EXTENSION)
         there = TRIAL in self._target.of_type(EXTENSION).resources
         return self._returned and self._patient and there and (channel is None or not channel.asked)
+
+    def _awaits_users(self) -> bool:
+        """Whether a client that was here before may be about to say what it has that uses what is to go."""
+        return self._returned and self._patient and users_unknown(self._channels, self._target)
 
     def _collection(self, type_url: str) -> Collection:
         collection = self._target.of_type(type_url)

@@ -67,7 +67,9 @@ def snapshot(seed: int) -> Snapshot:
                 yield resource(LISTENER, name, chosen.randrange(1, 3), (f"routes-{name}",))
                 yield resource(ROUTES, f"routes-{name}", chosen.randrange(1, 4), (chosen.choice(clusters),))
         yield resource(SECRET, "certificate", chosen.randrange(1, 4))
-        yield resource(EXTENSION, "limit", chosen.randrange(1, 4))
+        for name in ("limit", "trial"):
+            if chosen.random() < 0.8:
+                yield resource(EXTENSION, name, chosen.randrange(1, 4))
 
     return Snapshot.of(resources())
 
