@@ -22,7 +22,7 @@ from admc.serve import progress
 from admc.serve.capturing import Capturing
 from admc.serve.elsewhere import changed, elsewhere, is_elsewhere
 from admc.serve.groups import Groups
-from admc.serve.record import Record, is_kept, write
+from admc.serve.record import Record, is_kept, unusable, write
 from admc.serve.stepping import passing, replicas, told, walked
 from admc.serve.underway import Next, Underway
 from admc.transition.driver import OLDER, Sight, Walk
@@ -121,16 +121,17 @@ class Moving:
             self._key = kept.key
             old, new = old._replace(names=kept.old_names), new._replace(names=kept.new_names)
             made = await asyncio.to_thread(walked, old.placed, new.placed, new.state, self._key, kept.undone)
-            if kept.at < len(made):
-                walk = Walk(made, kept.at, kept.back, reached=len(made) - 1)
-                walk = replace(walk, steps=outlasting(made, kept.lingering))
-                nothing = await asyncio.to_thread(passing, new.state)
-                older = dict.fromkeys(kept.dropped)
-                underway = Underway(walk, old, new, nothing, kept.lingering, older, kept.undone)
-                redirected = old.state.source.mode is Mode.REDIRECT
-                await asyncio.to_thread(self._capturing.resume, old.placed, redirected=redirected)
-                await self._take(underway)
-                self.underway = underway
+            if self._folder is not None and kept.at >= len(made):
+                raise unusable(self._folder)
+            walk = Walk(made, kept.at, kept.back, reached=len(made) - 1)
+            walk = replace(walk, steps=outlasting(made, kept.lingering))
+            nothing = await asyncio.to_thread(passing, new.state)
+            older = dict.fromkeys(kept.dropped)
+            underway = Underway(walk, old, new, nothing, kept.lingering, older, kept.undone)
+            redirected = old.state.source.mode is Mode.REDIRECT
+            await asyncio.to_thread(self._capturing.resume, old.placed, redirected=redirected)
+            await self._take(underway)
+            self.underway = underway
 
     async def change(self, old: Planned, new: Planned, groups: Groups) -> None:
         """Put a newer plan in force. Raises `CommandError` where the way to it cannot be said in Envoy's terms."""
@@ -344,13 +345,16 @@ class Moving:
 
     async def _take(self, underway: Underway) -> None:
         step = underway.walk.step
-        about = frozenset(step.awaits) | (underway.lingering & step.parts.keys())
+        known = underway.new.state.program.services.keys()
+        # Who is in the program no more has no address: it keeps what it has until it passes everything on.
+        gone = underway.involved & step.parts.keys() - known
+        about = frozenset((*step.awaits, *step.leaves, *underway.lingering)) & step.parts.keys() & known
         made = await asyncio.to_thread(told, step, underway.new.state, about)
         if underway.new.state.source.mode is Mode.REDIRECT:
             await asyncio.to_thread(self._capturing.ask, step, underway.new.state.addresses)
         store = self._server.store
         given = {}
-        for service in sorted(underway.involved):
+        for service in sorted(underway.involved - gone):
             found = made.get(service, underway.passing)
             if found is not None:
                 given[service] = keeping(step, found, store.current(service))

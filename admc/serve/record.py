@@ -13,7 +13,7 @@ import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.exits import wrong_usage
+from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, write_whole
 from admc.serve.kept import Recipe
 from dsl.program import Side
@@ -86,12 +86,17 @@ def read(folder: Path) -> Record | None:
     try:
         return _record(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error) as error:
-        raise wrong_usage(
-            "ADM854",
-            f"the kept transition `{path}` cannot be used",
-            cause="it is not what this admc writes; the file may be cut short, or of another version",
-            hint="remove it once every proxy has the configuration of one plan",
-        ) from error
+        raise unusable(folder) from error
+
+
+def unusable(folder: Path) -> CommandError:
+    """Proxies may be in any of its steps, so nothing is told to them."""
+    return wrong_usage(
+        "ADM854",
+        f"the kept transition `{folder / NAME}` cannot be used",
+        cause="it is not what this admc writes; the file may be cut short, or of another version",
+        hint="remove it once every proxy has the configuration of one plan",
+    )
 
 
 def _record(document: Any) -> Record:

@@ -45,23 +45,27 @@ def dropped(earlier: Dropped, old: Placed, new: Placed) -> Dropped:
 
 def names(older: Dropped, now: Placed, following: Placed) -> Names:
     """What to call policies of a plan that follows, so that connections keep what they have."""
-    given = _given_away(now, following)
-    if not older and not given:
+    before, after = now.program.policy_by_name, following.program.policy_by_name
+    if not older and all(name not in before or alike(policy, before[name]) for name, policy in after.items()):
         return {}
-    crossing = Change(now, following).crossing
+    change = Change(now, following)
+    # In one frame: a policy for everybody is the same though there are more of them.
+    before = {entry.policy.name: entry.policy for entry in change.old.values()}
+    after = {entry.policy.name: entry.policy for entry in change.new.values()}
+    given = _given_away(before, after)
     taken = {key[2] for key in (*older, *_filters(now))}
     placed: dict[str, list[Key]] = {}
     for key in _filters(following):
         placed.setdefault(key[2], []).append(key)
-    current = {original(policy.name): policy for policy in now.program.policies if policy.name != original(policy.name)}
+    current = {original(name): policy for name, policy in before.items() if name != original(name)}
     found: dict[str, str] = {}
-    for policy in following.program.policies:
+    for policy in after.values():
         keys = placed.get(_called(policy, policy.name), [])
-        if policy.name not in given and all(_may_have(older, key, policy, crossing) for key in keys):
+        if policy.name not in given and all(_may_have(older, key, policy, change.crossing) for key in keys):
             continue
-        before = current.get(policy.name)
-        if before is not None and alike(before, policy):
-            found[policy.name] = before.name  # as it is called already
+        called = current.get(policy.name)
+        if called is not None and alike(called, policy):
+            found[policy.name] = called.name  # already
             continue
         others = (f"{policy.name}{AGAIN}{number}" for number in count(2))
         found[policy.name] = next(name for name in others if _called(policy, name) not in taken)
@@ -104,10 +108,9 @@ def _may_have(older: Dropped, key: Key, policy: Policy, crossing: frozenset[str]
     return before is not None and key[0] not in crossing and alike(policy, before)
 
 
-def _given_away(now: Placed, following: Placed) -> frozenset[str]:
+def _given_away(before: Mapping[str, Policy], after: Mapping[str, Policy]) -> frozenset[str]:
     """Names that go to another policy, while that which has had the name goes on under another, or that which gets it
     has gone by another. A policy that only changes keeps its name, so that open connections have it as it is now."""
-    before, after = now.program.policy_by_name, following.program.policy_by_name
     changed = {name for name, policy in after.items() if name in before and not alike(policy, before[name])}
     if not changed:
         return frozenset()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from admc.exits import CommandError
 from admc.serve import feed, groups, progress, record
 from admc.serve.feed import Source
 from admc.serve.moving import Moving, Planned
@@ -263,6 +264,45 @@ def test_what_a_proxy_refuses_makes_way_for_a_newer_plan(tmp_path: Path, monkeyp
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_service_that_has_gone_from_the_program_keeps_its_policies_and_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
+    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.1)
+    more = "service till { http 8082 }\ncall till -> cart\n"
+    policy = PROGRAM.replace("web -> cart\npin", "* -> cart\npin")
+    old = _read(tmp_path / "old.adm", policy.replace("SIDE", "egress") + more, mode)
+    new = _read(tmp_path / "new.adm", policy.replace("SIDE", "ingress"), mode)
+    server = _Agreeing()
+    seen = server.seen
+
+    async def run() -> None:
+        moving = await _moving(server, old, tmp_path)
+        before = server.store.current("till")
+        assert before is not None
+        # Whoever is in no program any more is not let in.
+        monkeypatch.setattr(server, "seen", lambda groups: seen(set(groups) - {"till"}))
+        await moving.change(old, new, groups.snapshots(new.state))
+        assert moving.underway is not None
+        assert "till" in moving.underway.walk.step.leaves
+        there = server.store.current("till")
+        assert there is not None
+        assert there.collections[EXTENSION].resources.keys() >= before.collections[EXTENSION].resources.keys()
+        following = asyncio.create_task(moving.follow())
+        try:
+            if mode is Mode.REDIRECT:
+                place = tmp_path / "interception" / "cart"
+                await _until(following, (place / "digest").exists)
+                (place / "loaded").write_bytes((place / "digest").read_bytes())
+            await _until(following, lambda: moving.underway is None)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    asyncio.run(run())
+
+
 def test_a_name_that_comes_back_is_another_until_connections_are_closed_that_have_it_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,6 +377,22 @@ def test_a_server_that_comes_back_knows_what_older_connections_have(tmp_path: Pa
         await again.change(third, first, groups.snapshots(first.state))
         assert again.underway is not None
         assert again.underway.new.names == {"p": "p~2"}
+
+    asyncio.run(run())
+
+
+def test_a_step_that_there_is_not_is_none_to_go_on_with(tmp_path: Path) -> None:
+    first, second = _planned(tmp_path, "egress"), _planned(tmp_path, "egress", "bronze")
+    server = _Agreeing()
+
+    async def run() -> None:
+        moving = await _moving(server, first, tmp_path)
+        await moving.change(first, second, groups.snapshots(second.state))
+        kept = record.read(tmp_path)
+        assert kept is not None
+        again = Moving(server, moving._publish, folder=tmp_path)  # type: ignore[arg-type]
+        with pytest.raises(CommandError, match="the kept transition"):
+            await again.resume(kept._replace(at=7), first, second)
 
     asyncio.run(run())
 

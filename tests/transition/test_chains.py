@@ -6,6 +6,7 @@ over. What is the same policy in all of them, whatever it is called, must be met
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from admc.transition.schedule import single
 from admc.transition.steps import outlasting, steps
 from dsl.program import Protocol
 from solver.effects import commute
-from tests.transition.test_walks import KINDS, MATCHES, PLAIN, SIDES, Line, enforced, lines, placed
+from tests.transition.test_walks import APP, APPS, KINDS, MATCHES, PLAIN, SIDES, Line, enforced, lines, placed
 from tests.transition.world import Leg, chain, ways
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def judge(first: Placed, legs: list[Leg]) -> None:
         here = [enforced(plan, call) for plan in plans]
         kept = [policy for policy in here[0].values() if all(_like(policy, other) for other in here)]
         named = [policy for policy in kept if all(policy.name in other for other in here)]
-        named = [policy for policy in named if all(alike(policy, other[policy.name]) for other in here)]
+        named = [policy for policy in named if all(_same(policy, other[policy.name]) for other in here)]
         turned = list(_turned(named, plans))
         for met in ways(told, call):
             moment = told[met.moment]
@@ -91,7 +92,7 @@ def judge(first: Placed, legs: list[Leg]) -> None:
             at = f"{moment.walk}/{moment.phase} {call.source} -> {call.destination}: {names} {met.how}"
             assert not met.lost, f"a connection has lost what it needs at {at}"
             for policy in kept:
-                assert any(alike(policy, each.content) for _, each in met.policies), f"a gap of `{policy.name}` at {at}"
+                assert any(_same(policy, each.content) for _, each in met.policies), f"a gap of `{policy.name}` at {at}"
             order = [each.policy for _, each in met.policies]
             for policy in named:
                 if (policy.name, call.destination) in once[moment.walk] and call.port.protocol is not Protocol.TCP:
@@ -119,7 +120,12 @@ def _once(first: Placed, legs: list[Leg]) -> list[frozenset[tuple[str, str]]]:
 
 
 def _like(policy: Policy, others: dict[str, Policy]) -> bool:
-    return any(alike(policy, other) for other in others.values())
+    return any(_same(policy, other) for other in others.values())
+
+
+def _same(one: Policy, other: Policy) -> bool:
+    """Also where it is for everybody, and there are more of them. Both are about the call that is looked at."""
+    return alike(one, other) or (one.open_sources and alike(replace(one, sources=other.sources), other))
 
 
 def _turned(named: list[Policy], plans: list[Placed]) -> list[tuple[str, str]]:
@@ -133,12 +139,17 @@ def _turned(named: list[Policy], plans: list[Placed]) -> list[tuple[str, str]]:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
-@given(written=chains(), left=st.lists(st.sampled_from(LEFT), min_size=3, max_size=3))
-def test_no_chain_has_a_gap(written: list[list[Line]], left: list[Phase | None]) -> None:
-    plans = [placed(each) for each in written]
+@given(
+    written=chains(),
+    apps=st.one_of(st.just([APP] * 4), st.lists(st.sampled_from(APPS), min_size=4, max_size=4)),
+    left=st.lists(st.sampled_from(LEFT), min_size=3, max_size=3),
+)
+def test_no_chain_has_a_gap(written: list[list[Line]], apps: list[str], left: list[Phase | None]) -> None:
+    plans = [placed(each, app) for each, app in zip(written, apps, strict=False)]
     assume(all(plan is not None for plan in plans))
     first, *others = (plan for plan in plans if plan is not None)
-    note(" ->\n".join("".join(line.text for line in each) for each in written) + str(left))
+    texts = (app + "".join(line.text for line in each) for each, app in zip(written, apps, strict=False))
+    note(" ->\n".join(texts) + str(left))
     judge(first, [Leg(plan, end) for plan, end in zip(others, left, strict=False)])
 
 
@@ -192,6 +203,16 @@ def test_a_name_that_goes_to_another_policy_leaves_older_connections_what_they_h
     third = known([line("c", QUOTA, side), line("b", quota, "ingress"), line("a", again, "ingress")])
     assert names({}, first, second) == {"a": "a~2"}
     judge(first, [Leg(second, end), Leg(third, end), Leg(first)])
+
+
+def test_a_name_that_goes_to_another_policy_while_there_are_more_to_call() -> None:
+    here = Line("a", QUOTA, "* -> {d:web, e}", "", "ingress")
+    other = here._replace(match=MATCHES[3])
+    first, second = placed([here], APPS[0]), placed([here._replace(name="b"), other], APPS[1])
+    assert first is not None
+    assert second is not None
+    assert names({}, first, second) == {"a": "a~2"}
+    judge(first, [Leg(second, Phase.FINAL), Leg(first)])
 
 
 def test_two_policies_may_change_names_with_each_other() -> None:

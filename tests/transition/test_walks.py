@@ -35,7 +35,15 @@ call t -> d:web, d:admin
 call s -> e
 call d -> e
 """
-SCOPES = ("s -> d:web", "{s, t} -> d:web", "t -> {d:web, d:admin}", "{s, d} -> e", "* except d -> d")
+APPS = (
+    APP,
+    APP + "service n { http 80 }\ncall n -> d:web\ncall n -> e\ncall d -> n\n",
+    APP + "external x\ncall x -> d:web\n",
+    APP.replace("service e { http 80 }", "service e { grpc 80 -> 8080  replicas 3 }"),
+    APP.replace("call t -> d:web, d:admin\n", "call t -> d:admin\n"),
+)
+"""The same application with more services, with fewer calls, and with a port that speaks otherwise."""
+SCOPES = ("s -> d:web", "{s, t} -> d:web", "t -> {d:web, d:admin}", "{s, d} -> e", "* except d -> d", "* -> {d:web, e}")
 PLAIN = "s -> d:plain"
 KINDS = (
     "rate_limit(requests: 5, per: 1s)",
@@ -104,9 +112,9 @@ def ends(draw: st.DrawFn) -> tuple[list[Line], list[Line]]:
     return old, new
 
 
-def placed(written: list[Line]) -> Placed | None:
+def placed(written: list[Line], app: str = APP) -> Placed | None:
     try:
-        program = load_text(APP + "".join(line.text for line in written))
+        program = load_text(app + "".join(line.text for line in written))
         return Placed(program, place(program))
     except (ProgramError, PlacementError):
         return None
