@@ -173,9 +173,9 @@ class Change:
         return (entry.key in self.old) != (entry.key in self.new)
 
     def skippable(self, entry: Entry) -> bool:
-        """Whether an ADM can leave the entry out of some requests and not of others: it is a filter of requests, at
-        some port at least."""
-        if entry.policy.kind.sides[entry.side] is not Stage.FILTER:
+        """Whether ADMs can leave the policy out of some requests and not of others: it is a filter of requests, at some
+        port at least, wherever it may be. With one end in a cluster no marker could say which end has enforced it."""
+        if any(stage is not Stage.FILTER for stage in entry.policy.kind.sides.values()):
             return False
         return any(self.carries_requests(entry.decision.destination, number) for number in entry.ports(self.program))
 

@@ -73,3 +73,12 @@ def test_it_is_said_that_it_is_met_twice(sides: tuple[str, str], tmp_path: Path)
     about = [reason for reason in said if "`inner`" in reason]
     assert any("meet it twice" in reason for reason in about), about
     assert not any("stays single" in reason for reason in about), about
+
+
+@pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
+def test_no_marker_says_anything_of_it(sides: tuple[str, str], tmp_path: Path) -> None:
+    """A sender that has nothing else to skip does not take the marker away from what its application sends."""
+    walked = steps(placed(tmp_path, sides[0]), placed(tmp_path, sides[1]), b"k")
+    toggles = [toggle for step in walked for part in step.parts.values() for toggle in part.toggles.values()]
+    assert any("counted" in toggle.met for toggle in toggles)
+    assert not any({"inner", "inner~old"} & (toggle.met | toggle.off) for toggle in toggles)
