@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.serve.traffic.bed import Bed
-from tests.serve.traffic.walk import Route, differs_from_a_fresh_start, walk
+from tests.serve.traffic.walk import Route, differs_from_a_fresh_start, killed_in_every_step, walk
 from tests.testbed.envoys import envoy_binary
 
 SHOWN = 20
@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--single", type=int, default=5, help="changes that are in force before the next, in a row")
     parser.add_argument("--burst", type=int, default=5, help="changes that follow them without waiting")
     parser.add_argument("--interrupted", type=int, default=4, help="kill the server once in so many rounds; 0: never")
+    parser.add_argument("--steps", action="store_true", help="before all that, kill the server in every step")
     parser.add_argument("--keep", type=Path, help="a folder for logs")
     given = parser.parse_args()
     envoy = envoy_binary()
@@ -36,6 +37,8 @@ def main() -> int:
             bed.serve()
             bed.start_proxies()
             bed.settle()
+            if given.steps:
+                killed_in_every_step(bed)
             walk(bed, Route(given.changes, given.seed, given.single, given.burst, given.interrupted))
             wrong = bed.disagreements() + differs_from_a_fresh_start(bed)
         verdict = bed.verdict()

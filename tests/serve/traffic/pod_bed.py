@@ -102,6 +102,7 @@ class PodBed:
         self.known: set[str] = set(pods)
         """The pods that the endpoints file has."""
         self.servers = 0
+        self._steps = 0
         self._more, self._pause = more, pause
         self._calling: dict[tuple[str, str], list[Caller]] = {}
         self._server: Served | None = None
@@ -156,6 +157,8 @@ class PodBed:
 
     def write(self, variant: Variant) -> None:
         self.variant = variant
+        if self._server is not None:
+            self._steps = len(self._server.events("transition_step"))
         self.timeline.wrote(variant)
         write_whole(self.folder / "policies.adm", self._text(variant).encode())
 
@@ -167,18 +170,19 @@ class PodBed:
     def serve(self) -> None:
         self._server = self._serving.enter_context(served(self.folder, *OPTIONS, xds=f"127.0.0.1:{XDS_PORT}"))
         self.servers += 1
+        self._steps = 0
 
     def kill_server(self) -> None:
         self.server.stop(signal.SIGKILL)
         self._serving.close()
 
     def phases(self) -> Iterator[str]:
-        """The steps that this server has taken."""
-        return (event["phase"] for event in self.server.events("transition_step"))
+        """The steps that this server has taken since it was given the program."""
+        return (event["phase"] for event in self.server.events("transition_step")[self._steps :])
 
     def until_step(self, phase: Phase, seconds: float = SECONDS) -> None:
-        """Wait until the latest step is that one; it need not be acknowledged."""
-        self.server.until(lambda: [*self.phases()][-1:] == [phase.value], seconds)
+        """Wait until that step has been taken since the program was written; it need not be acknowledged."""
+        self.server.until(lambda: phase.value in self.phases(), seconds)
 
     def settle(self) -> None:
         """Wait until program and addresses as they stand are in force at all proxies, and no other."""
@@ -222,12 +226,13 @@ class PodBed:
         self.server.until(self._in_sync, SECONDS)
 
     def join(self, pod: str) -> None:
-        """A pod comes: its proxy is ready before the pod is known, and it is known before it is called, or calls."""
+        """A pod comes: its proxy is ready before the pod is known, and all know it before it is called, or calls."""
         if pod not in self.bare:
             self.pods.start(pod)
             self.server.until(lambda: self.pods.ready(pod), SECONDS)
         self.known.add(pod)
         self._locate()
+        time.sleep(SETTLE_SECONDS)
         self._call(pod)
 
     def leave(self, pod: str) -> None:

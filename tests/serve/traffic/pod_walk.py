@@ -116,9 +116,7 @@ class Walker:
     def _await(self, phase: Phase) -> None:
         """The step, if it comes before the plan is in force."""
         bed = self._bed
-        bed.server.until(
-            lambda: [*bed.phases()][-1:] == [phase.value] or not bed.server.status()["server"]["why"], 120.0
-        )
+        bed.server.until(lambda: phase.value in bed.phases() or not bed.server.status()["server"]["why"], 120.0)
 
 
 def main() -> int:

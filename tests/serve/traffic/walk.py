@@ -8,15 +8,16 @@ import signal
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.transition.model import Phase
 from tests.serve.serving import served
-from tests.serve.traffic.programs import FILES, changes
+from tests.serve.traffic.programs import EGRESS, FILES, INGRESS, Variant, changes
 
 if TYPE_CHECKING:
     from tests.serve.traffic.bed import Bed
 
 MOVING = 5
 """One change in so many changes sides, too."""
-HURRY_SECONDS = 0.3
+HURRY_SECONDS = 0.2
 """Between two changes that do not wait for each other, at most."""
 
 
@@ -54,6 +55,17 @@ def walk(bed: Bed, route: Route) -> None:
             bed.restart_proxy(choose.choice(sorted(bed.envoys.running)))
             bed.settle()
     bed.over()
+
+
+def killed_in_every_step(bed: Bed) -> None:
+    """Everything moves there and back, and in each step the server is killed as soon as the step has been told."""
+    for side in (EGRESS, INGRESS):
+        bed.write(Variant(cart=side, stock=side, ledger=side, once=f"at {side}"))
+        for phase in Phase:
+            bed.server.until(lambda it=phase: it in {said["phase"] for said in bed.server.events("transition_step")})  # type: ignore[misc]
+            bed.end(signal.SIGKILL)
+            bed.serve()
+        bed.over()
 
 
 def differs_from_a_fresh_start(bed: Bed) -> list[str]:
