@@ -88,15 +88,15 @@ def let_go(channels: Mapping[str, Channel], target: Snapshot) -> bool:
 def users_unknown(channels: Mapping[str, Channel], target: Snapshot) -> bool:
     """Whether something is to be taken away from a client that came back, and may be about to say that it has
     listeners or routes which use that."""
+    listeners, routes = channels.get(LISTENER), channels.get(ROUTES)
+    if routes is not None and routes.asked:
+        return False  # clients ask for listeners first, if at all
     if all(
         channel.known.keys() <= target.of_type(type_url).resources.keys()
         for type_url, channel in channels.items()
         if type_url in _KEPT_WHILE_USED
     ):
         return False
-    listeners, routes = channels.get(LISTENER), channels.get(ROUTES)
-    if routes is not None and routes.asked:
-        return False  # clients ask for listeners first, if at all
     if listeners is None or not listeners.asked:
         return True
     there = target.of_type(LISTENER).resources
