@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
-import shutil
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,9 +34,13 @@ def why(server: Served) -> str:
 
 
 def swap(place: Path, away: Path, other: Path) -> None:
-    """As quickly as two renames are: a server may see the moment in between, and makes the folder then."""
-    place.rename(away)
-    other.rename(place)
+    """The server may see the moment in between, and make the folder: then that one goes, too."""
+    for attempt in range(10):
+        place.rename(away.with_name(f"{away.name}{attempt}"))
+        with contextlib.suppress(OSError):
+            other.rename(place)
+            return
+    raise AssertionError("the server is always faster")
 
 
 def test_a_plan_that_a_full_disk_does_not_take_goes_into_force_by_itself_when_there_is_room(folder: Path) -> None:
@@ -99,7 +103,7 @@ def test_a_folder_that_is_removed_is_made_again_with_all_that_was_in_it(folder: 
         # There is no proxy to acknowledge the change: its transition is under way, and stays so.
         write(folder / "policies.adm", text(2))
         server.until((state / "transition.json").exists)
-        shutil.rmtree(state)
+        state.rename(folder / "gone")  # at once: the server may be writing
         server.until_event("kept_folder_renewed")
         server.until(lambda: (state / "state.json").exists() and (state / "transition.json").exists())
         assert server.metric("admc_kept_errors_total") >= 1.0
@@ -107,10 +111,10 @@ def test_a_folder_that_is_removed_is_made_again_with_all_that_was_in_it(folder: 
         server.until((state / "transition.json").exists)
         server.until(lambda: "kept" not in why(server))
         # What was left in the folder that somebody has put in its place is not taken for our own.
-        away = folder / "away"
-        state.rename(away)
-        state.mkdir()
-        (state / "transition.json").write_text("{}")
+        other = folder / "other"
+        other.mkdir()
+        (other / "transition.json").write_text("{}")
+        swap(state, folder / "away", other)
         server.until_event("kept_folder_renewed", 2)
         server.until((state / "state.json").exists)
         server.until(lambda: json.loads((state / "transition.json").read_text()) != {})
