@@ -118,9 +118,8 @@ def read(source: Source, endpoints: Sequence[bytes], *, keep: bool = False) -> R
 
 
 @no_collection()
-def recalled(source: Source, recipe: Recipe, now: Sequence[bytes] = ()) -> State:
-    """The state that a recipe makes, with the addresses of `now` if they can be used. Raises `CommandError` where it
-    makes none, not being what this admc wrote."""
+def recalled(source: Source, recipe: Recipe) -> State:
+    """The state that a recipe makes. Raises `CommandError` where it makes none, not being what this admc wrote."""
     from emitters.envoy import Mode
 
     def content(path: str) -> bytes:
@@ -143,7 +142,7 @@ def recalled(source: Source, recipe: Recipe, now: Sequence[bytes] = ()) -> State
         raise wrong_usage("ADM854", "the kept plan cannot be used", cause=str(error)) from error
     placement = planned.checked(main, plan, program)
     kept = source._replace(mode=Mode(recipe.mode))
-    return _located(kept, program, placement, () if recipe.endpoints is None else (*now, recipe.endpoints))[0]
+    return _located(kept, program, placement, () if recipe.endpoints is None else (recipe.endpoints,))[0]
 
 
 def _app(source: Source) -> str | None:
