@@ -124,13 +124,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--between", choices=BETWEEN, default="both", help="who has an ADM whatever the program")
-    parser.add_argument("--keep", type=Path, help="a folder for logs")
+    parser.add_argument("--keep", type=Path, help="a folder for logs, and for all that went wrong in `wrong.txt`")
     given = parser.parse_args()
     if missing():
         print("; ".join(missing()))
         return 1
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.keep or Path(temporary)  # with all that went wrong, in `wrong.txt`
+        folder = given.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
         with PodBed(folder, PODS[:-1], more=BETWEEN[given.between]) as bed:
@@ -142,7 +142,8 @@ def main() -> int:
             wrong = bed.refused()
             bed.quiet()
             verdict = bed.verdict()
-    (folder / "wrong.txt").write_text("\n".join([*wrong, *verdict.failed, *verdict.unenforced, ""]))
+    if given.keep:
+        (folder / "wrong.txt").write_text("\n".join([*wrong, *verdict.failed, *verdict.unenforced, ""]))
     did = ", ".join(f"{count} {what}" for what, count in sorted(walker.done.items()))
     print(f"{given.rounds} rounds, {bed.servers} servers, {time.monotonic() - began:.0f} s; {did}\n{verdict}")
     for sentence in (*wrong, *verdict.failed[:SHOWN], *verdict.unenforced[:SHOWN]):
