@@ -113,7 +113,8 @@ class Bed:
         return Traffic(self.site, next(call for call in self.site.program.calls if call.destination == destination))
 
 
-OPTIONS = ("policies.adm", "--mode", "explicit", "--state", "state")
+# Each request has a connection of its own, so that the wait for older ones may be short.
+OPTIONS = ("policies.adm", "--mode", "explicit", "--state", "state", "--drain", "1")
 XDS = "127.0.0.1:18000"
 
 
