@@ -142,11 +142,13 @@ class Moving:
             elif self._next is None and not underway.walk.back and version(underway.new.plain) == version(new.plain):
                 await self._relocate(underway, new, groups)
             else:
-                waiting = self._next
+                waiting, was_back = self._next, underway.walk.back
                 self._next = Next(new, groups)
                 underway = replace(underway, walk=underway.walk.undone())
                 try:
                     await self._move(underway)
+                    if underway.walk.back and not was_back:
+                        LOG.info("transition_undoing", extra={"state": underway.old.state.version})
                     if self._may_end(underway):
                         await self._go_on()
                     else:
@@ -175,8 +177,7 @@ class Moving:
             folder, underway = self._folder, self.underway
             if folder is not None and (anew or await asyncio.to_thread(is_kept, folder) != (underway is not None)):
                 await self._move(underway)
-                if underway is not None and underway.new.state.source.mode is Mode.REDIRECT:
-                    await asyncio.to_thread(self._capturing.ask, underway.walk.step, underway.new.state.addresses)
+            await asyncio.to_thread(self._capturing.keep)
 
     async def follow(self) -> None:
         """Go on whenever a step is over, for ever."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
-import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.serve.serving import served
 from tests.testbed.envoys import envoy_binary
-from tests.transition.bed import DRAIN_SECONDS, Bed, Keeper, free_port
-from tests.transition.test_moves import placed, text
+from tests.testbed.ports import free_port
+from tests.transition.bed import DRAIN_SECONDS, Bed
+from tests.transition.callers import Keeper, more
+from tests.transition.move import AMOUNT, once, phases, placed, text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,48 +25,38 @@ ENVOY = envoy_binary()
 pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
 
 
-def phases(server: Served) -> list[str]:
-    return [event["phase"] for event in server.events("transition_step")]
+WALK = ("announce", "prepare", "senders", "receivers", "release", "final", "clean")
 
 
-def once(bed: Bed, passed: list[Keeper], refused: list[Keeper]) -> None:
-    """Every request that may pass did and met the policy once, and no other arrived."""
-    answers = [answer for keeper in passed for answer in keeper.answers]
-    assert {status for _, status, _ in answers} == {200}, [a for a in answers if a[1] != 200][:5]
-    turned = [answer for keeper in refused for answer in keeper.answers]
-    assert {status for _, status, _ in turned} == {403}, [a for a in turned if a[1] != 403][:5]
-    seen = bed.services.record.all()
-    assert len(seen) == len(answers)
-    assert {each.header("x-once") for each in seen} == {("1",)}
-    assert not any(each.header("x-admc-met") for each in seen)
-
-
-@pytest.mark.parametrize("killed_at", ["", "prepare", "senders", "receivers", "release", "final"])
-def test_a_policy_moves_whoever_kills_the_server(killed_at: str, tmp_path: Path) -> None:
+def test_a_policy_moves_though_the_server_is_killed_in_each_step(tmp_path: Path) -> None:
     program = tmp_path / "policies.adm"
     program.write_text(text("ingress"))
     port = free_port()
-    xds = f"127.0.0.1:{port}"
     options = ("policies.adm", "--mode", "explicit", "--state", "kept", "--drain", str(DRAIN_SECONDS))
     assert ENVOY is not None
-    with served(tmp_path, *options, xds=xds) as server, Bed(placed("ingress"), tmp_path, ENVOY, port) as bed:
+    with ExitStack() as stack:
+
+        def start() -> Served:
+            return stack.enter_context(served(tmp_path, *options, xds=f"127.0.0.1:{port}"))
+
+        server = start()
+        bed = stack.enter_context(Bed(placed("ingress"), tmp_path, ENVOY, port))
         shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
         passed = [Keeper(shop, {}), Keeper(till, {})]
         refused = [Keeper(shop, {"x-out": "1"}), Keeper(till, {"x-out": "1", "x-admc-met": "guess"})]
         with passed[0], passed[1], refused[0], refused[1]:
-            time.sleep(0.5)
+            more([*passed, *refused], AMOUNT)
             program.write_text(text("egress"))
-            if killed_at:
-                server.until(lambda: killed_at in phases(server))
+            for before, step in itertools.pairwise(WALK):
+                found = server.until(lambda step=step: phases(server) if step in phases(server) else None)
+                assert found == [before, step]
                 server.stop(signal.SIGKILL)
-                time.sleep(0.5)
-                with served(tmp_path, *options, xds=xds) as again:
-                    again.until_event("transition_over")
-                    assert phases(again)[0] == killed_at
-            else:
-                server.until_event("transition_over")
-                assert phases(server) == ["announce", "prepare", "senders", "receivers", "release", "final", "clean"]
-            time.sleep(0.5)
+                more([*passed, *refused], AMOUNT)
+                server = start()
+                assert server.until(lambda: phases(server))[0] == step
+            server.until_event("transition_over")
+            assert phases(server) == [step]
+            more([*passed, *refused], AMOUNT)
         once(bed, passed, refused)
         assert not (tmp_path / "kept" / "transition.json").exists()
 
@@ -86,5 +79,9 @@ def test_a_plan_is_taken_back_in_the_middle(tmp_path: Path) -> None:
             program.write_text(text("egress"))
             server.until(lambda: phases(server)[-1] == "announce" and len(phases(server)) > 2)
             server.until(lambda: server.events("transition_undone"))
-            time.sleep(0.5)
+            (begun,) = server.events("transition_undoing")
+            (ended,) = server.events("transition_undone")
+            assert begun["state"] == ended["state"]
+            assert begun["time"] <= ended["time"]
+            more([*passed, *refused], AMOUNT)
         once(bed, passed, refused)
