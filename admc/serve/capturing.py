@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, write_whole
+from admc.serve.watch import look
 from admc.transition.captures import captures, of_parts
 from emitters.interception import Family, interceptions, restore_file
 
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from admc.serve.watch import Seen
     from admc.transition.model import Captures, Placed, Step
     from emitters.addresses import Addresses
 
 LOG: Final = logging.getLogger("admc.serve")
 MAX_LOADED: Final = 1000
 MAX_KNOWN: Final = 64_000_000
+MAX_RULES: Final = 64_000_000
 SCHEMA_VERSION: Final = 1
 NAME: Final = "redirected.json"
 SHOWN: Final = 3
@@ -70,6 +73,10 @@ class Capturing:
         """`folder` is where it is kept and asked for; without one nobody can say that anything was loaded."""
         self._folder = folder
         self._known: Known | None = None
+        self._rules: dict[str, Rules] = {}
+        """Of services that were asked: what is in the folder for them."""
+        self._left: Seen | None = None
+        """What `redirected.json` looked like when it was read or written last."""
 
     @property
     def said(self) -> str:
@@ -91,10 +98,29 @@ class Capturing:
         try:
             content = read_bounded(self._folder / NAME, MAX_KNOWN, "what is redirected")
             self._known = _parsed(json.loads(content))
+            self._left = look(self._folder / NAME)
         except (CommandError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             said = f"`{self._folder / NAME}` cannot be used: what is loaded has to be confirmed again"
             LOG.error("redirection_unknown", extra={"problem": said})
             self._known = Known({}, {}, {})
+        self._rules = {
+            name: own
+            for name, asked in self._known.asked.items()
+            if (own := _rules_there(self._folder, name)) is not None and own.digest == asked.digest
+        }
+
+    def keep(self) -> None:
+        """Have in the folder what is known and what was asked for, if somebody has removed that, or put another's in
+        its place: then nothing counts that is said there. Raises `CommandError` where the folder takes nothing."""
+        folder, known = self._folder, self._known
+        if folder is None or known is None:
+            return
+        if self._lost(folder):
+            self._put(folder, known)
+            LOG.warning("redirection_kept_anew", extra={"services": sorted(known.asked)})
+
+    def _lost(self, folder: Path) -> bool:
+        return self._left is not None and look(folder / NAME) != self._left
 
     def resume(self, old: Placed, *, redirected: bool) -> None:
         """Go on with the transition from this plan that an earlier server was in."""
@@ -127,7 +153,9 @@ class Capturing:
         }
         asked = {name: Asked(own.digest, needed[name]) for name, own in rules.items()}
         # Whatever was said so far is not about rules that are asked for only now, the same as before or not.
-        write(self._folder, {name: own for name, own in rules.items() if known.asked.get(name) != asked[name]})
+        there = {name for name in self._rules if known.asked.get(name) == asked.get(name)}
+        write(self._folder, {name: own for name, own in rules.items() if name not in there})
+        self._rules = rules
         self._know(
             Known(
                 {name: names for name, names in known.redirected.items() if name in missing or name not in asked},
@@ -142,7 +170,7 @@ class Capturing:
         if folder is None or known is None:
             return
         done = {name: own for name, own in known.asked.items() if _said(folder, name) == own.digest}
-        if done:
+        if done and not self._lost(folder):  # else it is another's word; `keep` sees to it
             self._know(
                 Known(
                     {**known.redirected, **{name: own.captures for name, own in done.items()}},
@@ -160,17 +188,23 @@ class Capturing:
     def _know(self, known: Known) -> None:
         """On disk first: what is acted on outlives this server."""
         if self._folder is not None and known != self._known:
-            document = {
-                "schema_version": SCHEMA_VERSION,
-                "redirected": {name: sorted(names) for name, names in sorted(known.redirected.items())},
-                "asked": {
-                    name: {"digest": own.digest, "captures": sorted(own.captures)}
-                    for name, own in sorted(known.asked.items())
-                },
-                "digests": dict(sorted(known.digests.items())),
-            }
-            write_whole(self._folder / NAME, (json.dumps(document) + "\n").encode())
+            self._put(self._folder, known)
         self._known = known
+
+    def _put(self, folder: Path, known: Known) -> None:
+        if self._lost(folder):
+            write(folder, {name: own for name, own in self._rules.items() if name in known.asked})
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "redirected": {name: sorted(names) for name, names in sorted(known.redirected.items())},
+            "asked": {
+                name: {"digest": own.digest, "captures": sorted(own.captures)}
+                for name, own in sorted(known.asked.items())
+            },
+            "digests": dict(sorted(known.digests.items())),
+        }
+        write_whole(folder / NAME, (json.dumps(document) + "\n").encode())
+        self._left = look(folder / NAME)
 
 
 def wanted(redirected: Mapping[str, Placed], addresses: Addresses) -> dict[str, Rules]:
@@ -212,6 +246,16 @@ def _said(folder: Path, service: str) -> str:
         return read_bounded(path, MAX_LOADED, "a confirmation", regular=True).decode("ascii", "replace").strip()
     except CommandError:
         return ""  # nobody has said anything yet
+
+
+def _rules_there(folder: Path, service: str) -> Rules | None:
+    """What an earlier server has left to be loaded."""
+    place = folder / "interception" / service
+    try:
+        files = {name: read_bounded(place / name, MAX_RULES, "rules", regular=True).decode() for name in FAMILIES}
+    except (CommandError, UnicodeDecodeError):
+        return None
+    return Rules(files, _digest(files.values()))
 
 
 def _parsed(document: Any) -> Known:

@@ -476,3 +476,64 @@ async def _until(following: asyncio.Task[None], holds: Callable[[], bool]) -> No
 
 def _phase(moving: Moving) -> Phase | None:
     return None if moving.underway is None else moving.underway.walk.step.phase
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_folder_that_goes_is_made_again_with_what_is_redirected_and_what_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """`again`: the server was started anew in between, and has what it asked for from the folder only."""
+    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.1)
+    old = _read(tmp_path / "old.adm", PROGRAM.replace("SIDE", "egress"), Mode.REDIRECT)
+    new = _read(tmp_path / "new.adm", PROGRAM.replace("SIDE", "ingress"), Mode.REDIRECT)
+    server = _Agreeing()
+    folder = tmp_path / "state"
+    folder.mkdir()
+    place = folder / "interception" / "cart"
+
+    def content() -> dict[str, bytes]:
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    async def run() -> None:
+        moving = await _moving(server, old, folder)
+        await moving.change(old, new, groups.snapshots(new.state))
+        following = asyncio.create_task(moving.follow())
+        try:
+            await _until(following, lambda: moving.waits == ("`cart`: its interception",))
+            if again:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+                kept = record.read(folder)
+                assert kept is not None
+                moving = Moving(server, moving._publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
+                await moving.resume(kept, old, new)
+                following = asyncio.create_task(moving.follow())
+            before = content()
+            assert before.keys() == {
+                *(f"interception/cart/{name}" for name in ("iptables.rules", "ip6tables.rules", "digest")),
+                "transition.json",
+                "redirected.json",
+            }
+            # Somebody puts another folder in its place, with word of rules that were loaded long ago.
+            folder.rename(tmp_path / "away")
+            place.mkdir(parents=True)
+            (place / "loaded").write_bytes((tmp_path / "away" / "interception" / "cart" / "digest").read_bytes())
+            await moving.keep(anew=True)
+            assert content() == before
+            await _until(following, lambda: moving.waits == ("`cart`: its interception",))
+            (place / "loaded").write_bytes((place / "digest").read_bytes())
+            await _until(following, lambda: moving.underway is None)
+            known = json.loads((folder / "redirected.json").read_text())
+            assert known["asked"] == {}
+            assert known["redirected"]["cart"]
+            # And when nothing is under way.
+            shutil.rmtree(folder)
+            folder.mkdir()
+            await moving.keep(anew=True)
+            assert json.loads((folder / "redirected.json").read_text()) == known
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    asyncio.run(run())
