@@ -358,9 +358,15 @@ class Connection(Writer):
         times = times + 1 if version == event.version else 1
         self._logged[event.type_url] = event.version, times
         if times <= LOGGED:
-            said = event.error if len(event.error) <= LOGGED_WORDS else event.error[:LOGGED_WORDS] + " ..."
-            kind = short(event.type_url)
-            LOG.warning("node %r of %r refused %s version %s: %r", self.node.id, self.group, kind, event.version, said)
+            words = event.error.rstrip()
+            said = {
+                "node": self.node.id,
+                "service": self.group,
+                "type": short(event.type_url),
+                "version": event.version,
+                "said": words if len(words) <= LOGGED_WORDS else words[:LOGGED_WORDS] + " ...",
+            }
+            LOG.warning("refused", extra=said)
 
     def _lose_patience(self) -> None:
         self._patience = None

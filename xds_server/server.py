@@ -29,6 +29,7 @@ from xds_server.connection import (
     Variant,
     known_type,
 )
+from xds_server.repeats import Repeats
 from xds_server.store import SnapshotStore, only_differs_in
 from xds_server.types import ENDPOINTS, SECRET
 
@@ -123,6 +124,7 @@ class XdsServer:
         self._server: Any = None
         self._crowds: asyncio.Task[None] | None = None
         self._stopping = False
+        self._repeats = Repeats()
         self._heavy_until = 0.0
         """When the next heavy request may be heard."""
 
@@ -199,6 +201,7 @@ class XdsServer:
             connection.end("drained", grace)
         if self._server is not None:
             await self._server.stop(grace)
+        self._repeats.close()
 
     def clients(self) -> tuple[ClientStatus, ...]:
         """All clients with all that is known of them, by group and node. `audience` says less, and at once."""
@@ -239,6 +242,15 @@ class XdsServer:
             raise RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "there is no configuration yet")
         self._pending.discard(connection)
         self.audience.join(admission.group, connection)
+        if admission.identity and caller.node.cluster not in ("", admission.group):
+            said = {
+                "node": caller.node.id,
+                "claimed": caller.node.cluster,
+                "service": admission.group,
+                "identity": admission.identity,
+                "peer": caller.peer,
+            }
+            self._repeats.warn("claims_another", _host(caller.peer), admission.group, said)
         if admission.identity:
             self._identities[admission.identity] += 1
         self.metrics.connected += 1
@@ -254,7 +266,14 @@ class XdsServer:
                 return Admission(found) if isinstance(found, str) else found
             reason, why = "unknown", "nobody knows it"
         self.metrics.denials[reason] += 1
-        LOG.warning("node %r of %r at %s is not let in: %s", caller.node.id, caller.node.cluster, caller.peer, why)
+        said = {
+            "node": caller.node.id,
+            "claimed": caller.node.cluster,
+            "peer": caller.peer,
+            "reason": reason,
+            "why": why,
+        }
+        self._repeats.warn("denied", _host(caller.peer), reason, said)
         return None
 
     def left(self, connection: Connection) -> None:
@@ -295,7 +314,7 @@ class XdsServer:
         return grpc.stream_stream_rpc_method_handler(handle)
 
     async def _handle(self, context: Any, variant: Variant) -> None:
-        host = context.peer().rpartition(":")[0]
+        host = _host(context.peer())
         try:
             if self._stopping:
                 raise RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "the server is going away")
@@ -325,7 +344,7 @@ class XdsServer:
 
     def _dispersed(self, number: int) -> None:
         self.metrics.denials["crowd"] += number
-        LOG.warning("%d connections are ended: too many of one address say nothing", number)
+        LOG.warning("crowd_ended", extra={"connections": number, "why": "too many of one address say nothing"})
 
     def _connections(self) -> list[Connection]:
         return [*self._pending, *self.audience]
@@ -367,3 +386,8 @@ class XdsServer:
                 connection.offer(snapshot)
             for connection in together:
                 connection.write()
+
+
+def _host(peer: str) -> str:
+    """The address of a peer without its port, as gRPC writes it."""
+    return peer.rpartition(":")[0]

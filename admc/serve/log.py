@@ -30,11 +30,21 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
         }
         line |= {"event": said} if said.isidentifier() else {"event": "message", "message": visible(said)}
-        line |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
+        line |= {key: _shown(value) for key, value in vars(record).items() if key not in _STANDARD}
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
             line["error"] = f"{type(error).__name__}: {error}"
         return json.dumps(line, default=str)
+
+
+def _shown(value: object) -> object:
+    """A field as it may be shown: what a proxy or a file put into it takes over no terminal and gives away no marker.
+    Its line breaks stay, since JSON writes them as two characters."""
+    if isinstance(value, str):
+        return "\n".join(map(visible, concealed_text(value).split("\n")))
+    if isinstance(value, (list, tuple)):
+        return [_shown(item) for item in value]
+    return value
 
 
 def to_standard_error() -> None:

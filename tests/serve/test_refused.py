@@ -165,9 +165,9 @@ def test_what_an_envoy_refuses_reaches_no_request_and_is_told_and_healed(
             assert f"cart  {node}" in told
             assert "refused TypedExtensionConfig: " in told
             assert "BandwidthLimitValidationError.LimitKbps" in told
-            (event,) = [item for item in server.events("message") if "refused" in item["message"]]
-            assert node in event["message"]
-            assert "LimitKbps" in event["message"]
+            (event,) = server.events("refused")
+            assert (event["node"], event["service"], event["type"]) == (node, "cart", "TypedExtensionConfig")
+            assert "LimitKbps" in event["said"]
             stats = bed.envoys.running["cart"].stats()
             assert stats["extension_config_discovery.http_filter.trial.config_fail"] == 1
             assert stats["listener_manager.lds.update_rejected"] == 0

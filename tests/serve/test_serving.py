@@ -105,6 +105,9 @@ def test_without_endpoints_listeners_are_served_and_endpoint_lists_are_empty(fol
         with client(server.xds, "nobody") as other, pytest.raises(grpc.RpcError) as caught:
             other.ask(LISTENER)
         assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        denied = server.until_event("denied")
+        assert (denied["node"], denied["claimed"], denied["reason"]) == ("one", "nobody", "unknown")
+        assert denied["why"] == "the program has no service `nobody`"
         assert server.stop() == 0
         assert [event["event"] for event in server.events()][-2:] == ["draining", "stopped"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 import socket
 from contextlib import ExitStack
@@ -13,6 +15,7 @@ from envoy.config.route.v3 import route_pb2
 from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
 from admc.__main__ import main
+from admc.serve.log import JsonLines
 from admc.transition.marker import MARKER, concealed, concealed_text
 from admc.transition.model import Phase, Placed
 from admc.transition.steps import steps
@@ -21,9 +24,10 @@ from emitters.dial import sender
 from solver.place import place
 from tests.serve.serving import served
 from tests.testbed.envoys import envoy_binary
-from tests.transition.bed import DRAIN_SECONDS, Bed, Keeper, free_port
-from tests.transition.test_kinds import SIDES
-from tests.transition.test_moves import KEY, PORT
+from tests.testbed.ports import free_port
+from tests.transition.bed import DRAIN_SECONDS, Bed
+from tests.transition.callers import Keeper, more
+from tests.transition.move import KEY, PORT, SIDES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,9 +103,9 @@ def test_whoever_sends_the_marker_gains_nothing(sides: tuple[str, str], tmp_path
                 begun.append(len(bed.services.record.all()))
             bed.publish(step)
             if step.phase is Phase.ANNOUNCE:
-                more([*passed, *refused, *outside])
+                more([*passed, *refused, *outside], 5)
                 begun.append(len(bed.services.record.all()))
-            more([*passed, *refused, *outside])
+            more([*passed, *refused, *outside], 5)
         for keepers, status in ((passed, 200), (refused, 403), (outside, 200)):
             answers = [answer for keeper in keepers for answer in keeper.answers]
             assert {answer[1] for answer in answers} == {status}, [a for a in answers if a[1] != status][:5]
@@ -111,16 +115,6 @@ def test_whoever_sends_the_marker_gains_nothing(sides: tuple[str, str], tmp_path
         # Where nothing moves it is a header as any other; in between it is taken away, whoever sends it.
         first, last = begun
         assert not any(seen.header(MARKER) for seen in arrived[first:last])
-
-
-def more(keepers: list[Keeper]) -> None:
-    import time
-
-    wanted = [len(keeper.answers) + 5 for keeper in keepers]
-    until = time.monotonic() + 60
-    while any(len(keeper.answers) < count for keeper, count in zip(keepers, wanted, strict=True)):
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def all_that_is_said(server: Served, capsys: pytest.CaptureFixture[str]) -> str:
@@ -170,6 +164,19 @@ def test_nobody_is_told_the_value(tmp_path: Path, capsys: pytest.CaptureFixture[
     (secret,) = secrets
     assert logs
     assert not any(secret in log for log in logs)
+
+
+def test_no_field_of_the_log_tells_it() -> None:
+    secret = "0123456789abcdef" * 4
+    said = f'route {{ key: "{MARKER}" value: "{secret}" }}:\nno \x1b[2J'
+    record = logging.makeLogRecord({"msg": "refused", "said": said, "for": [said], "version": secret[:16]})
+    line = JsonLines().format(record)
+    assert len(line.splitlines()) == 1
+    found = json.loads(line)
+    assert secret[:16] not in found["said"] + found["for"][0]
+    assert MARKER in found["said"]
+    assert "\x1b" not in found["said"]
+    assert (found["event"], found["version"]) == ("refused", secret[:16])
 
 
 def test_what_is_shown_of_a_resource_and_of_what_a_proxy_said_of_it() -> None:

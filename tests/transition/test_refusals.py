@@ -13,8 +13,10 @@ from dsl import load
 from solver.place import place
 from tests.serve.serving import served
 from tests.testbed.envoys import envoy_binary
-from tests.transition.bed import DRAIN_SECONDS, Bed, Keeper, free_port
-from tests.transition.test_moves import PORT
+from tests.testbed.ports import free_port
+from tests.transition.bed import DRAIN_SECONDS, Bed
+from tests.transition.callers import Keeper
+from tests.transition.move import PORT, phases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,7 +101,7 @@ class Moved:
             self.server.until(lambda: len(keeper.answers) >= before + AMOUNT)  # noqa: B023 - it ends here
 
     def phases(self) -> list[str]:
-        return [event["phase"] for event in self.server.events("transition_step")]
+        return phases(self.server)
 
     def write(self, program: str) -> int:
         """Another program, and how many steps were taken before it."""
@@ -123,8 +125,8 @@ class Moved:
         assert f"{service}  {node}" in told[0]
         assert words in told[0]
         assert f"step `{phases[-1]}`" in self.server.status()["server"]["why"]
-        logged = [event["message"] for event in self.server.events("message") if "refused" in event["message"]]
-        assert any(node in message and words in message for message in logged)
+        logged = self.server.events("refused")
+        assert any(event["node"] == node and words in event["said"] for event in logged)
         self.more()
         assert self.phases()[since:] == phases
         self._restart(service)

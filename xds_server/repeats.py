@@ -1,0 +1,66 @@
+"""Warnings that a client may bring about as often as it likes: one that nobody knows comes again as long as it runs.
+
+The first few of each address and reason are logged at once, and later one line says how many were left out. What is
+kept for that has a bound, however many addresses there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LOG: Final = logging.getLogger("xds_server")
+LOGGED: Final = 3
+"""Lines of one sort, until the rest of them is counted."""
+SECONDS: Final = 300.0
+"""Between two counts."""
+SORTS: Final = 200
+"""Sorts that are told apart; all others of one event are one."""
+OTHERS: Final = "others"
+"""In place of their address."""
+
+
+class _Sort(NamedTuple):
+    event: str
+    host: str
+    reason: str
+
+
+class Repeats:
+    """Logs or counts. All calls belong on one event loop."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._seen: Counter[_Sort] = Counter()
+        """How often each has come since the last count."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def warn(self, event: str, host: str, reason: str, said: Mapping[str, str]) -> None:
+        """Log an event of a client at some address, or count it."""
+        sort = _Sort(event, host, reason)
+        if sort not in self._seen and len(self._seen) >= SORTS:
+            sort = _Sort(event, OTHERS, "")
+        self._seen[sort] += 1
+        if self._seen[sort] <= LOGGED:
+            LOG.warning(event, extra=dict(said))
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._count)
+
+    def close(self) -> None:
+        """Say what has not been said yet."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._count()
+
+    def _count(self) -> None:
+        self._timer = None
+        seen, self._seen = self._seen, Counter()
+        for sort, number in seen.items():
+            if number > LOGGED:
+                said = {"of": sort.event, "peer": sort.host, "reason": sort.reason, "lines": number - LOGGED}
+                LOG.warning("left_out", extra=said)
