@@ -17,7 +17,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.exits import CommandError, Exit
+from admc.exits import CommandError
 from admc.serve import progress
 from admc.serve.capturing import Capturing
 from admc.serve.elsewhere import changed, elsewhere, is_elsewhere
@@ -48,6 +48,8 @@ LOOK_SECONDS: Final = 0.1
 """How often it is looked whether a step is over."""
 CONFIRM_SECONDS: Final = 0.5
 """How often it is looked whether redirection is loaded."""
+AGAIN_SECONDS: Final = 1.0
+"""Between attempts to begin with a plan that waits."""
 UNKEPT_SECONDS: Final = 5.0
 """How long it is left at that where the folder takes nothing."""
 LOGGED: Final = 20
@@ -72,6 +74,14 @@ class Planned(NamedTuple):
     def placed(self) -> Placed:
         """As proxies are told it."""
         return renamed(self.plain, self.names)
+
+
+class _Failure(NamedTuple):
+    """Why a plan that waits could not be begun with, and until when that is not tried again."""
+
+    plan: Next | None
+    until: float
+    error: CommandError
 
 
 class Moving:
@@ -101,6 +111,7 @@ class Moving:
         """What is waited for, in words."""
         self._refused: tuple[str, ...] = ()
         """Why the next step could not be taken, when that was tried last."""
+        self._failure: _Failure | None = None
         self._capturing = Capturing(folder)
         self._confirmed = 0.0
         """When it was last looked whether redirection is loaded."""
@@ -143,10 +154,15 @@ class Moving:
                 await self._relocate(underway, new, groups)
             else:
                 waiting, was_back = self._next, underway.walk.back
+                blocked = underway.walk.blocked(self._sight(underway))
+                underway = replace(underway, walk=underway.walk.redone() if blocked else underway.walk.undone())
+                if not self._may_end(underway):
+                    await self._try(underway, new)
                 self._next = Next(new, groups)
-                underway = replace(underway, walk=underway.walk.undone())
                 try:
                     await self._move(underway)
+                    if blocked:
+                        await self._take(underway)
                     if underway.walk.back and not was_back:
                         LOG.info("transition_undoing", extra={"state": underway.old.state.version})
                     if self._may_end(underway):
@@ -222,10 +238,20 @@ class Moving:
             await self._move(None)
         await self._publish(groups, new.state, underway.involved)
 
+    async def _try(self, underway: Underway, newer: Planned) -> None:
+        """Whether there will be a way to a plan that has to wait. Raises `CommandError`: who asks must not take it for
+        what is in force in the end."""
+        back = underway.walk.back
+        old, undone = (underway.old, underway.involved) if back else (underway.new, frozenset[str]())
+        called = await asyncio.to_thread(names, underway.dropped, old.placed, newer.plain)
+        new = newer._replace(names=called)
+        await asyncio.to_thread(walked, old.placed, new.placed, new.state, self._key, undone)
+
     async def _relocate(self, underway: Underway, new: Planned, groups: Groups) -> None:
         new = new._replace(names=underway.new.names)
-        self.underway = replace(underway, new=new, passing=groups.passing or underway.passing)
-        await self._take(self.underway)
+        going = replace(underway, new=new, passing=groups.passing or underway.passing)
+        await self._take(going)
+        self.underway = going
         await self._publish(groups, new.state, underway.involved)
 
     async def _locate(self, underway: Underway, newer: Planned) -> None:
@@ -304,15 +330,17 @@ class Moving:
                 return
             await self._move(None)
             LOG.info("transition_over", extra={"state": underway.new.state.version})
-        following = self._next
+        following, failure = self._next, self._failure
+        if failure is not None and failure.plan is following and time.monotonic() < failure.until:
+            raise failure.error
         try:
             await self._go_on()
         except CommandError as error:
-            if error.exit_code is not Exit.NO_PLACEMENT:  # no fault of the plan: it is tried again
-                self._next = following
-                raise
-            # What is under way goes on to where it was going.
-            LOG.error("transition_refused", extra={"findings": [item.message for item in error.diagnostics]})
+            # It is tried again: when it came there was a way to it, and it is taken for what will be in force.
+            self._next = following
+            self._failure = _Failure(following, time.monotonic() + AGAIN_SECONDS, error)
+            raise
+        self._failure = None
 
     async def _go_on(self) -> None:
         """Begin with the plan that waits, now that the one under way has come to where another may begin."""
@@ -388,4 +416,5 @@ class Moving:
             versions,
             {name: replicas(underway.new.state, name) for name in underway.involved},
             self._capturing.there(underway.walk.step) if underway.new.state.source.mode is Mode.REDIRECT else None,
+            refused=frozenset(name for name in versions if store.start(name) is not store.current(name)),
         )
