@@ -117,7 +117,6 @@ class Capturing:
             return
         if self._lost(folder):
             self._put(folder, known)
-            LOG.warning("redirection_kept_anew", extra={"services": sorted(known.asked)})
 
     def _lost(self, folder: Path) -> bool:
         return self._left is not None and look(folder / NAME) != self._left

@@ -48,6 +48,10 @@ class Client(Protocol):
     def acknowledged(self) -> str:
         """Version of the last snapshot of which it has all; empty as long as it has just come."""
 
+    @property
+    def refuses(self) -> bool:
+        """Whether its last answer about something was a refusal."""
+
 
 class Sight(NamedTuple):
     """What can be seen at one moment."""
@@ -63,6 +67,8 @@ class Sight(NamedTuple):
     """Services whose replicas all have the redirection that the step rests on; None: that is taken care of."""
     closed: frozenset[str] | None = None
     """Destinations that NetworkPolicies close; None: that is taken care of."""
+    refused: frozenset[str] = frozenset()
+    """Services of whose proxies some has refused what is published, though it may have been replaced since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,20 @@ class Walk:
         if self.back or self.step.phase in (Phase.ANNOUNCE, Phase.FINAL, Phase.CLEAN):
             return self
         return replace(self, back=True, since=None, settled=None, reached=self.index)
+
+    def redone(self) -> Walk:
+        """What to do with a newer plan where the way back is refused: forward again, to the end.
+
+        Whoever refuses a step on the way back has the one after it. From there each step is as safe as the first time:
+        older connections are waited for again, too.
+        """
+        return replace(self, back=False, index=self.index + 1, since=None, settled=None, reached=0)
+
+    def blocked(self, sight: Sight) -> bool:
+        """Whether it is on the way back, and somebody refuses the step."""
+        if not self.back or self.turning:
+            return False
+        return any(service in sight.refused or _refusing(service, sight) for service in _about(self.step, sight))
 
     @property
     def turning(self) -> bool:
@@ -176,6 +196,12 @@ def _unseen(names: Iterable[str], seen: frozenset[str] | None) -> list[str]:
     return [] if seen is None else [name for name in names if name not in seen]
 
 
+def _refusing(service: str, sight: Sight) -> int:
+    """How many proxies of a service do not have what is published since they refuse it."""
+    wanted = sight.wanted.get(service)
+    return sum(each.group == service and each.refuses and each.acknowledged != wanted for each in sight.clients)
+
+
 def _missing(step: Step, sight: Sight, *, present: bool) -> tuple[str, ...]:
     """Who has not acknowledged a step, in words; empty where all have, or all that are present."""
     found = []
@@ -189,8 +215,16 @@ def _missing(step: Step, sight: Sight, *, present: bool) -> tuple[str, ...]:
         expected = max(1, sight.replicas.get(service, 1)) if service in required else 0
         # A proxy that came back may still have the stream that it lost, and is one all the same.
         there = len({client.node.id for client in nodes})
-        if there < expected and not present:
+        refusing = _refusing(service, sight)
+        if refusing:
+            found.append(f"`{service}`: {refusing} of {len(nodes)} proxies refused it (a newer plan mends that)")
+        elif there < expected and not present:
             found.append(f"`{service}`: {there} of {expected} proxies are connected")
+        elif behind and service in sight.refused:
+            found.append(
+                f"`{service}`: {behind} of {len(nodes)} proxies do not have it, since it was refused (a newer plan mends "
+                "that)"
+            )
         elif behind:
             found.append(f"`{service}`: {behind} of {len(nodes)} proxies have not acknowledged")
     if present:

@@ -21,6 +21,7 @@ class Proxy(NamedTuple):
     group: str
     acknowledged: str
     node: Node = Node("0")
+    refuses: bool = False
 
 
 def walk() -> Walk:

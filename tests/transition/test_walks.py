@@ -131,9 +131,9 @@ def enforced(placed: Placed, call: Call) -> dict[str, Policy]:
     return found
 
 
-def judge(old: Placed, new: Placed, turn: Phase | None) -> None:
+def judge(old: Placed, new: Placed, turn: Phase | None, again: Phase | None = None) -> None:
     walked = steps(old, renamed(new, names({}, old, new)), b"key")
-    walk = moments(walked, old, turn if any(step.phase is turn for step in walked) else None)
+    walk = moments(walked, old, turn if any(step.phase is turn for step in walked) else None, again)
     change = Change(old, new)
     once = {
         (entry.policy.name, entry.decision.destination)
@@ -195,3 +195,17 @@ def test_no_walk_has_a_gap(ends: tuple[list[Line], list[Line]], turn: Phase | No
     note("".join(line.text for line in ends[0]) + "->\n" + "".join(line.text for line in ends[1]))
     event(f"crossing: {bool(Change(old, new).crossing)}")
     judge(old, new, turn)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(ends=ends(), turns=st.sampled_from(tuple(combinations(tuple(Phase)[:5], 2))))
+def test_no_walk_has_a_gap_that_goes_forward_again_from_a_step_back(
+    ends: tuple[list[Line], list[Line]], turns: tuple[Phase, Phase]
+) -> None:
+    old, new = placed(ends[0]), placed(ends[1])
+    assume(old is not None and new is not None)
+    assert old is not None
+    assert new is not None
+    assume(Change(old, new).crossing)
+    note("".join(line.text for line in ends[0]) + "->\n" + "".join(line.text for line in ends[1]))
+    judge(old, new, turns[1], turns[0])

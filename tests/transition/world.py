@@ -92,13 +92,17 @@ class _Proxy(NamedTuple):
     group: str
     acknowledged: str
     node: _Node = _Node()
+    refuses: bool = False
 
 
-def moments(steps: tuple[Step, ...], old: Placed, turn: Phase | None = None) -> list[Moment]:
-    """A walk to the end; or, from the step `turn` on, back to the beginning and its last wait."""
+def moments(
+    steps: tuple[Step, ...], old: Placed, turn: Phase | None = None, again: Phase | None = None
+) -> list[Moment]:
+    """A walk to the end; or, from the step `turn` on, back to the beginning and its last wait. `again`: on the way back
+    that step is refused, and it goes forward to the end."""
     world = World(old)
     if steps:
-        world.go(steps, 1, turn)
+        world.go(steps, 1, turn, again)
     return world.told
 
 
@@ -139,7 +143,9 @@ class World:
         self._walk = 0
         self._publish(_config(_whole(first)), None)
 
-    def go(self, walked: tuple[Step, ...], number: int, end: Phase | None = None) -> bool:
+    def go(
+        self, walked: tuple[Step, ...], number: int, end: Phase | None = None, again: Phase | None = None
+    ) -> bool:
         """Whether the next transition begins from the new plan. `number` is of the plan."""
         self._walk = number
         about = frozenset(name for step in walked for name in (*step.awaits, *step.leaves))
@@ -152,7 +158,10 @@ class World:
                 self._lingering = names
                 return True
             if end is not None and walk.step.phase is end:
-                walk = walk.undone()
+                walk, end = walk.undone(), None
+            if walk.back and not walk.turning and walk.step.phase is again:
+                walk = walk.redone()
+                self._take(walk.step)
             since = walk.since
             after, waits = walk.look(Sight(now, proxies, dict.fromkeys(names, "now"), {}), DRAIN)
             at = len(self.told) - 1
