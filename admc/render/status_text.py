@@ -49,6 +49,8 @@ def _rows(adm: AdmRow) -> Iterator[Row]:
         yield (name, "-", _short(adm.wanted), "-", "-", "no proxy is connected")
     for node in adm.nodes:
         about = _standing(node) + ("" if adm.in_plan else ", has no ADM in the plan")
+        if node.claimed not in ("", adm.service):
+            about += f", calls itself `{_cut(node.claimed)}`"
         yield (name, _cut(node.id), _short(node.wanted), _short(node.sent), _short(node.acknowledged), about)
         for item in node.types:
             if item.error:

@@ -208,7 +208,8 @@ class InForce:
         for start in range(0, len(names), AT_ONCE):
             self.store.publish_all({name: new[name] for name in names[start : start + AT_ONCE]})
             await asyncio.sleep(0)
-        LOG.info("published", extra={"groups": len(new), "state": state.version})
+        if new:
+            LOG.info("published", extra={"groups": len(new), "state": state.version})
 
     def _has(self, name: str, snapshot: Snapshot) -> bool:
         current = self.store.current(name)

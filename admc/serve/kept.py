@@ -265,6 +265,8 @@ def _locked(folder: Path) -> IO[bytes]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / "objects").mkdir(mode=0o700, exist_ok=True)
         lock = (folder / "lock").open("ab")
+    except FileExistsError as error:
+        raise _cannot_keep(folder, "it is no folder") from error
     except OSError as error:
         raise _cannot_keep(folder, error.strerror) from error
     try:

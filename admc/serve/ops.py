@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
+from aiohttp.web_protocol import RequestHandler
 
 from admc.exits import CommandError, wrong_usage
 from admc.serve.exposition import CONTENT_TYPE
@@ -25,14 +26,14 @@ from admc.terminal import visible
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from aiohttp.web_protocol import RequestHandler
-
     from admc.serve.exposition import Sources
     from admc.serve.status import ServerRow, Status
 
 LOG: Final = logging.getLogger("admc.serve.ops")
 _METHODS: Final = frozenset({"GET", "HEAD"})
 _TYPES: Final = {"/status.json": "application/json", "/metrics": CONTENT_TYPE}
+_SERVER: Final = {"Server": "admc"}
+"""Whoever asks need not know what it is made of."""
 CONNECTIONS: Final = 64
 """Each takes a file handle that a proxy might need."""
 
@@ -82,7 +83,8 @@ async def serve(view: View, host: str, port: int) -> Running:
             return _text(421, "here it answers to `localhost` and to addresses of this machine alone\n")
         document = documents.get(request.path)
         if document is not None and request.method in _METHODS:
-            return web.Response(body=await document.get(), headers={"Content-Type": _TYPES[request.path]})
+            said = {"Content-Type": _TYPES[request.path], **_SERVER}
+            return web.Response(body=await document.get(), headers=said)
         return _answer(view, request)
 
     handlers = _Bounded(
@@ -113,8 +115,22 @@ def cannot_listen(address: str, error: OSError | OverflowError | None = None) ->
     )
 
 
+class _Handler(RequestHandler):
+    """Says what is no HTTP under the same name as all else."""
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        response = super().handle_error(request, status, exc, message)
+        response.headers.update(_SERVER)
+        return response
+
+
 class _Bounded(web.Server):
     """Ends the oldest connection when there are too many, so that nobody is locked out by others who say nothing."""
+
+    def __call__(self) -> RequestHandler:
+        return _Handler(self, loop=asyncio.get_running_loop(), **self._kwargs)
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
@@ -179,4 +195,4 @@ def _answer(view: View, request: web.BaseRequest) -> web.StreamResponse:
 
 
 def _text(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
-    return web.Response(status=status, text=text, headers=headers)
+    return web.Response(status=status, text=text, headers={**_SERVER, **(headers or {})})

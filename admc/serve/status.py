@@ -51,6 +51,8 @@ class NodeRow(NamedTuple):
     """One stream. Versions are digests of whole snapshots, empty for none yet."""
 
     id: str
+    claimed: str
+    """The service that it calls itself; in plain text it is one of that service, with proof it need not be."""
     address: str
     identity: str
     """What it has proven to be; empty in plain text."""
@@ -139,12 +141,13 @@ def _node(client: ClientStatus) -> NodeRow:
     from xds_server.types import short
 
     types = tuple(
-        TypeRow(short(item.type_url), item.wanted, item.sent, item.acknowledged, concealed_text(item.error))
+        TypeRow(short(item.type_url), item.wanted, item.sent, item.acknowledged, concealed_text(item.error).rstrip())
         for item in client.types
     )
     error = next((item.error for item in types if item.error), "")
     return NodeRow(
         id=client.node.id,
+        claimed=client.node.cluster,
         address=client.peer,
         identity=client.identity,
         agent=client.node.user_agent,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.exits import CommandError
 from admc.render import text
-from admc.render.report import Report
+from admc.render.report import Report, place
 from dsl.diagnostics import Diagnostic, Severity
 
 if TYPE_CHECKING:
@@ -49,21 +49,31 @@ class Problems:
     stays: str = ""
     """Version of the state in force, which stays whatever is reported."""
     held: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
+    _folders: dict[str, str] = field(default_factory=dict)
+    """From where the places of those are told."""
 
     def clear(self, what: str) -> None:
         self.held.pop(what, None)
 
     @property
     def said(self) -> str:
-        """The first of them, and how many more there are; empty where there are none."""
-        found = [item.message for items in self.held.values() for item in items]
-        return "" if not found else found[0] + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+        """The first of them with its place, and how many more there are; empty where there are none."""
+        found = [(item, self._folders.get(about, "")) for about, items in self.held.items() for item in items]
+        if not found:
+            return ""
+        first, folder = found[0]
+        where = ""
+        if first.span is not None:
+            there = place(first.span, folder)
+            where = f"{there.path}:{there.line}:{there.column}: "
+        return where + first.message + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
 
     def report(self, about: str, findings: tuple[Diagnostic, ...], folder: str) -> None:
-        """Tell of findings, and keep them for whoever asks. What was in force stays."""
+        """Tell of findings, and keep them for whoever asks. What was in force stays; whether it does where what was
+        kept of it is damaged, the first compile says."""
         errors = any(item.severity is Severity.ERROR for item in findings)
         if about != "warnings":
-            self.held[about] = findings
+            self.held[about], self._folders[about] = findings, folder
         for item in findings:
             LOG.log(
                 logging.ERROR if item.severity is Severity.ERROR else logging.WARNING,
@@ -71,11 +81,15 @@ class Problems:
                 extra={
                     "about": about,
                     "code": item.code,
+                    **_place(item, folder),
                     "text": text.render(Report((item,), folder=folder)).rpartition("\n\n")[0],
                 },
             )
-        if errors:
-            LOG.error("last_good_state_stays", extra={"about": about, "state": self.stays})
+        if errors and about != "kept":
+            if self.stays:
+                LOG.error("last_good_state_stays", extra={"about": about, "state": self.stays})
+            else:
+                LOG.error("no_state_yet", extra={"about": about})
 
     def report_once(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
         """Tell of what is looked at time and again, and may be what was told last."""
@@ -101,3 +115,11 @@ class Problems:
 
     def _bug(self, about: str, message: str, error: Exception) -> None:
         self.report(about, (Diagnostic("ADM901", Severity.ERROR, message, None, str(error)),), "")
+
+
+def _place(item: Diagnostic, folder: str) -> dict[str, object]:
+    """For those who look for it in the log; the text has it, too."""
+    if item.span is None:
+        return {}
+    there = place(item.span, folder)
+    return {"file": there.path, "line": there.line, "column": there.column}

@@ -163,6 +163,19 @@ async def test_elsewhere_names_are_not_asked_for() -> None:
         await server.stop()
 
 
+@pytest.mark.parametrize(
+    "asked", ["GET /metrics HTTP/1.1", "GET /readyz HTTP/1.1", "POST /x HTTP/1.1", "GET / HTTP/7", "nonsense"]
+)
+async def test_nobody_is_told_what_it_is_made_of(asked: str) -> None:
+    async with running() as bed:
+        reader, writer = await asyncio.open_connection("127.0.0.1", bed.port)
+        writer.write(f"{asked}\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        head = (await reader.read()).partition(b"\r\n\r\n")[0].decode()
+        writer.close()
+        assert [line for line in head.splitlines() if line.startswith("Server:")] == ["Server: admc"]
+        assert "aiohttp" not in head
+
+
 async def test_metrics_can_be_scraped() -> None:
     async with running() as bed:
         bed.xds.pushes[CLUSTER] += 3

@@ -25,11 +25,11 @@ NEW, OLD = "1a2b3c4d5e6f", "99aabbccddee"
 
 
 def client(
-    group: str, node: str, acknowledged: str = NEW, sent: str = NEW, error: str = "", **more: Any
+    group: str, node: str, acknowledged: str = NEW, sent: str = NEW, error: str = "", claimed: str = "", **more: Any
 ) -> ClientStatus:
     types = (TypeStatus(CLUSTER, "c2", "c2", "c1" if error else "c2", error), TypeStatus(LISTENER, "l", "l", "l", ""))
     return ClientStatus(
-        group, Node(node, group, "envoy"), "ipv4:10.0.0.1:5", "delta", types, since=1_000_000_000.0,
+        group, Node(node, claimed or group, "envoy"), "ipv4:10.0.0.1:5", "delta", types, since=1_000_000_000.0,
         wanted=NEW, sent=sent, acknowledged=acknowledged, **more,
     )  # fmt: skip
 
@@ -55,6 +55,18 @@ def test_adms_without_proxies_and_proxies_without_adms_are_both_there() -> None:
 def test_whoever_refused_something_is_not_in_sync_and_says_why() -> None:
     (node,) = serving(client("geo", "g", OLD, error="no such thing")).adms[0].nodes
     assert (node.in_sync, node.error) == (False, "no such thing")
+
+
+def test_the_last_line_break_of_a_refusal_is_none_of_its_words() -> None:
+    (node,) = serving(client("geo", "g", OLD, error="no such thing\nat all\n")).adms[0].nodes
+    assert node.error == "no such thing\nat all"
+
+
+def test_whoever_calls_itself_another_service_is_seen() -> None:
+    found = serving(client("geo", "g", claimed="web", identity="spiffe://t/geo"), client("search", "s"))
+    assert [node.claimed for adm in found.adms for node in adm.nodes] == ["web", "search"]
+    assert "in sync, calls itself `web`\n" in render(found)
+    assert render(found).count("calls itself") == 1
 
 
 def test_types_and_schema_name_the_same_fields() -> None:
@@ -154,7 +166,7 @@ def test_other_answers_are_refused(content: bytes, why: str) -> None:
 TEXTS = st.text(max_size=30)
 
 
-@given(st.builds(NodeRow, *[TEXTS] * 9, st.booleans(), TEXTS, st.lists(st.builds(TypeRow, *[TEXTS] * 5)).map(tuple)))
+@given(st.builds(NodeRow, *[TEXTS] * 10, st.booleans(), TEXTS, st.lists(st.builds(TypeRow, *[TEXTS] * 5)).map(tuple)))
 def test_no_answer_takes_over_a_terminal(node: NodeRow) -> None:
     found = serving()
     shown = render(found._replace(adms=(found.adms[0]._replace(nodes=(node,)),)))

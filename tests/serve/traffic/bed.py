@@ -47,11 +47,12 @@ XDS_PORT = 10_000 + os.getpid() % 8_000
 WHOLE = frozenset((Phase.FINAL.value, Phase.CLEAN.value))
 """Steps at which the new program holds alone."""
 
-PUBLISHED = frozenset(("published", "transition_over"))
-"""What the server logs when a program is in force, or begins to be. One that is recalled need not be: it may have been
-waiting for a transition that goes on first."""
-
 Asks = tuple[Ask, ...]
+
+
+def has_begun(server: dict[str, Any], wanted: str) -> bool:
+    """Whether a server leads its proxies to a state. A newer plan may have to wait for one that is under way."""
+    return bool(server["state"] == wanted) and not server["transition"].endswith("; then a newer plan begins")
 
 
 def callers_asks() -> list[tuple[Asks, bool]]:
@@ -150,11 +151,9 @@ class Bed:
         time.sleep(0.05)
         said = self.server.events()
         assert not any(event["event"] == "last_good_state_stays" for event in said), self.server.log.read_text()
-        # A newer plan may have to wait for one that is under way, and is not published until then.
-        published = [event["state"] for event in said if event["event"] in PUBLISHED]
-        if not published or published[-1] != wanted:
-            return False
         status = self.status()
+        if not has_begun(status["server"], wanted):
+            return False
         step = status["server"]["why"].partition("step `")[2].partition("`")[0]
         return (not step or step in WHOLE) and self._in_sync(status)
 

@@ -20,7 +20,7 @@ from admc.transition.model import Phase
 from dsl import load_text
 from emitters.envoy import Mode
 from tests.serve.serving import Served, served
-from tests.serve.traffic.bed import PUBLISHED, SECONDS, WHOLE, XDS_PORT
+from tests.serve.traffic.bed import SECONDS, WHOLE, XDS_PORT, has_begun
 from tests.serve.traffic.callers import Caller
 from tests.serve.traffic.judge import Outage, Timeline, Verdict, judge
 from tests.serve.traffic.pods import DRAIN_SECONDS, Pods, relay
@@ -205,9 +205,8 @@ class PodBed:
         time.sleep(0.05)
         said = self.server.events()
         assert not any(event["event"] == "last_good_state_stays" for event in said), self.server.log.read_text()
-        published = [event["state"] for event in said if event["event"] in PUBLISHED]
         status = self.server.status()
-        if not published or published[-1] != wanted:
+        if not has_begun(status["server"], wanted):
             return False
         step = status["server"]["why"].partition("step `")[2].partition("`")[0]
         return (not step or step in WHOLE) and self._in_sync()

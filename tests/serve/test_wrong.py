@@ -1,0 +1,68 @@
+"""What is said of a finding: where it is, and what stays meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from admc.exits import CommandError
+from admc.pipeline import load_program
+from admc.serve.kept import opened
+from admc.serve.wrong import Problems
+from dsl.diagnostics import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOWHERE = Diagnostic("ADM854", Severity.ERROR, "the kept state cannot be used", None)
+
+
+def findings(folder: Path) -> tuple[Diagnostic, ...]:
+    program = folder / "shop.adm"
+    program.write_text("app shop\n\n  policyy x\n")
+    with pytest.raises(CommandError) as caught:
+        load_program(program)
+    return caught.value.diagnostics
+
+
+def records(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [{**vars(record), "event": record.getMessage()} for record in caplog.records]
+
+
+def test_a_finding_is_said_with_its_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    problems = Problems(stays="0123")
+    found = findings(tmp_path)
+    problems.report("program", found, "apps")
+    assert problems.said.startswith(f"apps/shop.adm:3:3: {found[0].message}")
+    first = records(caplog)[0]
+    assert (first["event"], first["file"], first["line"], first["column"]) == ("finding", "apps/shop.adm", 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("about", "stays", "events"),
+    [
+        ("program", "0123", ["finding", "last_good_state_stays"]),
+        ("endpoints", "", ["finding", "no_state_yet"]),
+        ("kept", "", ["finding"]),
+        ("kept", "0123", ["finding"]),
+    ],
+)
+def test_what_stays_is_said_where_there_is_something(
+    about: str, stays: str, events: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    Problems(stays=stays).report(about, (NOWHERE,), "")
+    said = records(caplog)
+    assert [record["event"] for record in said] == events
+    assert "file" not in said[0]
+    assert all(record["state"] for record in said if "state" in record)
+
+
+def test_a_file_is_no_folder_to_keep_state_in(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("something else")
+    with pytest.raises(CommandError) as caught:
+        opened(tmp_path / "state")
+    assert caught.value.diagnostics[0].cause == "it is no folder"
+    assert (tmp_path / "state").read_text() == "something else"
