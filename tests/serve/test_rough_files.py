@@ -20,10 +20,11 @@ from emitters.envoy import Mode
 from tests.serve.serving import served
 from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, client, folder, write
 from tests.testbed.envoys import envoy_binary
-from tests.transition.bed import DRAIN_SECONDS, Bed, Keeper, free_port
-from tests.transition.test_moves import placed
-from tests.transition.test_moves import text as moving
-from tests.transition.test_served import once, phases
+from tests.testbed.ports import free_port
+from tests.transition.bed import DRAIN_SECONDS, Bed
+from tests.transition.callers import Keeper
+from tests.transition.move import once, phases, placed
+from tests.transition.move import text as moving
 from xds_server.types import ENDPOINTS, EXTENSION
 
 if TYPE_CHECKING:

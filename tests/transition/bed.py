@@ -1,29 +1,20 @@
 """An application on loopback whose Envoys ask an xDS server for everything, and traffic that never stops.
 
-The server runs on an event loop in a thread of its own. The connections that callers have are kept for as long as the
-proxy lets them, as those of real applications are.
+The server runs on an event loop in a thread of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-import http.client
-import itertools
 import socket
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
-from h2.config import H2Configuration
-from h2.connection import H2Connection
-from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset
-from h2.exceptions import ProtocolError
 
 from admc.serve.groups import snapshot
-from admc.transition.driver import MARGIN_SECONDS
 from admc.transition.resources import keeping, resources
 from emitters.addresses import Addresses
 from emitters.dial import binds, sender
@@ -31,32 +22,25 @@ from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
 from tests.testbed.echo import EchoServices, Endpoint
 from tests.testbed.envoys import Envoys
+from tests.testbed.ports import free_port
 from xds_server.connection import Admission
 from xds_server.server import XdsServer
 from xds_server.store import SnapshotStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from admc.transition.model import Placed, Step
     from emitters.envoy import AdmResources
+    from tests.transition.callers import Dial
     from xds_server.connection import Caller
     from xds_server.snapshot import Snapshot
 
-Dial = Callable[[], socket.socket]
-"""Opens a connection of a caller."""
 DRAIN_SECONDS = 3
 """Envoy looks at whole seconds: with 1, connections are cut at the end without having been told to close."""
 WAIT_SECONDS = 30.0
-GOAWAY = 7
-"""The type of the frame."""
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+DRAINING = ("listeners_draining", "filter_chains_draining")
 
 
 class Server:
@@ -163,126 +147,19 @@ class Bed:
         }
         self.server.publish(made)
         if step.drain:
-            time.sleep(DRAIN_SECONDS + MARGIN_SECONDS)
+            self._until_older_connections_are_closed()
+
+    def _until_older_connections_are_closed(self) -> None:
+        """Each Envoy says itself how much it is still draining; a listener that it warms up begins to do so later."""
+        left = [f"listener_manager.total_{name}" for name in ("listeners_warming", *DRAINING)]
+        deadline = time.monotonic() + WAIT_SECONDS
+        for envoy in self.envoys.running.values():
+            while any(map(envoy.stats().__getitem__, left)):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
 
     def egress(self, source: str, destination: str) -> Dial:
         """How a caller connects through its own ADM."""
         port = self.placed.program.services[destination].ports[0].number
         address, own = self.addresses.egress[source, destination], sender(self.addresses, source)
         return lambda: socket.create_connection((address, port), 10, (own, 0))
-
-
-class Keeper:
-    """A caller that keeps its connection for as long as the other end does, and asks again and again."""
-
-    _ids = itertools.count()
-
-    def __init__(self, dial: Dial, headers: Mapping[str, str], pause: float = 0.01) -> None:
-        self._dial = dial
-        self._headers = dict(headers)
-        self._pause = pause
-        self._stop = threading.Event()
-        self.answers: list[tuple[str, int | None, str]] = []
-        """Name of the request, status (None where there was no answer), and why there was none."""
-        self.connections = 0
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Keeper:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(WAIT_SECONDS)
-
-    def _run(self) -> None:
-        connection: http.client.HTTPConnection | None = None
-        while not self._stop.is_set():
-            name = f"k{next(self._ids)}"
-            fresh = connection is None
-            try:
-                if connection is None:
-                    connection = self._connect()
-                connection.request("GET", "/", headers={**self._headers, "x-echo-id": name})
-                response = connection.getresponse()
-                response.read()
-                self.answers.append((name, response.status, ""))
-                if response.will_close:
-                    connection.close()
-                    connection = None
-            except (OSError, http.client.HTTPException) as error:
-                # A kept connection may be closed between two requests: then nothing has arrived, and one asks again.
-                idle = isinstance(error, http.client.RemoteDisconnected | ConnectionResetError | BrokenPipeError)
-                if fresh or not idle:
-                    self.answers.append((name, None, repr(error)))
-                if connection is not None:
-                    connection.close()
-                connection = None
-            self._stop.wait(self._pause)
-        if connection is not None:
-            connection.close()
-
-    def _connect(self) -> http.client.HTTPConnection:
-        connection = http.client.HTTPConnection("cart", timeout=10)
-        connection.sock = self._dial()
-        self.connections += 1
-        return connection
-
-
-class Http2Keeper(Keeper):
-    """The same over HTTP/2: one connection, one request after the other, until the other end says goodbye."""
-
-    def _run(self) -> None:
-        connection: tuple[socket.socket, H2Connection] | None = None
-        while not self._stop.is_set():
-            name = f"k{next(self._ids)}"
-            fresh = connection is None
-            if connection is None:
-                connection = self._dial(), H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
-                connection[1].initiate_connection()
-                self.connections += 1
-            try:
-                status, goodbye = self._ask(*connection, name)
-                self.answers.append((name, status, ""))
-            except (OSError, ProtocolError) as error:
-                goodbye = True
-                if fresh or not isinstance(error, ConnectionError):
-                    self.answers.append((name, None, repr(error)))
-            if goodbye:
-                connection[0].close()
-                connection = None
-            self._stop.wait(self._pause)
-        if connection is not None:
-            connection[0].close()
-
-    def _ask(self, wire: socket.socket, h2: H2Connection, name: str) -> tuple[int, bool]:
-        """The status, and whether the connection takes no more requests."""
-        stream = h2.get_next_available_stream_id()
-        pseudo = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "cart")]
-        h2.send_headers(stream, [*pseudo, *self._headers.items(), ("x-echo-id", name)], end_stream=True)
-        wire.sendall(h2.data_to_send())
-        status, goodbye, ended, held = 0, False, False, b""
-        while not ended:
-            data = wire.recv(65536)
-            if not data:
-                raise ConnectionResetError("closed")
-            frames, held = _frames(held + data)
-            # The library takes nothing after a GOAWAY, and what was asked before it is still answered.
-            goodbye = goodbye or any(frame[3] == GOAWAY for frame in frames)
-            for event in h2.receive_data(b"".join(frame for frame in frames if frame[3] != GOAWAY)):
-                if isinstance(event, ResponseReceived):
-                    status = int(dict(event.headers)[":status"])
-                elif isinstance(event, DataReceived):
-                    h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
-                ended = ended or isinstance(event, StreamEnded | StreamReset)
-            wire.sendall(h2.data_to_send())
-        return status, goodbye
-
-
-def _frames(data: bytes) -> tuple[list[bytes], bytes]:
-    """The whole frames at the beginning of some bytes, and the rest."""
-    found = []
-    while len(data) >= 9 and len(data) >= (size := 9 + int.from_bytes(data[:3], "big")):
-        found.append(data[:size])
-        data = data[size:]
-    return found, data

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from admc.transition.driver import MARGIN_SECONDS, OLDER, SETTLE_SECONDS, TAKING_OVER, Sight, Walk
 from admc.transition.model import Phase
 from admc.transition.steps import steps
-from tests.transition.test_moves import KEY, placed
+from tests.transition.move import KEY, placed
 
 DRAIN = 60.0
 

@@ -25,7 +25,7 @@ from solver.place import place
 from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
 from tests.transition.cases import CASE, CASES, CONNECTIONS, DELAY_SECONDS, FILES, QUOTA, Reply, program, wrong
-from tests.transition.test_moves import KEY, PORT
+from tests.transition.move import KEY, PORT
 
 if TYPE_CHECKING:
     from pathlib import Path

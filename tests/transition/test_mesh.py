@@ -24,8 +24,9 @@ from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
 from tests.testbed.mesh.needs import missing
 from tests.testbed.mesh.proxies import OPTIONS
-from tests.transition.bed import DRAIN_SECONDS, Keeper, Server
-from tests.transition.test_moves import KEY
+from tests.transition.bed import DRAIN_SECONDS, Server
+from tests.transition.callers import Keeper, answered
+from tests.transition.move import KEY, SIDES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +101,7 @@ class Pods:
             time.sleep(DRAIN_SECONDS + MARGIN_SECONDS)
 
 
-@pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
+@SIDES
 def test_a_policy_moves_to_adms_that_were_not_there(sides: tuple[str, str], tmp_path: Path) -> None:
     if missing():
         pytest.skip("; ".join(missing()))
@@ -130,11 +131,10 @@ def test_a_policy_moves_to_adms_that_were_not_there(sides: tuple[str, str], tmp_
                 # when the last rule is taken away, the kernel forgets what it had redirected.
                 time.sleep(0.5)
             answers = [answer for keeper in passed for answer in keeper.answers]
-            turned = [answer for keeper in refused for answer in keeper.answers]
             # Rules that are loaded at a receiver that runs cut what is open there, and with it what is under way.
             cut = [answer for answer in answers if answer[1] != 200]
             assert len(cut) <= (len(passed) if new.placement.adms[0].service == "cart" else 0), cut[:5]
-            assert {status for _, status, _ in turned} == {403}, [a for a in turned if a[1] != 403][:5]
+            answered(refused, 403)
             seen = [each.seen for each in mesh.arrivals("cart")]
             assert {each.header("x-once") for each in seen} == {("1",)}
             assert not any(each.header("x-out") or each.header("x-admc-met") for each in seen)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from http.client import HTTPConnection
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.testbed.envoys import envoy_binary
-from tests.transition.bed import Bed, Http2Keeper, Keeper
-from tests.transition.test_kinds import SIDES, ends, walk
+from tests.transition.bed import Bed
+from tests.transition.callers import Answers, Http2Keeper, Keeper, answered
+from tests.transition.move import SIDES, ends, walk
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tests.transition.bed import Dial
 
 ENVOY = envoy_binary()
 pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
@@ -47,55 +44,26 @@ pin back4 at ingress
 NAMES = ("one", "two", "three", "four")
 
 
-class Answers:
-    """A caller that notes in which order its answers met policies: on a connection that it keeps, or new ones."""
-
-    def __init__(self, dial: Dial, headers: dict[str, str], *, keeps: bool) -> None:
-        self._dial, self._headers, self._keeps = dial, headers, keeps
-        self._stop = threading.Event()
-        self.seen: list[tuple[int, tuple[str, ...]]] = []
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Answers:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(30)
-
-    def _run(self) -> None:
-        connection: HTTPConnection | None = None
-        while not self._stop.wait(0.01):
-            if connection is None:
-                connection = HTTPConnection("cart", timeout=10)
-                connection.sock = self._dial()
-            connection.request("GET", "/", headers=self._headers)
-            answer = connection.getresponse()
-            answer.read()
-            self.seen.append((answer.status, tuple(answer.headers.get_all("x-back", ()))))
-            if answer.will_close or not self._keeps:
-                connection.close()
-                connection = None
-        if connection is not None:
-            connection.close()
-
-
 @SIDES
 def test_declared_order_holds_in_every_step(sides: tuple[str, str], tmp_path: Path) -> None:
     both = ends(ORDER, sides, tmp_path)
     assert ENVOY is not None
     with Bed(both[0], tmp_path, ENVOY) as bed:
         shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
-        passed = [Keeper(shop, {}), Http2Keeper(till, {})]
-        refused = Keeper(till, {"x-stop": "1"})
-        answers = [Answers(shop, {}, keeps=True), Answers(till, {}, keeps=False)]
-        turned = Answers(shop, {"x-stop": "1"}, keeps=True)
-        with passed[0], passed[1], refused, answers[0], answers[1], turned:
-            walk(bed, both, [*passed, refused])
-        assert {answer[1] for keeper in passed for answer in keeper.answers} == {200}
-        assert {answer[1] for answer in refused.answers} == {403}
-        assert {each.header("x-way") for each in bed.services.record.all()} == {NAMES}
+        passed = [Keeper(shop, {"x-who": "1"}), Http2Keeper(till, {"x-who": "1"})]
+        refused = [Keeper(till, {"x-stop": "1"}), Http2Keeper(shop, {"x-stop": "1"})]
+        answers = [Answers(shop, "x-back", {}), Answers(till, "x-back", {}, keeps=False)]
+        turned = Answers(shop, "x-back", {"x-stop": "1"})
+        with passed[0], passed[1], refused[0], refused[1], answers[0], answers[1], turned:
+            walk(bed, both, [*passed, *refused])
+        names = answered(passed, 200)
+        answered(refused, 403)
+        arrived = bed.services.record.all()
+        assert {each.header("x-way") for each in arrived} == {NAMES}
+        # Each once, and none that was refused.
+        counted = sum(len(each.answers) for each in answers)
+        assert sorted(each.header("x-echo-id")[0] for each in arrived if each.header("x-who")) == sorted(names)
+        assert len(arrived) == len(names) + counted
         # On the way back the order is the other one, and a refusal passes only what is outside of who refuses.
-        assert {seen for each in answers for seen in each.seen} == {(200, NAMES[::-1])}
-        assert set(turned.seen) == {(403, ("two", "one"))}
+        assert {seen for each in answers for seen in each.answers} == {(200, NAMES[::-1])}
+        assert set(turned.answers) == {(403, ("two", "one"))}
