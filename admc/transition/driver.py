@@ -221,10 +221,8 @@ def _missing(step: Step, sight: Sight, *, present: bool) -> tuple[str, ...]:
         elif there < expected and not present:
             found.append(f"`{service}`: {there} of {expected} proxies are connected")
         elif behind and service in sight.refused:
-            found.append(
-                f"`{service}`: {behind} of {len(nodes)} proxies do not have it, since it was refused (a newer plan mends "
-                "that)"
-            )
+            lack = f"{behind} of {len(nodes)} proxies do not have it, since it was refused"
+            found.append(f"`{service}`: {lack} (a newer plan mends that)")
         elif behind:
             found.append(f"`{service}`: {behind} of {len(nodes)} proxies have not acknowledged")
     if present:

@@ -143,9 +143,7 @@ class World:
         self._walk = 0
         self._publish(_config(_whole(first)), None)
 
-    def go(
-        self, walked: tuple[Step, ...], number: int, end: Phase | None = None, again: Phase | None = None
-    ) -> bool:
+    def go(self, walked: tuple[Step, ...], number: int, end: Phase | None = None, again: Phase | None = None) -> bool:
         """Whether the next transition begins from the new plan. `number` is of the plan."""
         self._walk = number
         about = frozenset(name for step in walked for name in (*step.awaits, *step.leaves))
