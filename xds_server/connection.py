@@ -162,9 +162,13 @@ class Connection(Writer):
 
     @property
     def acknowledged(self) -> str:
-        """Version of the last snapshot of which its client acknowledged all that it can use; empty before that."""
-        completed = None if self._machine is None else self._machine.completed
-        return "" if completed is None else str(completed.version)
+        """Version of the last snapshot of which its client acknowledged all that it can use; empty before that, and as
+        long as it is led back to that from another one."""
+        machine, wanted = self._machine, self._server.store.current(self.group)
+        if machine is None or machine.completed is None:
+            return ""
+        version = str(machine.completed.version)
+        return "" if wanted is not None and wanted.version == version and machine.changing else version
 
     @property
     def in_sync(self) -> bool:

@@ -100,6 +100,11 @@ class Stream(ABC):
         """The last snapshot of which the client acknowledged everything that it can use."""
         return self._completed
 
+    @property
+    def changing(self) -> bool:
+        """Whether the client may have something else than what it acknowledged last."""
+        return self._completed is not (self._next or self._target)
+
     def channels(self) -> list[tuple[Channel, Mapping[str, Resource]]]:
         """What was asked for, with what the client is to have of it in the end."""
         latest = self._next or self._target

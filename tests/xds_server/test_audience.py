@@ -11,7 +11,7 @@ import pytest
 from tests.xds_server.client import Client
 from tests.xds_server.test_server import serving
 from tests.xds_server.transcript import world
-from xds_server.types import CLUSTER
+from xds_server.types import CLUSTER, LISTENER
 
 if TYPE_CHECKING:
     from xds_server.server import XdsServer
@@ -90,3 +90,43 @@ def _is(response: object, content: int) -> bool:
     found = cluster_pb2.Cluster()
     (item.resource if hasattr(item, "resource") else item).Unpack(found)
     return bool(found.connect_timeout.seconds == content)
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+@pytest.mark.parametrize("between", ["clusters a=2-", "clusters a=1- b=1-"])
+@pytest.mark.parametrize("variant", ["sotw", "delta"])
+async def test_who_may_have_something_else_has_not_acknowledged_what_it_is_led_back_to(
+    variant: str, between: str, refuses: bool
+) -> None:
+    async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
+        await client.send(CLUSTER)
+        await client.send(CLUSTER, nonce=(await client.read()).nonce)
+        await until(server, 1, 0)
+        server.store.publish("web", world(between))
+        other = await client.read()
+        server.store.publish("web", world("clusters a=1-"))
+        assert counted(server) == (1, 1)
+        await client.send(CLUSTER, nonce=other.nonce, **({"error": "not this"} if refuses else {}))
+        back = await client.read()
+        assert counted(server) == (1, 1)
+        await client.send(CLUSTER, nonce=back.nonce)
+        await until(server, 1, 0)
+
+
+@pytest.mark.parametrize("brought", [None, CLUSTER, LISTENER])
+@pytest.mark.parametrize("variant", ["sotw", "delta"])
+async def test_who_has_just_been_started_has_said_so_of_listeners_and_nothing_else_of_any_other_type(
+    variant: str, brought: str | None
+) -> None:
+    async with serving(world("clusters a=1-; listeners l=1")) as (server, port), Client(port, variant) as client:
+
+        async def fresh(type_url: str) -> bool:
+            await client.send(type_url, has={"a": "some"} if type_url == brought else {})
+            response = await client.read()
+            await client.send(type_url, nonce=response.nonce)
+            await client.send(type_url, "more", nonce=response.nonce)
+            (seen,) = server.audience.seen(["web"])
+            return seen.fresh
+
+        assert not await fresh(CLUSTER)
+        assert await fresh(LISTENER) is (brought is None)
