@@ -24,6 +24,8 @@ class Seen(NamedTuple):
     """Version of the last snapshot of which it acknowledged all that it can use; empty before that."""
     refuses: bool
     """Whether its last answer about some type was a refusal."""
+    fresh: bool
+    """Whether it had nothing when its stream began, so that no connection through it is older than that."""
 
 
 class Audience:
@@ -56,7 +58,7 @@ class Audience:
     def seen(self, groups: Iterable[str]) -> tuple[Seen, ...]:
         """Where the clients of some groups stand."""
         return tuple(
-            Seen(group, connection.node, connection.acknowledged, connection.refuses)
+            Seen(group, connection.node, connection.acknowledged, connection.refuses, connection.fresh)
             for group in groups
             for connection in self.of(group)
         )

@@ -182,6 +182,11 @@ class Connection(Writer):
         return self._machine is not None and bool(self._machine.refuses)
 
     @property
+    def fresh(self) -> bool:
+        """Whether its client had nothing when the stream began."""
+        return self._machine is not None and bool(self._machine.fresh)
+
+    @property
     def status(self) -> ClientStatus:
         machine, wanted = self.machine, self._server.store.current(self.group)
         return ClientStatus(

@@ -30,6 +30,8 @@ class DeltaStream(Stream):
         if request.nonce:
             self._answered(channel, request)
         first, channel.asked = not channel.asked, True
+        if first and (request.initial or request.nonce):
+            self._brought = True
         before = channel.subscription
         if not (first or request.subscribe or request.unsubscribe):
             return self._advance()  # an answer, as most requests are

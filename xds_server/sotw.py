@@ -23,6 +23,8 @@ class SotwStream(Stream):
     def receive(self, request: SotwRequest) -> list[Response]:
         """Raises `ProtocolError` and `TooMuchError`."""
         channel = self._channel(request)
+        if not channel.asked and (request.version or request.nonce):
+            self._brought = True
         if channel.flights:
             if request.nonce != channel.last_nonce:
                 return []

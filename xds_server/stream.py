@@ -64,6 +64,8 @@ class Stream(ABC):
         """Whether the client has said what it has from an earlier stream."""
         self._claimed = 0
         """Of how many resources it has said so."""
+        self._brought = False
+        """Whether the client has said that it had anything, of any type, before this stream."""
         self._patient = True
         """Whether to wait for what the client is to ask for next, or not to ask for any more."""
         self._warming: dict[str, str] = {}
@@ -122,6 +124,13 @@ class Stream(ABC):
         if self._patient and not let_go(self._channels, self._target):
             return Wait(self._target, CLUSTER)
         return None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the client had nothing when the stream began: it has just been started. It has said so of listeners,
+        and nothing else of any other type."""
+        channel = self._channels.get(LISTENER)
+        return channel is not None and channel.asked and not self._brought
 
     @property
     def idle(self) -> bool:

@@ -24,7 +24,7 @@ from admc.serve.elsewhere import changed, elsewhere, is_elsewhere
 from admc.serve.groups import Groups
 from admc.serve.record import Record, is_kept, unusable, write
 from admc.serve.stepping import passing, replicas, told, walked
-from admc.serve.underway import Next, Underway
+from admc.serve.underway import Next, Told, Underway
 from admc.transition.driver import OLDER, Sight, Walk
 from admc.transition.model import Phase, Placed
 from admc.transition.older import dropped, names, renamed
@@ -113,6 +113,7 @@ class Moving:
         """Why the next step could not be taken, when that was tried last."""
         self._failure: _Failure | None = None
         self._capturing = Capturing(folder)
+        self._told = Told()
         self._confirmed = 0.0
         """When it was last looked whether redirection is loaded."""
 
@@ -388,6 +389,7 @@ class Moving:
             if found is not None:
                 given[service] = keeping(step, found, store.current(service))
         store.publish_all(given)
+        self._told = self._told.and_now(step, {name: snapshot.version for name, snapshot in given.items()})
         said: dict[str, object] = {"phase": step.phase.value, "groups": len(given)}
         for name in ("intercept", "closes", "release", "opens"):
             if getattr(step, name):
@@ -417,4 +419,5 @@ class Moving:
             {name: replicas(underway.new.state, name) for name in underway.involved},
             self._capturing.there(underway.walk.step) if underway.new.state.source.mode is Mode.REDIRECT else None,
             refused=frozenset(name for name in versions if store.start(name) is not store.current(name)),
+            same=self._told.of(underway.walk.step),
         )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from admc.serve.groups import Groups
     from admc.serve.moving import Planned
     from admc.transition.driver import Walk
+    from admc.transition.model import Step
     from admc.transition.older import Dropped
     from xds_server.snapshot import Snapshot
 
@@ -32,6 +36,26 @@ class Underway:
     def involved(self) -> frozenset[str]:
         """The services that nobody else may publish for."""
         return self.lingering | {service for step in self.walk.steps for service in (*step.awaits, *step.leaves)}
+
+
+class Told(NamedTuple):
+    """What was published for one step, with the addresses of one time after the other.
+
+    Before a server was started again nobody knows that, and an earlier visit of the same step is another one.
+    """
+
+    step: Step | None = None
+    versions: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """By service."""
+
+    def of(self, step: Step) -> Mapping[str, frozenset[str]]:
+        return self.versions if step is self.step else {}
+
+    def and_now(self, step: Step, published: Mapping[str, str]) -> Told:
+        """`published`: the version that each service has now."""
+        before = self.of(step)
+        now = {name: before.get(name, frozenset()) | {version} for name, version in published.items()}
+        return Told(step, {**before, **now})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from admc.transition.model import Phase
@@ -52,6 +53,10 @@ class Client(Protocol):
     def refuses(self) -> bool:
         """Whether its last answer about something was a refusal."""
 
+    @property
+    def fresh(self) -> bool:
+        """Whether it had nothing when it came, as a process that has just been started."""
+
 
 class Sight(NamedTuple):
     """What can be seen at one moment."""
@@ -69,6 +74,9 @@ class Sight(NamedTuple):
     """Destinations that NetworkPolicies close; None: that is taken care of."""
     refused: frozenset[str] = frozenset()
     """Services of whose proxies some has refused what is published, though it may have been replaced since."""
+    same: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """Versions that were published for this very step before, with other addresses: whoever has one of them makes no
+    connection that is older than the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,8 @@ class Walk:
     since: float | None = None
     """When everything that the step waits for had been acknowledged."""
     ready: frozenset[tuple[str, str]] = frozenset()
-    """The proxies (service and id) that had it then. Whoever of them goes and comes back has no older connections."""
+    """The proxies (service and id) that had it then, or were started since. Whoever of them goes and comes back has no
+    older connections."""
     settled: float | None = None
     """Since when nobody has been away or behind."""
     reached: int = 0
@@ -159,13 +168,18 @@ class Walk:
         harmless = self.back and (self.at_old or (self.step.phase is Phase.PREPARE and not both_left))
         missing = _missing(self.step, sight, present=harmless)
         if missing:
-            # Streams end and come back all the time: only who is behind may have made connections meanwhile.
+            # Streams end and come back all the time, and so do pods: only who has something from before the step may
+            # have made connections meanwhile.
             since = None if _older(self.step, sight) else self.since
             return replace(self, since=since, settled=None), missing
         awaited = frozenset(_about(self.step, sight))
         nodes = frozenset((each.group, each.node.id) for each in sight.clients if each.group in awaited)
-        if self.since is None or not nodes <= self.ready:
-            return replace(self, since=sight.now, ready=nodes, settled=sight.now), (TAKING_OVER,)
+        if not nodes <= self.ready or self.since is None:
+            # Others came. What has just been started has been told nothing but this step.
+            brought = {(each.group, each.node.id) for each in sight.clients if not each.fresh}
+            anew = self.since is None or not nodes & brought <= self.ready
+            since, ready = (sight.now, nodes) if anew else (self.since, self.ready | nodes)
+            return replace(self, since=since, ready=ready, settled=sight.now), (TAKING_OVER,)
         if self.settled is None:
             return replace(self, settled=sight.now), (TAKING_OVER,)
         # On the way back it is the first step that takes filters out of chains.
@@ -189,7 +203,11 @@ def _older(step: Step, sight: Sight) -> bool:
         return True
     awaited = frozenset(_about(step, sight))
     mine = (client for client in sight.clients if client.group in awaited and client.acknowledged)
-    return any(client.acknowledged != sight.wanted.get(client.group) for client in mine)
+    return any(
+        client.acknowledged != sight.wanted.get(client.group)
+        and client.acknowledged not in sight.same.get(client.group, ())
+        for client in mine
+    )
 
 
 def _unseen(names: Iterable[str], seen: frozenset[str] | None) -> list[str]:

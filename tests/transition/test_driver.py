@@ -22,6 +22,7 @@ class Proxy(NamedTuple):
     acknowledged: str
     node: Node = Node("0")
     refuses: bool = False
+    fresh: bool = False
 
 
 def walk() -> Walk:
@@ -168,6 +169,72 @@ def test_another_proxy_may_have_older_connections() -> None:
     early, waits = joined.look(other._replace(now=DRAIN + MARGIN_SECONDS + 1), DRAIN)
     assert (early.step.phase, waits) == (Phase.PREPARE, (OLDER,))
     assert early.look(other._replace(now=50 + DRAIN + MARGIN_SECONDS), DRAIN)[0].step.phase is Phase.SENDERS
+
+
+def test_other_addresses_for_the_same_step_begin_no_wait_anew() -> None:
+    """Whoever has the step with the addresses of before makes no connection that is older than it."""
+    prepared, _ = at(Phase.PREPARE).look(sight(0.0), DRAIN)
+    walk = prepared
+    for now in range(5, 60, 5):
+        moved = sight(float(now), behind="shop")._replace(same={"shop": frozenset(("old", "new"))})
+        walk, waits = walk.look(moved, DRAIN)
+        assert (walk.since, waits) == (0.0, ("`shop`: 1 of 1 proxies have not acknowledged",))
+        # All have to acknowledge them before the next step.
+        walk, waits = walk.look(sight(now + 0.5), DRAIN)
+        assert (walk.since, waits) == (0.0, (TAKING_OVER,))
+    walk, waits = walk.look(sight(DRAIN + MARGIN_SECONDS), DRAIN)
+    assert (walk.step.phase, waits) == (Phase.SENDERS, ())
+    # Another service's versions, and those of another time, are no excuse.
+    for same in ({"cart": frozenset(("old",))}, {"shop": frozenset(("other",))}):
+        moved = sight(10.0, behind="shop")._replace(same=same)
+        assert prepared.look(moved, DRAIN)[0].since is None
+
+
+def _joined(now: float, *others: Proxy) -> Sight:
+    seen = sight(now)
+    return seen._replace(clients=(*seen.clients, *others))
+
+
+def test_a_proxy_that_has_just_been_started_begins_no_wait_anew() -> None:
+    walk, _ = at(Phase.PREPARE).look(sight(0.0), DRAIN)
+    for number in range(1, 12):
+        now = 5.0 * number
+        new = Proxy("shop", "new", Node(str(number)), fresh=True)
+        walk, waits = walk.look(_joined(now, new._replace(acknowledged="")), DRAIN)
+        assert waits == ("`shop`: 1 of 2 proxies have not acknowledged",)
+        walk, waits = walk.look(_joined(now + 1, new), DRAIN)
+        assert (walk.since, waits) == (0.0, (TAKING_OVER,))
+        # Its stream ends, and it comes back with what it has.
+        walk, waits = walk.look(_joined(now + 2, new._replace(fresh=False)), DRAIN)
+        assert (walk.since, waits) == (0.0, (OLDER,))
+    # Its workers have to take over as all others' have.
+    last = Proxy("shop", "new", Node("last"), fresh=True)
+    walk, waits = walk.look(_joined(DRAIN + MARGIN_SECONDS, last), DRAIN)
+    assert (walk.step.phase, waits) == (Phase.PREPARE, (TAKING_OVER,))
+    walk, waits = walk.look(_joined(DRAIN + MARGIN_SECONDS + SETTLE_SECONDS, last), DRAIN)
+    assert (walk.step.phase, waits) == (Phase.SENDERS, ())
+
+
+def test_a_proxy_that_comes_with_something_begins_the_wait_anew_whoever_came_before() -> None:
+    walk, _ = at(Phase.PREPARE).look(sight(0.0), DRAIN)
+    walk, _ = walk.look(_joined(10.0, Proxy("shop", "new", Node("1"), fresh=True)), DRAIN)
+    both = (Proxy("shop", "new", Node("1"), fresh=True), Proxy("shop", "new", Node("2")))
+    walk, waits = walk.look(_joined(20.0, *both), DRAIN)
+    assert (walk.since, waits) == (20.0, (TAKING_OVER,))
+    # One of whose streams one has begun with something has had it, whatever the other says.
+    walk, _ = at(Phase.PREPARE).look(sight(0.0), DRAIN)
+    twice = (Proxy("shop", "new", Node("3"), fresh=True), Proxy("shop", "new", Node("3")))
+    assert walk.look(_joined(30.0, *twice), DRAIN)[0].since == 30.0
+
+
+def test_a_proxy_that_was_started_with_something_from_before_the_step_begins_the_wait_anew() -> None:
+    """As when what is published was refused, and whoever comes has the last good one."""
+    walk, _ = at(Phase.PREPARE).look(sight(0.0), DRAIN)
+    new = Proxy("shop", "before", Node("1"), fresh=True)
+    walk, _ = walk.look(_joined(10.0, new), DRAIN)
+    assert walk.since is None
+    walk, _ = walk.look(_joined(20.0, new._replace(acknowledged="new")), DRAIN)
+    assert walk.since == 20.0
 
 
 def test_a_proxy_with_two_streams_is_one() -> None:

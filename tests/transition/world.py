@@ -93,6 +93,7 @@ class _Proxy(NamedTuple):
     acknowledged: str
     node: _Node = _Node()
     refuses: bool = False
+    fresh: bool = False
 
 
 def moments(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Client:
@@ -44,8 +47,15 @@ class Client:
         self.call.cancel()
         await self._channel.close()
 
-    async def send(self, type_url: str, *names: str, nonce: str = "", error: str | None = None) -> None:
-        """A request; the first one says who this is."""
+    async def send(
+        self,
+        type_url: str,
+        *names: str,
+        nonce: str = "",
+        error: str | None = None,
+        has: Mapping[str, str] | None = None,
+    ) -> None:
+        """A request; the first one says who this is. `has`: resources of an earlier stream, and their versions."""
         node, self._node = self._node, {}
         fields: dict[str, Any] = {"type_url": type_url, "response_nonce": nonce}
         if node:
@@ -53,8 +63,10 @@ class Client:
         if error is not None:
             fields["error_detail"] = {"code": 3, "message": error}
         if self.variant == "sotw":
-            await self.call.write(discovery_pb2.DiscoveryRequest(resource_names=names, **fields))
+            version = " ".join((has or {}).values())
+            await self.call.write(discovery_pb2.DiscoveryRequest(resource_names=names, version_info=version, **fields))
         else:
+            fields["initial_resource_versions"] = has or {}
             await self.call.write(discovery_pb2.DeltaDiscoveryRequest(resource_names_subscribe=names, **fields))
 
     async def read(self, seconds: float = 5.0) -> Any:

@@ -338,3 +338,36 @@ async def test_a_restarted_server_and_a_restarted_proxy(variant: str, tmp_path: 
                 await bed.until_answer("200 two x-tier: gold")
             finally:
                 await bed.server.stop(0.1)
+
+
+@BOTH
+async def test_an_envoy_comes_with_nothing_when_it_starts_and_with_versions_when_it_comes_back(
+    variant: str, tmp_path: Path
+) -> None:
+    port = free_port()
+    async with backend("one") as one:
+        content = [cluster("a"), endpoints("a", one), routes("r", "a"), extension("gold"), listener(port)]
+        async with running(variant, tmp_path, *content, port=port) as bed:
+
+            async def complete() -> bool:
+                seen = bed.server.audience.seen(["web"])
+                return [each.acknowledged for each in seen] == [bed.server.store.current("web").version]  # type: ignore[union-attr]
+
+            await bed.until(complete)
+            assert [each.fresh for each in bed.server.audience.seen(["web"])] == [True]
+
+            # What the server gives meanwhile is no reason to say otherwise.
+            bed.server.store.publish("web", Snapshot.of([*content[:3], extension("plain"), listener(port)]))
+            await bed.until(complete)
+            assert [each.fresh for each in bed.server.audience.seen(["web"])] == [True]
+
+            (before,) = bed.server.audience
+            before.end("age", 1.0)
+
+            async def back() -> bool:
+                there = [each for each in bed.server.audience if each is not before]
+                # At no moment, whatever it has asked for so far.
+                assert not any(each.fresh for each in there)
+                return len(there) == len(bed.server.audience) == 1 and await complete()
+
+            await bed.until(back)
