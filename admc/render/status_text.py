@@ -14,6 +14,8 @@ HEAD: Final = ("ADM", "NODE", "WANTED", "SENT", "ACKED", "")
 SHORT: Final = 8
 """Characters of a digest: enough to tell two apart."""
 WIDEST: Final = 48
+NAMED: Final = 5
+"""Names of those whose addresses are missing; JSON has all of them."""
 WORDS: Final = 500
 """Characters of a refusal; JSON has all of them."""
 
@@ -41,6 +43,10 @@ def _about(status: Status) -> Iterator[str]:
         yield f"{'not ready' if server.phase is Phase.STARTING else 'problem'}: {visible(server.why)}"
     if server.transition:
         yield f"on the way: {visible(server.transition)}"
+    if server.unlisted:
+        names = ", ".join(f"`{_cut(name)}`" for name in server.unlisted[:NAMED])
+        more = f" and {len(server.unlisted) - NAMED} more" if len(server.unlisted) > NAMED else ""
+        yield f"no address of: {names}{more}; connections that may be theirs are refused"
 
 
 def _rows(adm: AdmRow) -> Iterator[Row]:

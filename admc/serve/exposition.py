@@ -51,6 +51,8 @@ class Now(NamedTuple):
     """Whether something is wrong with what was read last, so that what was in force before stays."""
     on_the_way: bool = False
     """Whether a transition is under way."""
+    unlisted: int = 0
+    """Services and outside parties whose addresses are missing."""
 
 
 @dataclass(slots=True)
@@ -142,6 +144,7 @@ def _state(now: Now) -> Iterator[Metric]:
     yield build
     yield GaugeMetricFamily("admc_adms", "ADMs of the plan", now.adms)
     yield GaugeMetricFamily("admc_adms_without_nodes", "ADMs of the plan that no proxy asks for", now.alone)
+    yield GaugeMetricFamily("admc_unlisted", "Services and outside parties whose addresses are missing", now.unlisted)
     yield GaugeMetricFamily("admc_nodes_out_of_sync", "Clients without all that they are to have", now.behind)
 
 

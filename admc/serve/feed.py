@@ -26,16 +26,18 @@ from admc.serve.planned import recording
 from admc.serve.watch import look
 from dsl.collector import no_collection
 from dsl.files import folder_reader
+from emitters.envoy.unlisted import Unlisted, unlisted
 from solver.placement import Costs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from admc.serve.watch import Signature
     from dsl.diagnostics import Diagnostic
     from dsl.program import Program
     from emitters.addresses import Addresses
     from emitters.envoy import Mode
+    from emitters.scope import Hop
     from solver.placement import Placement
 
 PLAN_ENDING: Final = ".plan.json"
@@ -89,6 +91,8 @@ class Read(NamedTuple):
     recipe: Recipe | None = None
     """With which the state can be made again, where that was asked for."""
     seconds: float = 0.0
+    unlisted: Unlisted = Unlisted()
+    """Whose addresses are missing."""
 
 
 @no_collection()
@@ -167,6 +171,16 @@ def _app(source: Source) -> str | None:
 def relocated(state: State, endpoints: bytes) -> State:
     """The same placement at other addresses. Raises `CommandError` where the endpoints file cannot be used."""
     return replace(state, addresses=addresses_of(state.program, endpoints), located=digest(endpoints))
+
+
+def missing(state: State, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
+    """Whose addresses are not known, so that connections that may be theirs are refused. Without redirection nobody's
+    is: what is missing there is refused as in any other command."""
+    from emitters.envoy import Mode
+
+    if state.source.mode is not Mode.REDIRECT:
+        return Unlisted()
+    return unlisted(state.program, state.addresses, enforced)
 
 
 def _located(

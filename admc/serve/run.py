@@ -175,7 +175,9 @@ class _Run:
     def _now(self) -> Now:
         adms, audience = self._adms, self._force.server.audience
         alone = len(adms - audience.groups)
-        return Now(self._phase is Phase.SERVING, __version__, len(adms), alone, audience.behind, *self._standing)
+        unlisted = len(self._serving.problems.unlisted.names)
+        serves = self._phase is Phase.SERVING
+        return Now(serves, __version__, len(adms), alone, audience.behind, *self._standing, unlisted)
 
     @property
     def _standing(self) -> tuple[bool, bool]:
@@ -192,6 +194,7 @@ class _Run:
             started=self._started,
             why=serving.problems.said or self._force.moving.said or ("" if self._force.ready else NOT_YET),
             transition=self._force.moving.said,
+            unlisted=serving.problems.unlisted.names,
         )
 
     def _status(self) -> Status:

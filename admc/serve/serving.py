@@ -231,7 +231,7 @@ class Serving:
         return made._replace(
             state=replace(made.state, addresses=found.addresses, located=found.digest),
             groups=Groups({**made.groups.adms, **moved.adms}, moved.passing or made.groups.passing),
-            read=made.read._replace(recipe=_at(made.read.recipe, latest[0])),
+            read=made.read._replace(recipe=_at(made.read.recipe, latest[0]), unlisted=found.unlisted),
         )
 
     async def _take_over(self, made: _Made) -> _Made | None:
@@ -256,6 +256,7 @@ class Serving:
         self.problems.report("warnings", read.findings, read.folder)
         said = {"state": state.version, "adms": len(state.placement.adms), "seconds": round(read.seconds, 3)}
         LOG.info("compiled", extra=said)
+        self.problems.miss(read.unlisted)
         return None
 
     async def _renew(self) -> None:
@@ -327,6 +328,7 @@ class Serving:
             self._used(content)
         self.counts.locates += 1
         LOG.info("located", extra={"adms": len(groups.adms), "seconds": round(found.seconds, 4)})
+        self.problems.miss(found.unlisted)
 
     async def _lose(self, worker: Worker) -> None:
         """A worker whose state is not what is in force is of no more use: compile anew."""

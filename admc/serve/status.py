@@ -91,6 +91,8 @@ class ServerRow(NamedTuple):
     app: str
     source: str
     """The program or plan that it follows."""
+    unlisted: tuple[str, ...]
+    """Services and outside parties whose addresses are missing, so that connections that may be theirs are refused."""
     state: str
     """Digest of what it serves."""
     since: str
@@ -131,10 +133,18 @@ def of(server: ServerRow, adms: Iterable[str], wanted: Mapping[str, str], client
 
 
 def server_row(
-    *, phase: Phase, app: str, source: str, state: str, started: float, why: str = "", transition: str = ""
+    *,
+    phase: Phase,
+    app: str,
+    source: str,
+    state: str,
+    started: float,
+    why: str = "",
+    transition: str = "",
+    unlisted: tuple[str, ...] = (),
 ) -> ServerRow:
     """About the server itself. `started` is in seconds since 1970."""
-    return ServerRow(__version__, phase, why, transition, app, source, state, _time(started))
+    return ServerRow(__version__, phase, why, transition, app, source, unlisted, state, _time(started))
 
 
 def _node(client: ClientStatus) -> NodeRow:

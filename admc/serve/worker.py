@@ -26,6 +26,8 @@ from admc.serve.affected import Index
 from admc.serve.feed import Read, Source, State
 from admc.serve.groups import Groups
 from dsl.collector import no_collection
+from emitters.envoy.unlisted import Unlisted
+from emitters.scope import hops
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -74,6 +76,8 @@ class Located(NamedTuple):
     digest: str
     findings: tuple[Diagnostic, ...]
     seconds: float = 0.0
+    unlisted: Unlisted = Unlisted()
+    """Whose addresses are missing."""
 
 
 Request = Build | Recall | Locate
@@ -231,7 +235,9 @@ class _Desk:
         read = feed.read(request.source, request.endpoints, keep=request.keep)
         if read.state is not None:
             try:
-                yield from _groups(read.state, None)
+                enforced = hops(read.state.program, read.state.placement)
+                yield from _groups(read.state, None, enforced)
+                read = read._replace(unlisted=feed.missing(read.state, enforced))
                 self._state, self._index = read.state, None
             except CommandError as error:
                 read = read._replace(state=None, findings=error.diagnostics, folder=error.folder)
@@ -250,20 +256,20 @@ class _Desk:
     def _locate(self, state: State, request: Locate, started: float) -> Iterator[_Group | Answer]:
         try:
             moved = state if request.endpoints is None else feed.relocated(state, request.endpoints)
-            only, enforced = None, None
+            only = None
             if self._index is not None and not request.whole:
-                only, enforced = self._index.affected(state.addresses, moved.addresses), self._index.hops
+                only = self._index.affected(state.addresses, moved.addresses)
+            enforced = hops(moved.program, moved.placement) if self._index is None else self._index.hops
             yield from _groups(moved, only, enforced)
+            unlisted = feed.missing(moved, enforced)
         except CommandError as error:
             yield Located(None, "", error.diagnostics)
             return
         self._state = moved
-        yield Located(moved.addresses, moved.located, (), time.perf_counter() - started)
+        yield Located(moved.addresses, moved.located, (), time.perf_counter() - started, unlisted)
 
 
-def _groups(
-    state: State, only: Collection[str] | None, enforced: Mapping[str, tuple[Hop, ...]] | None = None
-) -> Iterator[_Group]:
+def _groups(state: State, only: Collection[str] | None, enforced: Mapping[str, tuple[Hop, ...]]) -> Iterator[_Group]:
     made = groups.snapshots(state, only, enforced)
     for name, snapshot in made.adms.items():
         yield _Group(name, snapshot)

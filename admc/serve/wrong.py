@@ -13,12 +13,15 @@ from admc.exits import CommandError
 from admc.render import text
 from admc.render.report import Report, place
 from dsl.diagnostics import Diagnostic, Severity
+from emitters.envoy.unlisted import Unlisted
 
 if TYPE_CHECKING:
     from admc.serve.worker import WorkerError
     from xds_server.snapshot import SnapshotError
 
 LOG: Final = logging.getLogger("admc.serve")
+NAMED: Final = 20
+"""How many of the names that are missing the log has; the status has all."""
 
 
 @dataclass(slots=True)
@@ -51,6 +54,9 @@ class Problems:
     held: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
     _folders: dict[str, str] = field(default_factory=dict)
     """From where the places of those are told."""
+
+    unlisted: Unlisted = field(default_factory=Unlisted)
+    """Whose addresses are missing in what is in force."""
 
     def clear(self, what: str) -> None:
         self.held.pop(what, None)
@@ -90,6 +96,17 @@ class Problems:
                 LOG.error("last_good_state_stays", extra={"about": about, "state": self.stays})
             else:
                 LOG.error("no_state_yet", extra={"about": about})
+
+    def miss(self, unlisted: Unlisted) -> None:
+        """Tell of whose addresses are missing, whenever that is somebody else."""
+        if unlisted == self.unlisted:
+            return
+        self.unlisted = unlisted
+        if not unlisted.names:
+            LOG.info("all_listed")
+            return
+        said = {"destinations": unlisted.destinations[:NAMED], "callers": unlisted.callers[:NAMED]}
+        LOG.warning("unlisted", extra={**said, "of": len(unlisted.names)})
 
     def report_once(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
         """Tell of what is looked at time and again, and may be what was told last."""

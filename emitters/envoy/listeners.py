@@ -16,7 +16,7 @@ from emitters.envoy.clusters import cluster, endpoints, has_several, reachable
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import side_cluster
 from emitters.envoy.filters.guards import asked_port
-from emitters.envoy.located import awaits_callers, awaits_destination, taken
+from emitters.envoy.located import awaited_callers, awaits_destination, taken
 from emitters.envoy.match import by_network, by_port, take
 from emitters.envoy.names import Version
 from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, AdmResources
@@ -250,7 +250,7 @@ def _captured(context: Context, side: Side, through: Json, closed: Json | None, 
         # Ports that lead to one port of the process are under the same policies.
         return {
             hop.port.target: made.choice
-            if closed is None or not awaits_callers(context, hop)
+            if closed is None or not awaited_callers(context, hop)
             else _known_callers(context, hop, made.choice, closed)
             for hop, made in reversed(out.captured[side])
         }

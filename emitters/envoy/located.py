@@ -84,16 +84,17 @@ def _missing_callers(context: Context, hop: Hop, policy: Policy) -> tuple[frozen
     return frozenset(missing), True
 
 
-def awaits_callers(context: Context, hop: Hop) -> bool:
-    """Whether callers who are not known yet would come past a policy of an ingress hop.
+def awaited_callers(context: Context, hop: Hop) -> frozenset[str]:
+    """The callers who are not known yet and would come past a policy of an ingress hop.
 
     A service that is listed without a pod has none: nobody is missed.
     """
+    found: set[str] = set()
     for policy in hop.policies:
         missing, meant = _missing_callers(context, hop, policy)
-        if meant and not missing <= context.addresses.services.keys():
-            return True
-    return False
+        if meant:
+            found |= missing - context.addresses.services.keys()
+    return frozenset(found)
 
 
 # ---- destinations ----

@@ -128,6 +128,33 @@ def test_addresses_come_and_go_without_a_compile(folder: Path) -> None:
         assert server.metric("admc_locates_total") == 1.0
 
 
+def test_whose_addresses_are_missing_is_named_though_all_is_in_sync(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(folder, "policies.adm", "--endpoints", "endpoints.json") as server:
+        server.until_event("compiled")
+        assert server.events("unlisted") == []
+        less = {"services": {name: where for name, where in ENDPOINTS_FILE["services"].items() if name != "cart"}}
+        write(folder / "endpoints.json", json.dumps(less))
+        event = server.until_event("unlisted")
+        assert (event["destinations"], event["callers"], event["of"]) == (["cart"], [], 1)
+        assert server.status()["server"]["unlisted"] == ["cart"]
+        assert server.metric("admc_unlisted") == 1.0
+        capsys.readouterr()
+        assert main(["status", "--server", f"http://{server.ops}"]) == 0
+        assert "no address of: `cart`; connections that may be theirs are refused\n" in capsys.readouterr().out
+        # What is missing is as before: it is not said again, by a newer program neither.
+        less["services"]["web"] = {"addresses": ["10.0.0.1"], "pods": ["10.1.0.1", "10.1.0.7"]}
+        write(folder / "endpoints.json", json.dumps(less))
+        server.until_event("located", 2)
+        write(folder / "policies.adm", PROGRAM.replace("gold", "silver"))
+        server.until_event("compiled", 2)
+        write(folder / "endpoints.json", json.dumps(ENDPOINTS_FILE))
+        server.until_event("all_listed")
+        assert len(server.events("unlisted")) == 1
+        assert server.status()["server"]["unlisted"] == []
+
+
 def test_a_service_that_has_lost_its_policies_passes_everything_on(folder: Path) -> None:
     with served(folder, "policies.adm") as server:
         server.until_event("compiled")

@@ -126,6 +126,16 @@ def test_a_transition_is_no_problem_and_hides_none() -> None:
     assert said[2:5] == ["problem: there is no kind `rat_limit`", f"on the way: {moving}", ""]
 
 
+def test_whose_addresses_are_missing_is_said() -> None:
+    found = serving(client("search", "s"), client("geo", "g"))
+    names = tuple(f"s{number}" for number in range(7))
+    said = render(found._replace(server=found.server._replace(unlisted=names))).splitlines()
+    missing = "no address of: `s0`, `s1`, `s2`, `s3`, `s4` and 2 more; connections that may be theirs are refused"
+    assert said[2:4] == [missing, ""]
+    assert from_json(to_json(found._replace(server=found.server._replace(unlisted=names)))).server.unlisted == names
+    assert "no address" not in render(found)
+
+
 def test_what_is_wanted_is_in_force_only_where_nothing_is_wrong() -> None:
     both = client("search", "s"), client("geo", "g")
     assert serving(*both).settled

@@ -1,0 +1,55 @@
+"""Whose addresses are missing, so that connections are refused which may be theirs: for who watches a running server.
+
+    program, addresses, hops -> Unlisted
+
+A server goes on while addresses are missing, and no proxy has anything to complain of. So somebody has to be told; it
+is what `admc compile` refuses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsl.program import Side
+from emitters.envoy.context import Context, Mode
+from emitters.envoy.located import awaited_callers, awaits_destination
+from emitters.known import Known
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsl.program import Program
+    from emitters.addresses import Addresses
+    from emitters.scope import Hop
+
+
+class Unlisted(NamedTuple):
+    """Names of services and outside parties, sorted."""
+
+    destinations: tuple[str, ...] = ()
+    """Connections that may be to them are refused at their callers."""
+    callers: tuple[str, ...] = ()
+    """Connections that may be from them are refused where they call."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted({*self.destinations, *self.callers}))
+
+
+def unlisted(program: Program, addresses: Addresses, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
+    """What is missing where connections are redirected. `enforced` is what `scope.hops` says."""
+    known = Known(program, addresses)
+    absent = {name for name in known.parties if name not in addresses.services}
+    # Mostly nobody is missing, and then there is no reason to look at everybody's policies.
+    anonymous = any(not known.peers(name) and name not in known.strangers for name in absent)
+    destinations: set[str] = set()
+    callers: set[str] = set()
+    for service, hops in enforced.items():
+        context = Context(program, addresses, known, Mode.REDIRECT, program.services[service])
+        for hop in hops:
+            if hop.side is Side.EGRESS:
+                if hop.destination in absent and awaits_destination(context, hop):
+                    destinations.add(hop.destination)
+            elif anonymous:
+                callers |= awaited_callers(context, hop)
+    return Unlisted(tuple(sorted(destinations)), tuple(sorted(callers)))

@@ -1,0 +1,46 @@
+"""Whose missing addresses have connections refused: by name, and nobody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from emitters.addresses import Addresses
+from emitters.envoy.unlisted import Unlisted, unlisted
+from emitters.scope import hops
+from tests.emitters.envoy.support import load
+from tests.emitters.envoy.test_located import ALL, BASE, REFUSED
+
+MISSING = {
+    "a destination of requests": Unlisted(("b",), ()),
+    "a destination of connections": Unlisted(("store",), ()),
+    "two hosts at one port": Unlisted(("maps",), ()),
+    "a host at a service's target port": Unlisted(("maps",), ()),
+    "a caller of requests": Unlisted((), ("a",)),
+    "a caller of connections": Unlisted((), ("a",)),
+    # It is listed, and has no pod: nobody can come from there.
+    "a caller that a guard is about and that declares no call": Unlisted(),
+    # It is not refused but meets the policy.
+    "a caller that would be taken for the outside": Unlisted(),
+}
+
+
+def _missing(text: str, addresses: Addresses) -> Unlisted:
+    program, placement = load(text)
+    return unlisted(program, addresses, hops(program, placement))
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_who_is_missing_is_named(name: str) -> None:
+    _, text, addresses = REFUSED[name]
+    assert _missing(text, addresses) == MISSING[name]
+
+
+def test_nobody_is_missing_whom_no_policy_is_about() -> None:
+    text = BASE + "policy t = timeout(after: 1s) on a -> b"
+    assert _missing(text, Addresses(ALL)) == Unlisted()
+    assert _missing(text, Addresses({"b": ALL["b"]})) == Unlisted()
+    assert _missing(text, Addresses()) == Unlisted(("b",), ())
+
+
+def test_names_are_told_once() -> None:
+    assert Unlisted(("b", "d"), ("a", "b")).names == ("a", "b", "d")
