@@ -13,13 +13,15 @@ from admc.serve.feed import Source
 from admc.serve.moving import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
-from tests.serve.test_moving import PROGRAM, _Agreeing, _moving, _phase, _until
+from tests.serve.agreeing import PROGRAM, Agreeing, begun, following, hasten, phase_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.serve.agreeing import Until
 
-def _planned(folder: Path, side: str) -> Planned:
+
+def planned(folder: Path, side: str) -> Planned:
     services = {"web": {"pods": ["10.1.0.2"]}, "cart": {"addresses": ["10.2.0.1"], "pods": ["10.1.0.3"]}}
     path = folder / f"{side}.adm"
     path.write_text(PROGRAM.replace("SIDE", side))
@@ -31,32 +33,27 @@ def _planned(folder: Path, side: str) -> Planned:
 def test_what_was_loaded_for_an_earlier_transition_is_not_taken_for_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.1)
-    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.1)
-    egress, ingress = _planned(tmp_path, "egress"), _planned(tmp_path, "ingress")
+    hasten(monkeypatch, 0.1)
+    egress, ingress = planned(tmp_path, "egress"), planned(tmp_path, "ingress")
     asked: list[str] = []
 
     async def run() -> None:
-        moving = await _moving(_Agreeing(), egress, tmp_path)
-        following = asyncio.create_task(moving.follow())
+        moving = await begun(Agreeing(), egress, tmp_path)
 
-        async def walk(old: Planned, new: Planned, service: str) -> None:
+        async def walk(until: Until, old: Planned, new: Planned, service: str) -> None:
             await moving.change(old, new, groups.snapshots(new.state))
-            await _until(following, lambda: moving.waits == (f"`{service}`: its interception",))
-            assert _phase(moving) is Phase.PREPARE
+            await until(lambda: moving.waits == (f"`{service}`: its interception",))
+            assert phase_of(moving) is Phase.PREPARE
             place = tmp_path / "interception" / service
             (place / "loaded").write_bytes((place / "digest").read_bytes())
-            await _until(following, lambda: moving.underway is None)
+            await until(lambda: moving.underway is None)
             asked.append(service)
 
-        try:
+        async with following(moving) as until:
             # After each walk pods are replaced by others that have the rules of the plan in force, and no more.
             for _ in range(2):
-                await walk(egress, ingress, "cart")
-                await walk(ingress, egress, "web")
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+                await walk(until, egress, ingress, "cart")
+                await walk(until, ingress, egress, "web")
 
     asyncio.run(run())
     assert asked == ["cart", "web"] * 2

@@ -6,8 +6,7 @@ import asyncio
 import json
 import shutil
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,66 +18,19 @@ from admc.transition.driver import Walk
 from admc.transition.model import Phase
 from admc.transition.steps import steps
 from emitters.envoy import Mode
-from xds_server.store import SnapshotStore
+from tests.serve.agreeing import PROGRAM, Agreeing, begun, following, hasten, phase_of, planned, planned_by
 from xds_server.types import CLUSTER, EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from admc.serve.feed import State
     from admc.serve.groups import Groups
 
-PROGRAM = """\
-app shop
-service web  { http 8080 }
-service cart { http 8081 }
-call web -> cart
-policy p = set_request_header(name: "x-tier", value: "gold") on web -> cart
-pin p at SIDE
-"""
-
-
-PODS = {"web": {"pods": ["10.1.0.2"]}, "cart": {"addresses": ["10.2.0.1"], "pods": ["10.1.0.3"]}}
-
-
-class _Agreeing:
-    """A server each of whose proxies has acknowledged all that there is."""
-
-    def __init__(self) -> None:
-        self.store = SnapshotStore()
-        self.refuses = False
-
-    @property
-    def audience(self) -> _Agreeing:
-        return self
-
-    def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
-        current = {name: self.store.current(name) for name in groups}
-        return tuple(
-            SimpleNamespace(group=name, node=SimpleNamespace(id=name), acknowledged=it.version, refuses=self.refuses)
-            for name, it in current.items()
-            if it
-        )
-
-
-def _planned(folder: Path, side: str, value: str = "gold") -> Planned:
-    text = PROGRAM.replace("SIDE", side).replace("gold", value)
-    text = text if side != "none" else "".join(text.splitlines(keepends=True)[:-2])
-    return _read(folder / f"{side}-{value}.adm", text)
-
-
-def _read(path: Path, text: str, mode: Mode = Mode.EXPLICIT) -> Planned:
-    path.write_text(text)
-    endpoints = () if mode is Mode.EXPLICIT else (json.dumps({"services": PODS}).encode(),)
-    read = feed.read(Source(path, mode), endpoints, keep=True)
-    assert read.state is not None, read.findings
-    return Planned(read.state, read.recipe)
-
 
 def test_a_sentence_says_who_changes_sides_and_what_is_waited_for(tmp_path: Path) -> None:
-    ingress, egress = _planned(tmp_path, "ingress"), _planned(tmp_path, "egress")
-    bronze = _planned(tmp_path, "egress", "bronze")
+    ingress, egress = planned(tmp_path, "ingress"), planned(tmp_path, "egress")
+    bronze = planned(tmp_path, "egress", "bronze")
     moved = Walk(steps(ingress.placed, egress.placed, b"k"))
     changed = Walk(steps(egress.placed, bronze.placed, b"k"))
     waits = [f"`s{number}`: 0 of 1 proxies are connected" for number in range(5)]
@@ -120,19 +72,14 @@ def test_few_policies_that_change_sides_are_named_and_many_counted(tmp_path: Pat
 
 
 def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) -> None:
-    old, new = _planned(tmp_path, "ingress"), _planned(tmp_path, "egress")
-    server = _Agreeing()
+    old, new = planned(tmp_path, "ingress"), planned(tmp_path, "egress")
+    server = Agreeing()
     failures: list[str] = []
     folder = tmp_path / "state"
     folder.mkdir()
 
     async def publish(told: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
         server.store.publish_all({name: item for name, item in told.adms.items() if name not in held})
-
-    async def until(moving: Moving, phase: Phase) -> None:
-        async with asyncio.timeout(30):
-            while moving.underway is None or moving.underway.walk.step.phase is not phase:
-                await asyncio.sleep(0.05)
 
     async def run() -> None:
         await publish(groups.snapshots(old.state), old.state)
@@ -144,28 +91,19 @@ def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) ->
             failed=lambda: failures.append(""),
         )
         await moving.change(old, new, groups.snapshots(new.state))
-        following = asyncio.create_task(moving.follow())
-        try:
-            await until(moving, Phase.PREPARE)
-            async with asyncio.timeout(30):
-                while "web" not in server.store.groups:
-                    await asyncio.sleep(0.05)
+        async with following(moving) as until:
+            await until(lambda: phase_of(moving) is Phase.PREPARE)
+            await until(lambda: "web" in server.store.groups)
             before = {name: server.store.current(name) for name in server.store.groups}
             shutil.rmtree(folder)
-            async with asyncio.timeout(30):
-                while not any("cannot write" in item for item in moving.waits):
-                    assert not following.done()
-                    await asyncio.sleep(0.05)
+            await until(lambda: any("cannot write" in item for item in moving.waits))
             assert moving.underway is not None
             assert moving.underway.walk.step.phase is Phase.PREPARE
             assert failures
             assert moving.said.startswith("`p` changes sides: step `prepare` waits for cannot write `")
             assert {name: server.store.current(name) for name in server.store.groups} == before
             folder.mkdir()
-            await until(moving, Phase.SENDERS)
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            await until(lambda: phase_of(moving) is Phase.SENDERS)
 
     asyncio.run(run())
 
@@ -173,31 +111,26 @@ def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) ->
 def test_a_plan_that_waits_is_not_forgotten_when_the_folder_takes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.3)
-    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.3)
-    old, new = _planned(tmp_path, "egress"), _planned(tmp_path, "ingress")
-    last = _planned(tmp_path, "ingress", "bronze")
-    server = _Agreeing()
+    hasten(monkeypatch, 0.3)
+    old, new = planned(tmp_path, "egress"), planned(tmp_path, "ingress")
+    last = planned(tmp_path, "ingress", "bronze")
+    server = Agreeing()
     folder = tmp_path / "state"
     folder.mkdir()
 
     async def run() -> None:
-        moving = await _moving(server, old, folder)
+        moving = await begun(server, old, folder)
         await moving.change(old, new, groups.snapshots(new.state))
-        following = asyncio.create_task(moving.follow())
-        try:
-            await _until(following, lambda: _phase(moving) is Phase.FINAL)
+        async with following(moving) as until:
+            await until(lambda: phase_of(moving) is Phase.FINAL)
             await moving.change(new, last, groups.snapshots(last.state))
-            await _until(following, lambda: _phase(moving) is Phase.CLEAN)
+            await until(lambda: phase_of(moving) is Phase.CLEAN)
             shutil.rmtree(folder)
-            await _until(following, lambda: any("cannot write" in item for item in moving.waits))
+            await until(lambda: any("cannot write" in item for item in moving.waits))
             assert moving.underway is not None
             assert moving.underway.new.state is new.state
             folder.mkdir()
-            await _until(following, lambda: moving.underway is not None and moving.underway.new.state is last.state)
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            await until(lambda: moving.underway is not None and moving.underway.new.state is last.state)
 
     asyncio.run(run())
 
@@ -205,18 +138,17 @@ def test_a_plan_that_waits_is_not_forgotten_when_the_folder_takes_nothing(
 def test_a_plan_that_moves_nothing_makes_way_at_once_and_leaves_older_connections_what_they_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.3)
-    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.3)
-    first, second = _planned(tmp_path, "egress"), _planned(tmp_path, "egress", "bronze")
-    third = _planned(tmp_path, "none")
-    server = _Agreeing()
+    hasten(monkeypatch, 0.3)
+    first, second = planned(tmp_path, "egress"), planned(tmp_path, "egress", "bronze")
+    third = planned(tmp_path, "none")
+    server = Agreeing()
 
     def tables() -> set[str]:
         found = server.store.current("web")
         return set() if found is None else set(found.collections[ROUTES].resources)
 
     async def run() -> None:
-        moving = await _moving(server, first, tmp_path)
+        moving = await begun(server, first, tmp_path)
         before = tables()
         assert before
         await moving.change(first, second, groups.snapshots(second.state))
@@ -228,38 +160,29 @@ def test_a_plan_that_moves_nothing_makes_way_at_once_and_leaves_older_connection
         kept = record.read(tmp_path)
         assert kept is not None
         assert "web" in kept.lingering
-        following = asyncio.create_task(moving.follow())
-        try:
-            await _until(following, lambda: moving.underway is None)
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+        async with following(moving) as until:
+            await until(lambda: moving.underway is None)
         assert record.read(tmp_path) is None
 
     asyncio.run(run())
 
 
 def test_what_a_proxy_refuses_makes_way_for_a_newer_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.3)
-    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.3)
-    old, new = _planned(tmp_path, "egress"), _planned(tmp_path, "ingress")
-    last = _planned(tmp_path, "ingress", "bronze")
-    server = _Agreeing()
+    hasten(monkeypatch, 0.3)
+    old, new = planned(tmp_path, "egress"), planned(tmp_path, "ingress")
+    last = planned(tmp_path, "ingress", "bronze")
+    server = Agreeing()
 
     async def run() -> None:
-        moving = await _moving(server, old, None)
+        moving = await begun(server, old, None)
         await moving.change(old, new, groups.snapshots(new.state))
-        following = asyncio.create_task(moving.follow())
-        try:
-            await _until(following, lambda: _phase(moving) is Phase.FINAL)
+        async with following(moving) as until:
+            await until(lambda: phase_of(moving) is Phase.FINAL)
             await moving.change(new, last, groups.snapshots(last.state))
             assert moving.underway is not None
             assert moving.underway.new.state is new.state
             server.refuses = True
-            await _until(following, lambda: moving.underway is not None and moving.underway.new.state is last.state)
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            await until(lambda: moving.underway is not None and moving.underway.new.state is last.state)
 
     asyncio.run(run())
 
@@ -268,17 +191,16 @@ def test_what_a_proxy_refuses_makes_way_for_a_newer_plan(tmp_path: Path, monkeyp
 def test_a_service_that_has_gone_from_the_program_keeps_its_policies_and_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
-    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.1)
-    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.1)
+    hasten(monkeypatch, 0.1)
     more = "service till { http 8082 }\ncall till -> cart\n"
     policy = PROGRAM.replace("web -> cart\npin", "* -> cart\npin")
-    old = _read(tmp_path / "old.adm", policy.replace("SIDE", "egress") + more, mode)
-    new = _read(tmp_path / "new.adm", policy.replace("SIDE", "ingress"), mode)
-    server = _Agreeing()
+    old = planned_by(tmp_path / "old.adm", policy.replace("SIDE", "egress") + more, mode)
+    new = planned_by(tmp_path / "new.adm", policy.replace("SIDE", "ingress"), mode)
+    server = Agreeing()
     seen = server.seen
 
     async def run() -> None:
-        moving = await _moving(server, old, tmp_path)
+        moving = await begun(server, old, tmp_path)
         before = server.store.current("till")
         assert before is not None
         # Whoever is in no program any more is not let in.
@@ -289,16 +211,12 @@ def test_a_service_that_has_gone_from_the_program_keeps_its_policies_and_holds_n
         there = server.store.current("till")
         assert there is not None
         assert there.collections[EXTENSION].resources.keys() >= before.collections[EXTENSION].resources.keys()
-        following = asyncio.create_task(moving.follow())
-        try:
+        async with following(moving) as until:
             if mode is Mode.REDIRECT:
                 place = tmp_path / "interception" / "cart"
-                await _until(following, (place / "digest").exists)
+                await until((place / "digest").exists)
                 (place / "loaded").write_bytes((place / "digest").read_bytes())
-            await _until(following, lambda: moving.underway is None)
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            await until(lambda: moving.underway is None)
 
     asyncio.run(run())
 
@@ -306,15 +224,14 @@ def test_a_service_that_has_gone_from_the_program_keeps_its_policies_and_holds_n
 def test_a_name_that_comes_back_is_another_until_connections_are_closed_that_have_it_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.3)
-    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.3)
+    hasten(monkeypatch, 0.3)
     head, policy = PROGRAM.split("policy")
     gold = "policy" + policy.replace("SIDE", "egress")
     called = gold.replace(" p ", " q ")
     texts = {"first": gold, "second": called, "other": called + gold.replace("gold", "bronze")}
-    plans = {name: _read(tmp_path / f"{name}.adm", head + text) for name, text in texts.items()}
+    plans = {name: planned_by(tmp_path / f"{name}.adm", head + text) for name, text in texts.items()}
     first, second, other = plans.values()
-    server = _Agreeing()
+    server = Agreeing()
 
     def filters() -> set[str]:
         found = server.store.current("web")
@@ -323,13 +240,13 @@ def test_a_name_that_comes_back_is_another_until_connections_are_closed_that_hav
         return {name.rpartition("/")[2].partition(":")[0] for name in there if name != TRIAL}
 
     async def run() -> None:
-        moving = await _moving(server, first, None)
+        moving = await begun(server, first, None)
         await moving.change(first, second, groups.snapshots(second.state))
         await moving.change(second, first, groups.snapshots(first.state))
         assert moving.underway is not None
         assert moving.underway.new.state is first.state
         assert moving.underway.new.names == {}
-        moving = await _moving(server, first, tmp_path)
+        moving = await begun(server, first, tmp_path)
         await moving.change(first, second, groups.snapshots(second.state))
         await moving.change(second, other, groups.snapshots(other.state))
         assert moving.underway is not None
@@ -342,12 +259,8 @@ def test_a_name_that_comes_back_is_another_until_connections_are_closed_that_hav
         await again.resume(kept, second, other)
         await again.change(other, other, groups.snapshots(other.state))
         assert filters() == {"p", "q", "p~2"}
-        following = asyncio.create_task(again.follow())
-        try:
-            await _until(following, lambda: again.underway is None)
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+        async with following(again) as until:
+            await until(lambda: again.underway is None)
         assert filters() == {"p", "q"}
         whole = groups.snapshots(other.state).adms["web"]
         found = server.store.current("web")
@@ -361,12 +274,12 @@ def test_a_server_that_comes_back_knows_what_older_connections_have(tmp_path: Pa
     head, policy = PROGRAM.split("policy")
     gold = "policy" + policy.replace("SIDE", "egress")
     called = gold.replace(" p ", " q ")
-    first, second = _read(tmp_path / "a.adm", head + gold), _read(tmp_path / "b.adm", head + called)
-    third = _read(tmp_path / "c.adm", head + called.replace(" q ", " r "))
-    server = _Agreeing()
+    first, second = planned_by(tmp_path / "a.adm", head + gold), planned_by(tmp_path / "b.adm", head + called)
+    third = planned_by(tmp_path / "c.adm", head + called.replace(" q ", " r "))
+    server = Agreeing()
 
     async def run() -> None:
-        moving = await _moving(server, first, tmp_path)
+        moving = await begun(server, first, tmp_path)
         await moving.change(first, second, groups.snapshots(second.state))
         await moving.change(second, third, groups.snapshots(third.state))
         kept = record.read(tmp_path)
@@ -382,11 +295,11 @@ def test_a_server_that_comes_back_knows_what_older_connections_have(tmp_path: Pa
 
 
 def test_a_step_that_there_is_not_is_none_to_go_on_with(tmp_path: Path) -> None:
-    first, second = _planned(tmp_path, "egress"), _planned(tmp_path, "egress", "bronze")
-    server = _Agreeing()
+    first, second = planned(tmp_path, "egress"), planned(tmp_path, "egress", "bronze")
+    server = Agreeing()
 
     async def run() -> None:
-        moving = await _moving(server, first, tmp_path)
+        moving = await begun(server, first, tmp_path)
         await moving.change(first, second, groups.snapshots(second.state))
         kept = record.read(tmp_path)
         assert kept is not None
@@ -398,19 +311,15 @@ def test_a_step_that_there_is_not_is_none_to_go_on_with(tmp_path: Path) -> None:
 
 
 def test_whoever_asks_is_told_how_long_older_connections_may_last(tmp_path: Path) -> None:
-    old, new = _planned(tmp_path, "egress"), _planned(tmp_path, "egress", "bronze")
-    server = _Agreeing()
+    old, new = planned(tmp_path, "egress"), planned(tmp_path, "egress", "bronze")
+    server = Agreeing()
 
     async def run() -> None:
-        moving = await _moving(server, old, None)
+        moving = await begun(server, old, None)
         moving._drain_seconds = 1000.0
         await moving.change(old, new, groups.snapshots(new.state))
-        following = asyncio.create_task(moving.follow())
-        try:
-            await _until(following, lambda: "connections that are older to be closed (in " in moving.said)
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+        async with following(moving) as until:
+            await until(lambda: "connections that are older to be closed (in " in moving.said)
         assert 900 < int(moving.said.rpartition("(in ")[2].partition(" s)")[0]) <= 1002
 
     asyncio.run(run())
@@ -419,15 +328,14 @@ def test_whoever_asks_is_told_how_long_older_connections_may_last(tmp_path: Path
 def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_need_for_a_whole_drain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.1)
-    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.1)
+    hasten(monkeypatch, 0.1)
     text = PROGRAM.replace("SIDE", "ingress")
-    first = _read(tmp_path / "first.adm", text, Mode.REDIRECT)
-    second = _read(tmp_path / "second.adm", "".join(text.splitlines(keepends=True)[:4]), Mode.REDIRECT)
-    server = _Agreeing()
+    first = planned_by(tmp_path / "first.adm", text, Mode.REDIRECT)
+    second = planned_by(tmp_path / "second.adm", "".join(text.splitlines(keepends=True)[:4]), Mode.REDIRECT)
+    server = Agreeing()
 
     async def run() -> None:
-        moving = await _moving(server, first, tmp_path)
+        moving = await begun(server, first, tmp_path)
         before = server.store.current("cart")
         assert before is not None
         await moving.change(first, second, groups.snapshots(second.state))
@@ -444,12 +352,8 @@ def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_need_
         resumed = server.store.current("cart")
         assert resumed is not None
         assert resumed.version == final.version
-        following = asyncio.create_task(again.follow())
-        try:
-            await _until(following, lambda: again.underway is None)
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+        async with following(again) as until:
+            await until(lambda: again.underway is None)
         passing = groups.snapshots(second.state).passing
         assert passing is not None
         found = server.store.current("cart")
@@ -459,35 +363,15 @@ def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_need_
     asyncio.run(run())
 
 
-async def _moving(server: _Agreeing, first: Planned, folder: Path | None) -> Moving:
-    async def publish(told: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
-        server.store.publish_all({name: item for name, item in told.adms.items() if name not in held})
-
-    await publish(groups.snapshots(first.state), first.state)
-    return Moving(server, publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
-
-
-async def _until(following: asyncio.Task[None], holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():
-            assert not following.done()
-            await asyncio.sleep(0.02)
-
-
-def _phase(moving: Moving) -> Phase | None:
-    return None if moving.underway is None else moving.underway.walk.step.phase
-
-
 @pytest.mark.parametrize("again", [False, True])
 def test_a_folder_that_goes_is_made_again_with_what_is_redirected_and_what_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     """`again`: the server was started anew in between, and has what it asked for from the folder only."""
-    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.1)
-    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.1)
-    old = _read(tmp_path / "old.adm", PROGRAM.replace("SIDE", "egress"), Mode.REDIRECT)
-    new = _read(tmp_path / "new.adm", PROGRAM.replace("SIDE", "ingress"), Mode.REDIRECT)
-    server = _Agreeing()
+    hasten(monkeypatch, 0.1)
+    old = planned_by(tmp_path / "old.adm", PROGRAM.replace("SIDE", "egress"), Mode.REDIRECT)
+    new = planned_by(tmp_path / "new.adm", PROGRAM.replace("SIDE", "ingress"), Mode.REDIRECT)
+    server = Agreeing()
     folder = tmp_path / "state"
     folder.mkdir()
     place = folder / "interception" / "cart"
@@ -496,19 +380,16 @@ def test_a_folder_that_goes_is_made_again_with_what_is_redirected_and_what_was_a
         return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     async def run() -> None:
-        moving = await _moving(server, old, folder)
+        moving = await begun(server, old, folder)
         await moving.change(old, new, groups.snapshots(new.state))
-        following = asyncio.create_task(moving.follow())
-        try:
-            await _until(following, lambda: moving.waits == ("`cart`: its interception",))
-            if again:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
-                kept = record.read(folder)
-                assert kept is not None
-                moving = Moving(server, moving._publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
-                await moving.resume(kept, old, new)
-                following = asyncio.create_task(moving.follow())
+        async with following(moving) as until:
+            await until(lambda: moving.waits == ("`cart`: its interception",))
+        if again:
+            kept = record.read(folder)
+            assert kept is not None
+            moving = Moving(server, moving._publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
+            await moving.resume(kept, old, new)
+        async with following(moving) as until:
             before = content()
             assert before.keys() == {
                 *(f"interception/cart/{name}" for name in ("iptables.rules", "ip6tables.rules", "digest")),
@@ -521,9 +402,9 @@ def test_a_folder_that_goes_is_made_again_with_what_is_redirected_and_what_was_a
             (place / "loaded").write_bytes((tmp_path / "away" / "interception" / "cart" / "digest").read_bytes())
             await moving.keep(anew=True)
             assert content() == before
-            await _until(following, lambda: moving.waits == ("`cart`: its interception",))
+            await until(lambda: moving.waits == ("`cart`: its interception",))
             (place / "loaded").write_bytes((place / "digest").read_bytes())
-            await _until(following, lambda: moving.underway is None)
+            await until(lambda: moving.underway is None)
             known = json.loads((folder / "redirected.json").read_text())
             assert known["asked"] == {}
             assert known["redirected"]["cart"]
@@ -532,8 +413,5 @@ def test_a_folder_that_goes_is_made_again_with_what_is_redirected_and_what_was_a
             folder.mkdir()
             await moving.keep(anew=True)
             assert json.loads((folder / "redirected.json").read_text()) == known
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
 
     asyncio.run(run())

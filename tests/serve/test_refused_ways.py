@@ -11,7 +11,7 @@ import pytest
 from admc.exits import CommandError
 from admc.serve import groups
 from admc.transition.model import Phase
-from tests.serve.test_moving import _Agreeing, _moving, _phase, _read, _until
+from tests.serve.agreeing import Agreeing, begun, following, hasten, phase_of, planned_by
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,41 +29,36 @@ pin p at SIDE
 """
 
 
-def _planned(folder: Path, side: str, first: int) -> Planned:
+def planned(folder: Path, side: str, first: int) -> Planned:
     """With five matches, each of which may hold together with any other."""
     copies = "".join(
         f'policy m{number} = mirror(to: copy) on web -> cart when header("x-{number}") == "1"\n'
         for number in range(first, first + 5)
     )
-    return _read(folder / f"{side}-{first}.adm", PROGRAM.replace("SIDE", side) + copies)
+    return planned_by(folder / f"{side}-{first}.adm", PROGRAM.replace("SIDE", side) + copies)
 
 
 @pytest.mark.parametrize("phase", [Phase.PREPARE, Phase.SENDERS])
 def test_a_newer_plan_that_no_way_leads_to_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
-    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.1)
-    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.1)
-    first, second = _planned(tmp_path, "ingress", 0), _planned(tmp_path, "egress", 0)
+    hasten(monkeypatch, 0.1)
+    first, second = planned(tmp_path, "ingress", 0), planned(tmp_path, "egress", 0)
     # While `p` changes sides there are the matches of both plans: more than routes can be made for.
-    third = _planned(tmp_path, "egress", 5)
-    server = _Agreeing()
+    third = planned(tmp_path, "egress", 5)
+    server = Agreeing()
 
     async def run() -> None:
-        moving = await _moving(server, first, tmp_path)
+        moving = await begun(server, first, tmp_path)
         await moving.change(first, second, groups.snapshots(second.state))
-        following = asyncio.create_task(moving.follow())
-        try:
-            await _until(following, lambda: _phase(moving) is phase)
+        async with following(moving) as until:
+            await until(lambda: phase_of(moving) is phase)
             with pytest.raises(CommandError) as refused:
                 await moving.change(second, third, groups.snapshots(third.state))
             assert [item.code for item in refused.value.diagnostics] == ["ADM701"]
             assert moving.underway is not None
             assert not moving.underway.walk.back
-            await _until(following, lambda: moving.underway is None)
+            await until(lambda: moving.underway is None)
             await moving.change(second, third, groups.snapshots(third.state))  # from there it is no move
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
 
     asyncio.run(run())

@@ -17,8 +17,8 @@ from admc.serve.feed import Source
 from admc.serve.moving import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
+from tests.serve.agreeing import Agreeing, begun, following, hasten, phase_of
 from tests.serve.serving import served
-from tests.serve.test_moving import _Agreeing, _moving, _phase, _until
 from tests.serve.test_serving import ENDPOINTS_FILE, client, folder, write
 from tests.serve.test_serving import PROGRAM as SERVED
 from xds_server.types import ENDPOINTS
@@ -45,7 +45,7 @@ pin q at egress
 """
 
 
-class _Counted(_Agreeing):
+class _Counted(Agreeing):
     """Each service has as many proxies as it is told."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _Counted(_Agreeing):
         )
 
 
-def _planned(folder: Path, side: str, cart: tuple[str, ...], stock: str = "10.1.0.6", value: str = "gold") -> Planned:
+def planned(folder: Path, side: str, cart: tuple[str, ...], stock: str = "10.1.0.6", value: str = "gold") -> Planned:
     services = {
         "web": {"pods": ["10.1.0.2"]},
         "cart": {"addresses": ["10.2.0.1"], "pods": cart},
@@ -79,12 +79,11 @@ def test_addresses_hold_while_a_plan_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_the_plan: bool
 ) -> None:
     """`with_the_plan`: they come together with the newer plan, or after it."""
-    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", 0.1)
-    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", 0.1)
+    hasten(monkeypatch, 0.1)
     before, after = ("10.1.0.3", "10.1.0.4"), ("10.1.0.7",)
-    egress, ingress = _planned(tmp_path, "egress", before), _planned(tmp_path, "ingress", before)
-    newer = _planned(tmp_path, "egress", before, value="bronze")
-    moved = _planned(tmp_path, "egress", after, "10.1.0.8", value="bronze")
+    egress, ingress = planned(tmp_path, "egress", before), planned(tmp_path, "ingress", before)
+    newer = planned(tmp_path, "egress", before, value="bronze")
+    moved = planned(tmp_path, "egress", after, "10.1.0.8", value="bronze")
     server = _Counted()
 
     def told(service: str) -> str:
@@ -92,15 +91,14 @@ def test_addresses_hold_while_a_plan_is_taken_back(
         return "" if found is None else " ".join(str(it) for part in found.collections.values() for it in _texts(part))
 
     async def run() -> None:
-        moving = await _moving(server, egress, tmp_path)
-        following = asyncio.create_task(moving.follow())
-        try:
+        moving = await begun(server, egress, tmp_path)
+        async with following(moving) as until:
             await moving.change(egress, ingress, groups.snapshots(ingress.state))
-            await _until(following, lambda: _phase(moving) is Phase.PREPARE)
+            await until(lambda: phase_of(moving) is Phase.PREPARE)
             place = tmp_path / "interception" / "cart"
-            await _until(following, (place / "digest").exists)
+            await until((place / "digest").exists)
             (place / "loaded").write_bytes((place / "digest").read_bytes())
-            await _until(following, lambda: _phase(moving) is Phase.RECEIVERS)
+            await until(lambda: phase_of(moving) is Phase.RECEIVERS)
             # One replica less, and another: nobody is going to acknowledge anything in its place.
             server.replicas["cart"] = 1
             if with_the_plan:
@@ -114,11 +112,8 @@ def test_addresses_hold_while_a_plan_is_taken_back(
             assert "10.1.0.3" not in told("web")
             # Whoever is not concerned by the transition goes with the times, too.
             assert "10.1.0.8" in told("other")
-            await _until(following, lambda: moving.underway is None)
+            await until(lambda: moving.underway is None)
             assert "10.1.0.7" in told("web")
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
 
     asyncio.run(run())
 

@@ -1,0 +1,116 @@
+"""A server whose proxies agree to everything, so that what it moves and when can be seen without any."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from admc.serve import feed, groups
+from admc.serve.feed import Source
+from admc.serve.moving import Moving, Planned
+from emitters.envoy import Mode
+from xds_server.store import SnapshotStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+    from pathlib import Path
+
+    import pytest
+
+    from admc.serve.feed import State
+    from admc.serve.groups import Groups
+    from admc.transition.model import Phase
+
+SECONDS = 60.0
+Until = Callable[[Callable[[], bool]], Awaitable[None]]
+"""Waits until something holds."""
+
+PROGRAM = """\
+app shop
+service web  { http 8080 }
+service cart { http 8081 }
+call web -> cart
+policy p = set_request_header(name: "x-tier", value: "gold") on web -> cart
+pin p at SIDE
+"""
+PODS = {"web": {"pods": ["10.1.0.2"]}, "cart": {"addresses": ["10.2.0.1"], "pods": ["10.1.0.3"]}}
+
+
+class Agreeing:
+    """A server each of whose proxies has acknowledged all that there is."""
+
+    def __init__(self) -> None:
+        self.store = SnapshotStore()
+        self.refuses = False
+
+    @property
+    def audience(self) -> Agreeing:
+        return self
+
+    def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
+        current = {name: self.store.current(name) for name in groups}
+        return tuple(
+            SimpleNamespace(
+                group=name,
+                node=SimpleNamespace(id=name),
+                acknowledged=it.version,
+                refuses=self.refuses,
+                fresh=False,
+            )
+            for name, it in current.items()
+            if it
+        )
+
+
+def planned(folder: Path, side: str, value: str = "gold") -> Planned:
+    text = PROGRAM.replace("SIDE", side).replace("gold", value)
+    text = text if side != "none" else "".join(text.splitlines(keepends=True)[:-2])
+    return planned_by(folder / f"{side}-{value}.adm", text)
+
+
+def planned_by(path: Path, text: str, mode: Mode = Mode.EXPLICIT) -> Planned:
+    path.write_text(text)
+    endpoints = () if mode is Mode.EXPLICIT else (json.dumps({"services": PODS}).encode(),)
+    read = feed.read(Source(path, mode), endpoints, keep=True)
+    assert read.state is not None, read.findings
+    return Planned(read.state, read.recipe)
+
+
+async def begun(server: Agreeing, first: Planned, folder: Path | None) -> Moving:
+    async def publish(told: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
+        server.store.publish_all({name: item for name, item in told.adms.items() if name not in held})
+
+    await publish(groups.snapshots(first.state), first.state)
+    return Moving(server, publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def following(moving: Moving) -> AsyncIterator[Until]:
+    """While it goes on by itself; what is given waits until something holds."""
+    task = asyncio.create_task(moving.follow())
+
+    async def until(holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(SECONDS):
+            while not holds():
+                assert not task.done()
+                await asyncio.sleep(0.02)
+
+    try:
+        yield until
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def phase_of(moving: Moving) -> Phase | None:
+    return None if moving.underway is None else moving.underway.walk.step.phase
+
+
+def hasten(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let proxies take over, and older connections be closed, in so much time each."""
+    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", seconds)
+    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", seconds)
