@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side, Stage, Verb
 from emitters.envoy.match import everybody
+from solver.surroundings import targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -171,6 +172,11 @@ class Change:
     def moves(self, entry: Entry) -> bool:
         """Whether it comes or leaves."""
         return (entry.key in self.old) != (entry.key in self.new)
+
+    def forwards(self, entry: Entry) -> bool:
+        """Whether it copies requests, or sends them on, to a destination at which something changes sides."""
+        in_routes = entry.side is Side.EGRESS and entry.policy.kind.sides[entry.side] is Stage.ROUTING
+        return in_routes and not self.crossing.isdisjoint(targets(entry.policy))
 
     def skippable(self, entry: Entry) -> bool:
         """Whether ADMs can leave the policy out of some requests and not of others: it is a filter of requests, at some

@@ -70,6 +70,13 @@ _ALONE: Final = {
 }
 """The same at destinations where nothing changes sides, and for what changes in place."""
 
+_FORWARDS: Final = {
+    (True, Side.EGRESS): When(PHASES[4:]),
+    (False, Side.EGRESS): When(PHASES[:2]),
+}
+"""The same for what copies requests, or sends them on, to a destination at which something changes sides. They meet
+nothing of what their sender enforces there, so they are sent as long as the receiver enforces on all but the marked."""
+
 
 def when(change: Change, entry: Entry, *, comes: bool) -> When:
     """When an entry of one end of a transition is there."""
@@ -77,7 +84,9 @@ def when(change: Change, entry: Entry, *, comes: bool) -> When:
     if not change.moves(entry):
         if change.old[entry.key].same(change.new[entry.key]):
             return When(PHASES if comes else ())
-        return _ALONE[comes, entry.side]
+        return (_FORWARDS if change.forwards(entry) else _ALONE)[comes, entry.side]
+    if change.forwards(entry):
+        return _FORWARDS[comes, entry.side]
     if destination not in change.crossing:
         return _ALONE[comes, entry.side]
     if not single(change, entry):
