@@ -41,6 +41,8 @@ class Located(NamedTuple):
 
     addresses: tuple[str, ...] = ()
     pods: tuple[str, ...] = ()
+    unready: tuple[str, ...] = ()
+    """Those of `pods` that are to get no new requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,15 @@ class Addresses:
         """What a service's replicas send from and listen on; nothing for an external."""
         located = self.services.get(name)
         return located.pods if located is not None else ()
+
+    def ready_addresses(self, name: str) -> tuple[str, ...]:
+        """Which of a service's pods are to be chosen for requests; all where none is ready. Whoever is left without
+        anybody to choose fails every request, though what is said of the pods may be wrong, or be over in a moment."""
+        located = self.services.get(name)
+        if located is None or not located.unready:
+            return self.pod_addresses(name)
+        unready = frozenset(located.unready)
+        return tuple(pod for pod in located.pods if pod not in unready) or located.pods
 
     def replicas(self, name: str) -> tuple[str, ...]:
         """One address of each known replica: in a network of both families a replica has one of each."""
@@ -165,9 +176,13 @@ def from_json(data: bytes, program: Program | None = None) -> Addresses:
                 continue
             parts = {
                 key: _addresses(findings, value, f"`{section}.{name}.{key}`", left, networks=False)
-                for key, value in _entries(findings, entry, where, ("addresses", "pods"))
+                for key, value in _entries(findings, entry, where, ("addresses", "pods", "unready"))
             }
-            services[name] = Located(parts.get("addresses", ()), parts.get("pods", ()))
+            found_here = Located(parts.get("addresses", ()), parts.get("pods", ()), parts.get("unready", ()))
+            for pod in sorted(set(found_here.unready) - set(found_here.pods)):
+                hint = "`unready` says which of the `pods` get no new requests: list it in both"
+                _wrong(findings, f"{where} has the unready pod `{pod}`, which is not one of its `pods`", hint)
+            services[name] = found_here
     if findings.has_errors:
         raise EmitError(findings.items)
     return Addresses(services, externals)

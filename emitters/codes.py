@@ -68,8 +68,9 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "ADM712": Code(
         "an endpoints file that cannot be used",
-        "The endpoints file is JSON: for each service its `addresses` (what callers dial) and its `pods` (what "
-        "replicas send from), and for each external its `addresses`, which may be networks. See docs/endpoints.md.",
+        "The endpoints file is JSON: for each service its `addresses` (what callers dial), its `pods` (what replicas "
+        "send from) and which of those are `unready`, and for each external its `addresses`, which may be networks. "
+        "See docs/endpoints.md.",
     ),
     "ADM713": Code(
         "a tap directory that cannot be used",

@@ -34,6 +34,8 @@ class Index:
         self._strangers = strangers_of(program)
         self._readers: defaultdict[str, set[str]] = defaultdict(set)
         """Name -> the services whose ADMs depend on its addresses."""
+        self._choosers: defaultdict[str, set[str]] = defaultdict(set)
+        """Name -> the services whose ADMs may choose among its pods."""
         self._wide: set[str] = set()
         """Services whose ADMs depend on the addresses of all."""
         self._destinations: defaultdict[str, set[str]] = defaultdict(set)
@@ -58,9 +60,15 @@ class Index:
         )
         if not changed:
             return changed
+        # Pods that become ready, or unready, are where they were: only who chooses among them is told.
+        switched = frozenset(name for name in changed if _stays(old, new, name))
+        changed -= switched
+        choosers = {service for name in switched for service in self._choosers[name]}
+        if not changed:
+            return frozenset(choosers)
         if old.egress != new.egress or _has_ipv6(old) != _has_ipv6(new):
             return None
-        found = set(self._wide)
+        found = self._wide | choosers
         for name in changed | _sharing(changed, old) | _sharing(changed, new):
             found |= self._readers[name]
         for name, services in self._destinations.items():
@@ -72,12 +80,14 @@ class Index:
     def _add(self, service: str, hop: Hop) -> None:
         for name in _named(hop):
             self._readers[name].add(service)
+            self._choosers[name].add(service)
             if name in self._program.externals:
                 self._wide.add(service)
         if hop.side is Side.EGRESS:
             if hop.destination in self._program.externals:
                 self._wide.add(service)
             self._readers[hop.destination].add(service)
+            self._choosers[hop.destination].add(service)
             self._destinations[hop.destination].add(service)
             return
         for policy in hop.policies:
@@ -120,6 +130,13 @@ def _sharing(changed: frozenset[str], addresses: Addresses) -> set[str]:
     owned = {text for name in changed for text in _texts(addresses, name)}
     others: Mapping[str, object] = {**addresses.services, **addresses.externals}
     return {name for name in others if not owned.isdisjoint(_texts(addresses, name))}
+
+
+def _stays(old: Addresses, new: Addresses, name: str) -> bool:
+    before, after = old.services.get(name), new.services.get(name)
+    if before is None or after is None:
+        return False
+    return (before.addresses, before.pods) == (after.addresses, after.pods)
 
 
 def _texts(addresses: Addresses, name: str) -> tuple[str, ...]:

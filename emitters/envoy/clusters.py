@@ -242,9 +242,13 @@ def has_several(context: Context, destination: str, port: Port) -> bool:
 
 
 def reachable(context: Context, destination: str, port: Port) -> tuple[tuple[str, ...], int]:
-    """The endpoints of a destination: its pods, or what is dialled where nothing is redirected."""
+    """The endpoints of a destination: its pods that are ready, or what is dialled where nothing is redirected.
+
+    Those that are not are left out, and not sent as unhealthy: Envoy would choose them all the same wherever it is to
+    try somebody whatever happens, and count them among those of whom outlier detection may put out a share.
+    """
     if context.mode is Mode.REDIRECT:
-        pods = context.addresses.pod_addresses(destination)
+        pods = context.addresses.ready_addresses(destination)
         if pods:
             return pods, port.target
     external = context.program.externals.get(destination)

@@ -38,6 +38,26 @@ def test_an_endpoints_file_is_read_in_canonical_order() -> None:
     assert found.service_addresses("geo") == found.pod_addresses("office") == ()
 
 
+def test_pods_that_are_not_ready_are_pods_and_are_not_chosen_unless_none_is() -> None:
+    def read(*unready: str) -> Addresses:
+        pods = ["10.1.0.2", "fd00::2", "10.1.0.1", "fd00:0::1"]
+        return from_json(json.dumps({"services": {"search": {"pods": pods, "unready": unready}}}).encode(), PROGRAM)
+
+    pods = ("10.1.0.1", "10.1.0.2", "fd00::1", "fd00::2")
+    for unready, ready in (
+        ((), pods),
+        (("10.1.0.2",), ("10.1.0.1", "fd00::1", "fd00::2")),
+        (("10.1.0.2", "fd00::0:2", "10.1.0.2"), ("10.1.0.1", "fd00::1")),
+        (pods, pods),
+    ):
+        found = read(*unready)
+        assert found.ready_addresses("search") == ready
+        assert found.pod_addresses("search") == pods
+        assert found.replicas("search") == pods[:2]
+        assert len(peers(PROGRAM, found, "search")) == 4
+    assert read().ready_addresses("geo") == read().ready_addresses("office") == ()
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -52,6 +72,13 @@ def test_an_endpoints_file_is_read_in_canonical_order() -> None:
         (b'{"services": {"search": {"pods": ["10.0.0.0/8"]}}}', "not an address"),
         (b'{"services": {"search": {"pods": ["fe80::1%eth0"]}}}', "not an address"),
         (b'{"services": {"search": {"pods": [7]}}}', "not an address"),
+        (b'{"services": {"search": {"pods": [], "unready": "10.1.0.1"}}}', "`services.search.unready` is not a list"),
+        (b'{"services": {"search": {"pods": ["10.1.0.1"], "unready": ["10.1.0.0/24"]}}}', "not an address"),
+        (
+            b'{"services": {"search": {"pods": ["10.1.0.1"], "unready": ["10.1.0.1", "10.1.0.2"]}}}',
+            "`services.search` has the unready pod `10.1.0.2`, which is not one of its `pods`",
+        ),
+        (b'{"externals": {"office": {"addresses": [], "unready": []}}}', "unknown name `unready`"),
         (b'{"externals": {"office": {"addresses": ["10.0.0.1/8"]}}}', "not an address or a network"),
         (b'{"externals": {"office": {"addresses": ["api.example"]}}}', "not an address or a network"),
     ],

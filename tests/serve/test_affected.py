@@ -132,6 +132,9 @@ def _changed(program: Program, before: Addresses, rng: random.Random) -> Address
         externals.pop(name, None)
         if name in after.externals:
             externals[name] = after.externals[name]
+    for name in rng.sample(sorted(services), min(len(services), rng.randrange(3))):
+        pods = services[name].pods
+        services[name] = services[name]._replace(unready=tuple(sorted(rng.sample(pods, rng.randrange(len(pods) + 1)))))
     if rng.random() < 0.1:
         services[min(program.services)] = Located((), ("fd00::1",))
     return Addresses(services, externals)
@@ -174,6 +177,34 @@ def test_whoever_is_told_something_else_is_emitted_again(name: str) -> None:
     assert compared >= 2
     if name.startswith("seed"):
         assert spared > compared  # or there would be no point
+
+
+@pytest.mark.parametrize("name", ["mixed", "guarded"])
+def test_pods_that_become_ready_concern_whoever_chooses_among_them_alone(name: str) -> None:
+    program, placement = PROGRAMS[name]
+    index = Index(program, placement)
+    source = Source(Path("policies.adm"), Mode.REDIRECT)
+    located = {
+        service: Located((), (f"10.5.{number}.1", f"10.5.{number}.2"))
+        for number, service in enumerate(sorted(program.services))
+    }
+    before = Addresses(located)
+    old = _versions(State(source, program, placement, before, ""))
+    assert old is not None
+    chosen = set()
+    for service, where in located.items():
+        after = Addresses(located | {service: where._replace(unready=where.pods[:1])})
+        new = _versions(State(source, program, placement, after, ""))
+        assert new is not None
+        told = {each for each in new if old[each] != new[each]}
+        affected = index.affected(before, after)
+        assert affected is not None
+        assert told <= affected
+        assert index.affected(after, before) == affected
+        # Nobody is compiled anew for having it as a caller.
+        assert len(affected) < len(new) or len(new) < 3
+        chosen |= told
+    assert chosen
 
 
 def test_while_one_is_not_known_yet_the_others_matter_to_whoever_waits_for_it() -> None:
