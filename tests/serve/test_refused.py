@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import signal
-import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from admc.__main__ import main
-from admc.pipeline import compile_program
+from tests.serve.emitted import XDS, Emitted
 from tests.serve.serving import served
-from tests.testbed.client import Request, send
-from tests.testbed.echo import EchoServices
-from tests.testbed.envoys import Envoys, envoy_binary
-from tests.testbed.site import Site
+from tests.testbed.envoys import envoy_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from dsl.program import Call
     from tests.serve.serving import Served
 
-ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = pytest.mark.skipif(envoy_binary() is None, reason="no Envoy for this platform")
 
 PROGRAM = """
 app shop
@@ -51,7 +45,6 @@ stat_prefix: lane
 enable_mode: RESPONSE
 limit_kbps: ${kbps}
 """
-Answer = tuple[int | None, str]
 
 
 def program(cart: str, user: str, kbps: int | None = None) -> str:
@@ -59,69 +52,15 @@ def program(cart: str, user: str, kbps: int | None = None) -> str:
     return PROGRAM.replace("CART", cart).replace("USER", user) + lane
 
 
-class Traffic:
-    """Requests of one call, one after the other, and what the service saw of each."""
-
-    def __init__(self, site: Site, call: Call) -> None:
-        self._target = site.target(call)
-        self.seen: list[Answer] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            reply = send("http", self._target, Request(), 10.0)
-            header = next((value for name, value in reply.seen.headers if name == "x-tier"), "") if reply.seen else ""
-            self.seen.append((reply.status, header))
-
-    def __enter__(self) -> Traffic:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def becomes(self, server: Served, tier: str) -> None:
-        server.until(lambda: self.seen and self.seen[-1] == (200, tier))
-
-    def stays(self, server: Served, tier: str, count: int = 30) -> None:
-        """The next requests are all enforced as before."""
-        begin = len(self.seen)
-        server.until(lambda: len(self.seen) > begin + count)
-        assert set(self.seen[begin + 1 :]) == {(200, tier)}
-
-
-class Bed:
-    """Two ADMs, each with an Envoy that asks a server at a fixed port."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.folder = folder
-        self.program = folder / "policies.adm"
-        self.program.write_text(program("silver", "silver"))
-        (folder / "lane.yaml").write_text(LANE)
-        assert main(["compile", str(self.program), "--emit", str(folder / "out")]) == 0
-        compiled = compile_program(self.program)
-        assert {adm.service for adm in compiled.placement.adms} == {"cart", "user"}
-        self.site = Site(compiled.program, compiled.placement, folder)
-        self.bootstraps = {name: folder / "out" / name / "bootstrap-xds.yaml" for name in ("cart", "user")}
-        stack.enter_context(EchoServices(self.site.endpoints))
-        assert ENVOY is not None
-        self.envoys = stack.enter_context(Envoys(folder / "logs", ENVOY))
-
-    def traffic(self, destination: str) -> Traffic:
-        return Traffic(self.site, next(call for call in self.site.program.calls if call.destination == destination))
-
-
 # Each request has a connection of its own, so that the wait for older ones may be short.
 OPTIONS = ("policies.adm", "--mode", "explicit", "--state", "state", "--drain", "1")
-XDS = "127.0.0.1:18000"
 
 
 @pytest.fixture
-def bed(tmp_path: Path, alone: None, capsys: pytest.CaptureFixture[str]) -> Iterator[Bed]:
+def bed(tmp_path: Path, alone: None, capsys: pytest.CaptureFixture[str]) -> Iterator[Emitted]:
+    (tmp_path / "lane.yaml").write_text(LANE)
     with ExitStack() as stack:
-        yield Bed(tmp_path, stack)
+        yield Emitted(tmp_path, program("silver", "silver"), stack)
 
 
 def row(server: Served, service: str) -> dict[str, object]:
@@ -138,8 +77,9 @@ def refused(server: Served) -> bool:
 
 
 def test_what_an_envoy_refuses_reaches_no_request_and_is_told_and_healed(
-    bed: Bed, capsys: pytest.CaptureFixture[str]
+    bed: Emitted, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert bed.bootstraps.keys() == {"cart", "user"}
     with bed.traffic("cart") as cart, bed.traffic("user") as user:
         with served(bed.folder, *OPTIONS, xds=XDS) as server:
             server.until_event("compiled")
