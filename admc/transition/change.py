@@ -63,13 +63,20 @@ class Entry(NamedTuple):
 def alike(one: Policy, other: Policy) -> bool:
     """Whether two policies, of one name or not, do the same to the same requests."""
     return (
+        akin(one, other)
+        and one.match == other.match
+        and (one.sources, one.open_sources, one.ports) == (other.sources, other.open_sources, other.ports)
+    )
+
+
+def akin(one: Policy, other: Policy) -> bool:
+    """Whether two policies do the same, be it to other requests."""
+    return (
         one.kind.name == other.kind.name
         and one.kind.sides == other.kind.sides
         and one.kind.effects == other.kind.effects
         and (one.kind.template and one.kind.template.text) == (other.kind.template and other.kind.template.text)
         and dict(one.arguments) == dict(other.arguments)
-        and one.match == other.match
-        and (one.sources, one.open_sources, one.ports) == (other.sources, other.open_sources, other.ports)
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from admc.transition.change import Change, alike
+from admc.transition.change import Change, akin, alike
 from admc.transition.model import Placed
 from dsl.program import Side
 from emitters.scope import filter_name
@@ -110,7 +110,8 @@ def _may_have(older: Dropped, key: Key, policy: Policy, crossing: frozenset[str]
 
 def _given_away(before: Mapping[str, Policy], after: Mapping[str, Policy]) -> frozenset[str]:
     """Names that go to another policy, while that which has had the name goes on under another, or that which gets it
-    has gone by another. A policy that only changes keeps its name, so that open connections have it as it is now."""
+    has gone by another: with all of its requests or with some, as where one policy becomes two. A policy that only
+    changes keeps its name, so that open connections have it as it is now."""
     changed = {name for name, policy in after.items() if name in before and not alike(policy, before[name])}
     if not changed:
         return frozenset()
@@ -119,8 +120,8 @@ def _given_away(before: Mapping[str, Policy], after: Mapping[str, Policy]) -> fr
     return frozenset(
         name
         for name in changed
-        if any(policy.name != name and alike(policy, before[name]) for policy in came)
-        or any(policy.name != name and alike(policy, after[name]) for policy in went)
+        if any(policy.name != name and akin(policy, before[name]) for policy in came)
+        or any(policy.name != name and akin(policy, after[name]) for policy in went)
     )
 
 

@@ -224,6 +224,31 @@ def test_two_policies_may_change_names_with_each_other() -> None:
     judge(first, [Leg(second, Phase.FINAL), Leg(first, Phase.FINAL), Leg(second)])
 
 
+@pytest.mark.parametrize("end", [None, Phase.FINAL, Phase.SENDERS, Phase.RECEIVERS])
+@pytest.mark.parametrize(
+    ("kind", "sides"),
+    [
+        ("deny()", ("ingress", "ingress", "ingress")),
+        ("deny()", ("ingress", "ingress", "egress")),
+        ("deny()", ("egress", "egress", "ingress")),
+        ("deny()", ("egress", "ingress", "egress")),
+        (QUOTA, ("ingress", "ingress", "ingress")),
+        (QUOTA, ("ingress", "ingress", "egress")),
+    ],
+)
+def test_one_policy_becomes_two_and_two_become_one(kind: str, sides: tuple[str, str, str], end: Phase | None) -> None:
+    both, own, other = sides
+    one = known([Line("m", kind, "{s, t} -> d:web", "", both)])
+    two = known([Line("m", kind, "s -> d:web", "", own), Line("n", kind, "t -> d:web", "", other)])
+    for first, second in ((one, two), (two, one)):
+        assert names({}, first, second)["m"] == "m~2"
+        told = chain(first, [Leg(second, end), Leg(first)])
+        for call in first.program.calls:
+            for met in ways(told, call) if call.port.name == "web" else ():
+                concerned = (call.source in each.content.sources for _, each in met.policies)
+                assert any(concerned), f"a gap of {call.source} at {told[met.moment].phase} {met.how}"
+
+
 def test_a_policy_that_changes_keeps_its_name() -> None:
     first, second = known([line("a", WRITES, "ingress")]), known([line("a", OTHER, "ingress")])
     assert names({}, first, second) == {}
