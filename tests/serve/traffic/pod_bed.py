@@ -101,6 +101,7 @@ class PodBed:
         self.bare = set(bare)
         self.known: set[str] = set(pods)
         """The pods that the endpoints file has."""
+        self._unready: frozenset[str] = frozenset()
         self.servers = 0
         self._steps = 0
         self._more, self._pause = more, pause
@@ -220,7 +221,7 @@ class PodBed:
     def _locate(self) -> None:
         """Tell the server which pods there are, and wait until everybody has heard of it."""
         before = len(self.server.events("located"))
-        self.endpoints = self.pods.endpoints(self.known)
+        self.endpoints = self.pods.endpoints(self.known, self._unready)
         self.server.until(lambda: len(self.server.events("located")) > before, SECONDS)
         self.server.until(self._in_sync, SECONDS)
 
@@ -242,6 +243,12 @@ class PodBed:
         time.sleep(SETTLE_SECONDS)
         if pod not in self.bare:
             self.pods.kill(pod)
+
+    def unready(self, *pods: str) -> None:
+        """These are not ready, and all others are: proxies have taken that over."""
+        self._unready = frozenset(pods)
+        self._locate()
+        time.sleep(SETTLE_SECONDS)
 
     def equip(self, pod: str) -> None:
         """It gets a proxy while it runs; redirection is still to be loaded."""

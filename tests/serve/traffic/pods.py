@@ -177,18 +177,15 @@ class Pods:
 
     # ---- addresses ----
 
-    def endpoints(self, pods: Collection[str]) -> bytes:
+    def endpoints(self, pods: Collection[str], unready: Collection[str] = ()) -> bytes:
         """Replace the endpoints file by one with these pods; what it has."""
+
+        def of(name: str, these: Collection[str]) -> list[str]:
+            own = (pod for pod in sorted(these) if pod.partition("/")[0] == name)
+            return [address for pod in own for address in self.mesh.layout.by_name[pod].addresses]
+
         services = {
-            name: {
-                "addresses": list(found.addresses),
-                "pods": [
-                    address
-                    for pod in sorted(pods)
-                    if pod.partition("/")[0] == name
-                    for address in self.mesh.layout.by_name[pod].addresses
-                ],
-            }
+            name: {"addresses": list(found.addresses), "pods": of(name, pods), "unready": of(name, unready)}
             for name, found in self.mesh.addresses.services.items()
         }
         content = json.dumps({"services": services}).encode()

@@ -52,6 +52,35 @@ def test_replicas_come_and_go_while_a_sender_chooses_among_them(tmp_path: Path) 
     assert (verdict.failed, verdict.unenforced) == ([], [])
 
 
+def test_pods_that_are_not_ready_get_no_requests_and_those_that_were_told_so_get_them_again(tmp_path: Path) -> None:
+    with PodBed(tmp_path, ("shop/0", "cart/0", "cart/1"), more=SPREAD, first=AT_SENDERS) as bed:
+
+        def reached(count: int = 30) -> set[str]:
+            """Who gets the next requests, of so many at least."""
+            before = len(bed.mesh.arrivals("cart"))
+            bed.server.until(lambda: len(bed.mesh.arrivals("cart")) >= before + count)
+            now = time.monotonic()
+            return {each.place for each in bed.mesh.arrivals("cart") if began <= each.at <= now}
+
+        began = time.monotonic()
+        bed.server.until(lambda: reached() == {"cart/0", "cart/1"})
+        for unready, ready in (
+            (("cart/1",), {"cart/0"}),
+            # Whoever has nobody else still asks these.
+            (("cart/0", "cart/1"), {"cart/0", "cart/1"}),
+            ((), {"cart/0", "cart/1"}),
+        ):
+            bed.unready(*unready)
+            began = time.monotonic()
+            if len(ready) == 2:
+                bed.server.until(lambda: reached() == {"cart/0", "cart/1"})
+            assert reached() == ready
+        bed.quiet()
+        verdict = bed.verdict()
+    assert (verdict.failed, verdict.unenforced) == ([], [])
+    assert verdict.requests > 200
+
+
 def test_a_service_gets_an_adm_in_pods_that_run_and_loses_it_with_its_pods(tmp_path: Path) -> None:
     receivers = ("cart/0", "cart/1")
     with PodBed(tmp_path, ("shop/0", *receivers), more="", first=AT_SENDERS, bare=(*receivers, "cart/2")) as bed:
