@@ -469,7 +469,7 @@ def test_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "where",
-    ["", "127.0.0.1:18001", "ftp://x", "http://", "http://a:b@x/", "http://x:99999", "http://x/?y", "http://x\x1b"],
+    ["127.0.0.1:18001", "ftp://x", "http://", "http://a:b@x/", "http://x:99999", "http://x/?y", "http://x\x1b"],
 )
 def test_what_is_no_address(where: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--server", where]) == 1
