@@ -198,8 +198,12 @@ def _about(step: Step, sight: Sight) -> tuple[str, ...]:
 
 
 def _older(step: Step, sight: Sight) -> bool:
-    """Whether some proxy is known to have something else than the step, or something else is missing than proxies."""
-    if step.phase is Phase.PREPARE and (_unseen(step.rests, sight.intercepted) or _unseen(step.closes, sight.closed)):
+    """Whether some proxy is known to have something from before the step, or strangers may have come in meanwhile.
+
+    Redirection that is asked for again, for other addresses, is waited for and makes nobody older: the rules themselves
+    refuse whatever is older than they are.
+    """
+    if step.phase is Phase.PREPARE and _unseen(step.closes, sight.closed):
         return True
     awaited = frozenset(_about(step, sight))
     mine = (client for client in sight.clients if client.group in awaited and client.acknowledged)

@@ -190,6 +190,29 @@ def test_other_addresses_for_the_same_step_begin_no_wait_anew() -> None:
         assert prepared.look(moved, DRAIN)[0].since is None
 
 
+def test_rules_for_other_addresses_are_waited_for_and_begin_no_wait_anew() -> None:
+    found = at(Phase.PREPARE)
+    rests = replace(found.step, rests={"shop": frozenset(("egress/cart:80 at 80",))})
+    asked = Walk((*found.steps[: found.index], rests, *found.steps[found.index + 1 :]), found.index)
+    loaded, missing = frozenset(("shop",)), frozenset[str]()
+    walk, _ = asked.look(sight(0.0)._replace(intercepted=missing), DRAIN)
+    assert walk.since is None
+    walk, _ = walk.look(sight(10.0)._replace(intercepted=loaded), DRAIN)
+    assert walk.since == 10.0
+    for now in (20.0, 10.0 + DRAIN + MARGIN_SECONDS):
+        walk, waits = walk.look(sight(now)._replace(intercepted=missing), DRAIN)
+        assert (walk.since, waits) == (10.0, ("`shop`: its interception",))
+    # NetworkPolicies refuse nothing that is open.
+    opened = walk.steps[walk.index]
+    gone = replace(walk, steps=(replace(opened, closes=("cart",)), *walk.steps[1:]), index=0)
+    assert gone.look(sight(30.0)._replace(intercepted=loaded, closed=frozenset()), DRAIN)[0].since is None
+    last = sight(11.0 + DRAIN + MARGIN_SECONDS)._replace(intercepted=loaded)
+    walk, waits = walk.look(last, DRAIN)
+    assert (walk.step.phase, waits) == (Phase.PREPARE, (TAKING_OVER,))
+    walk, waits = walk.look(last._replace(now=last.now + SETTLE_SECONDS), DRAIN)
+    assert (walk.step.phase, waits) == (Phase.SENDERS, ())
+
+
 def _joined(now: float, *others: Proxy) -> Sight:
     seen = sight(now)
     return seen._replace(clients=(*seen.clients, *others))
