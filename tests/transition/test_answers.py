@@ -29,7 +29,7 @@ pin answers at ingress
 
 @SIDES
 def test_older_connections_keep_what_is_done_to_answers(sides: tuple[str, str], tmp_path: Path) -> None:
-    both = ends(ANSWERS, sides, tmp_path)
+    both = ends(ANSWERS, sides)
     assert ENVOY is not None
     with Bed(both[0], tmp_path, ENVOY) as bed, Answers(bed.egress("shop", "cart"), "x-answer", {}) as caller:
         more([caller], AMOUNT)

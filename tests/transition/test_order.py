@@ -46,7 +46,7 @@ NAMES = ("one", "two", "three", "four")
 
 @SIDES
 def test_declared_order_holds_in_every_step(sides: tuple[str, str], tmp_path: Path) -> None:
-    both = ends(ORDER, sides, tmp_path)
+    both = ends(ORDER, sides)
     assert ENVOY is not None
     with Bed(both[0], tmp_path, ENVOY) as bed:
         shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
