@@ -13,8 +13,8 @@ import contextlib
 import importlib
 import multiprocessing
 import os
-import signal
-import threading
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -99,22 +99,31 @@ class Worker:
     """One process with one state. All calls belong on the event loop; one request at a time."""
 
     def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs,), name="admc-worker", daemon=True)
-        self._process.start()
+        self._connection, theirs = multiprocessing.Pipe()
+        lifeline, self._lifeline = multiprocessing.Pipe(duplex=False)
+        files = (theirs.fileno(), lifeline.fileno())
+        # Not by `multiprocessing`, whose processes complain when they lose their parent before they have begun; and not
+        # in the server's group, so that it is the server alone to whom Ctrl-C is said.
+        self._process = subprocess.Popen(  # noqa: S603 - this Python, and two numbers
+            [sys.executable, "-P", "-m", "admc.serve.compiling", *map(str, files)],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            pass_fds=files,
+            process_group=0,
+        )
         theirs.close()
+        lifeline.close()
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="admc-worker")
         self._lock = asyncio.Lock()
 
     @property
-    def pid(self) -> int | None:
+    def pid(self) -> int:
         return self._process.pid
 
     @property
     def alive(self) -> bool:
         """Whether the process is there to be asked."""
-        return self._process.is_alive()
+        return self._process.poll() is None
 
     async def build(self, request: Build) -> tuple[Read, Groups]:
         """A new state, which is the worker's from now on. Raises `WorkerError`."""
@@ -159,9 +168,10 @@ class Worker:
     async def end(self) -> None:
         """End the process, whatever it is doing."""
         self._process.kill()
-        await self._run(self._process.join)
+        await self._run(self._process.wait)
         self._reader.shutdown(wait=False)
         self._connection.close()
+        self._lifeline.close()
 
     @no_collection()
     def _received(self) -> Any:
@@ -185,11 +195,8 @@ _HEAVY: Final = (
 """Loaded before the first question: 0.6 s that a change of the program need not wait for."""
 
 
-def _serve(connection: Connection) -> None:
-    """Answer until whoever started this process goes away."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who started this one decides
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+def serve(connection: Connection) -> None:
+    """Answer until whoever started this process (`compiling`) goes away."""
     for name in _HEAVY:
         importlib.import_module(name)
     desk = _Desk()
@@ -204,13 +211,6 @@ def _serve(connection: Connection) -> None:
             except Exception as error:
                 # Whatever it is, it must reach whoever waits for an answer.
                 connection.send(_Bug(said_of(error)))
-
-
-def _leave_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(0)
 
 
 class _Desk:

@@ -311,16 +311,18 @@ def test_it_stops_at_a_signal_and_at_once_at_the_second(folder: Path) -> None:
     with served(folder, "policies.adm") as server:
         # In the middle of whatever it is doing.
         assert server.stop() == 0
-    with served(folder, "policies.adm") as server:
-        server.until_event("compiled")
-        workers = _children(server.process.pid)
-        assert workers
-        server.process.kill()
-        server.process.wait()
-        deadline = time.monotonic() + 30
-        while any(map(_runs, workers)):
-            assert time.monotonic() < deadline, "its workers outlive it"
-            time.sleep(0.05)
+    for compiled in (True, False):
+        with served(folder, "policies.adm") as server:
+            if compiled:
+                server.until_event("compiled")
+            workers: list[int] = server.until(lambda server=server: _children(server.process.pid))
+            server.process.kill()
+            server.process.wait()
+            deadline = time.monotonic() + 30
+            while any(map(_runs, workers)):
+                assert time.monotonic() < deadline, "its workers outlive it"
+                time.sleep(0.05)
+            assert "Traceback" not in server.log.read_text()
 
 
 def test_workers_that_are_killed_are_replaced(folder: Path) -> None:
