@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import http_con
 from google.protobuf import json_format
 
 from tests.testbed.envoys import Envoy, Envoys, envoy_binary
+from tests.testbed.ports import free_port
 from xds_server.server import XdsServer
 from xds_server.snapshot import Resource, Snapshot
 from xds_server.store import SnapshotStore
@@ -34,12 +34,6 @@ ENVOY = envoy_binary()
 pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
 BOTH = pytest.mark.parametrize("variant", ["GRPC", "DELTA_GRPC"])
 ADS = {"ads": {}, "resource_api_version": "V3"}
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @contextlib.asynccontextmanager

@@ -23,7 +23,8 @@ from envoy.extensions.filters.http.router.v3 import router_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
 from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
-from tests.xds_server.test_envoy import ADS, free_port, made, typed
+from tests.testbed.ports import free_port
+from tests.xds_server.test_envoy import ADS, made, typed
 from xds_server.server import XdsServer
 from xds_server.snapshot import Resource, Snapshot
 from xds_server.store import SnapshotStore

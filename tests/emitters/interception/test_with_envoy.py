@@ -20,6 +20,7 @@ from emitters.interception import Family
 from emitters.output import files
 from solver.place import place
 from tests.emitters.interception.namespaces import ELSEWHERE, NODE, OTHER_POD, POD, SERVICE, Pair, missing
+from tests.testbed.envoys import LAUNCHER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +75,8 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     assert ENVOY is not None
     with Pair(folder) as pair:
         pair.in_pod("sh", str(folder / "front" / "interception.sh"), "apply")
-        command = ["ip", "netns", "exec", pair.pod, ENVOY, "-c", str(folder / "front" / "bootstrap.yaml")]
+        command = ["ip", "netns", "exec", pair.pod, sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
+        command += [ENVOY, "-c", str(folder / "front" / "bootstrap.yaml")]
         options = ["--base-id", str(os.getpid() % 60_000 + 1), "--concurrency", "1", "-l", "warn"]
         log = (folder / "envoy.log").open("w")
         envoy = subprocess.Popen([*command, *options], stdout=log, stderr=subprocess.STDOUT)
@@ -86,8 +88,8 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
                 _until_ready(pair, family, envoy, folder / "envoy.log")
             yield pair
         finally:
-            envoy.terminate()
-            envoy.wait(10)
+            envoy.kill()
+            envoy.wait()
             log.close()
 
 

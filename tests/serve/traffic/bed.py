@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import signal
 import socket
@@ -31,6 +30,7 @@ from tests.serve.traffic.judge import FEW, Outage, Timeline, Verdict, admitted, 
 from tests.serve.traffic.programs import FAILS_ONCE, FILES, OUT, Ask, Variant
 from tests.testbed.echo import EchoServices, Endpoint
 from tests.testbed.envoys import Envoys
+from tests.testbed.ports import free_port, program_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 DRAIN_SECONDS = 3
 """Envoy looks at whole seconds: with less, connections are cut without having been told to close."""
 SECONDS = 90.0
-PORT = 20_000 + os.getpid() % 8_000
-XDS_PORT = 10_000 + os.getpid() % 8_000
-"""Below those that the system hands out, so that nobody has it when a server comes back."""
+PORT = program_port()
+XDS_PORT = free_port()
+"""Nobody has it when a server comes back."""
 WHOLE = frozenset((Phase.FINAL.value, Phase.CLEAN.value))
 """Steps at which the new program holds alone."""
 
@@ -242,7 +242,7 @@ class Bed:
             service, _, file = name.partition("/")
             if file == "bootstrap-xds.yaml":
                 bootstrap = yaml.safe_load(content)
-                bootstrap["admin"]["address"]["socket_address"] = {"address": "127.0.0.1", "port_value": _free_port()}
+                bootstrap["admin"]["address"]["socket_address"] = {"address": "127.0.0.1", "port_value": free_port()}
                 (xds,) = (it for it in bootstrap["static_resources"]["clusters"] if it["name"] == "xds")
                 (locality,) = xds["load_assignment"]["endpoints"]
                 (endpoint,) = locality["lb_endpoints"]
@@ -266,9 +266,3 @@ class Bed:
         if passed > most:
             found.unenforced.append(f"a quota let {passed} pass where it may have let {most}")
         return found
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
