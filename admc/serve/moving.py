@@ -100,7 +100,6 @@ class Moving:
         transition under way is kept. `failed` is told of each attempt at a step that failed."""
         self._server = server
         self._publish = publish
-        self._key = secrets.token_bytes(32)
         self._drain_seconds = drain_seconds
         self._folder = folder
         self._failed = failed
@@ -130,16 +129,15 @@ class Moving:
     async def resume(self, kept: Record, old: Planned, new: Planned) -> None:
         """Go on with the transition that an earlier server was in. Raises `CommandError`."""
         async with self._turn:
-            self._key = kept.key
             old, new = old._replace(names=kept.old_names), new._replace(names=kept.new_names)
-            made = await asyncio.to_thread(walked, old.placed, new.placed, new.state, self._key, kept.undone)
+            made = await asyncio.to_thread(walked, old.placed, new.placed, new.state, kept.key, kept.undone)
             if self._folder is not None and kept.at >= len(made):
                 raise unusable(self._folder)
             walk = Walk(made, kept.at, kept.back, reached=len(made) - 1)
             walk = replace(walk, steps=outlasting(made, kept.lingering))
             nothing = await asyncio.to_thread(passing, new.state)
             older = dict.fromkeys(kept.dropped)
-            underway = Underway(walk, old, new, nothing, kept.lingering, older, kept.undone)
+            underway = Underway(walk, old, new, kept.key, nothing, kept.lingering, older, kept.undone)
             redirected = old.state.source.mode is Mode.REDIRECT
             await asyncio.to_thread(self._capturing.resume, old.placed, redirected=redirected)
             await self._take(underway)
@@ -219,9 +217,11 @@ class Moving:
     ) -> None:
         older = older if lingering else {}
         new = new._replace(names=await asyncio.to_thread(names, older, old.placed, new.plain))
-        made = await asyncio.to_thread(walked, old.placed, new.placed, new.state, self._key, undone)
+        # Whoever has learned the markers of an earlier transition knows nothing of this one's.
+        key = secrets.token_bytes(32)
+        made = await asyncio.to_thread(walked, old.placed, new.placed, new.state, key, undone)
         made = outlasting(made, lingering)
-        underway = Underway(Walk(made), old, new, groups.passing, lingering, older, undone)
+        underway = Underway(Walk(made), old, new, key, groups.passing, lingering, older, undone)
         if underway.involved:
             before = self.underway
             try:
@@ -246,7 +246,7 @@ class Moving:
         old, undone = (underway.old, underway.involved) if back else (underway.new, frozenset[str]())
         called = await asyncio.to_thread(names, underway.dropped, old.placed, newer.plain)
         new = newer._replace(names=called)
-        await asyncio.to_thread(walked, old.placed, new.placed, new.state, self._key, undone)
+        await asyncio.to_thread(walked, old.placed, new.placed, new.state, underway.key, undone)
 
     async def _relocate(self, underway: Underway, new: Planned, groups: Groups) -> None:
         new = new._replace(names=underway.new.names)
@@ -280,7 +280,7 @@ class Moving:
                     underway.new.recipe,
                     walk.kept,
                     walk.back,
-                    self._key,
+                    underway.key,
                     underway.lingering,
                     underway.undone,
                     underway.old.names,

@@ -24,6 +24,8 @@ class Underway:
     walk: Walk
     old: Planned
     new: Planned
+    key: bytes = field(repr=False)
+    """From which the markers are derived; of this transition alone."""
     passing: Snapshot | None
     lingering: frozenset[str] = frozenset()
     """Services where an earlier transition left connections that still need what it kept for them."""

@@ -415,3 +415,28 @@ def test_a_folder_that_goes_is_made_again_with_what_is_redirected_and_what_was_a
             assert json.loads((folder / "redirected.json").read_text()) == known
 
     asyncio.run(run())
+
+
+def test_each_transition_has_markers_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Receivers heed a marker while not every sender takes an application's away: none is known by then."""
+    hasten(monkeypatch, 0.05)
+    text = PROGRAM.replace("set_request_header", "add_request_header")
+    plans = [planned_by(tmp_path / f"{side}.adm", text.replace("SIDE", side)) for side in ("ingress", "egress")]
+
+    async def run() -> None:
+        moving = await begun(Agreeing(), plans[0], tmp_path)
+        told: list[frozenset[str]] = []
+        async with following(moving) as until:
+            for number in range(3):
+                old, new = plans[number % 2], plans[(number + 1) % 2]
+                await moving.change(old, new, groups.snapshots(new.state))
+                kept = record.read(tmp_path)
+                assert moving.underway is not None
+                assert kept is not None
+                assert kept.key == moving.underway.key
+                told.append(moving.underway.walk.step.secrets)
+                await until(lambda: moving.underway is None)
+        assert all(told)
+        assert told[0] != told[2]
+
+    asyncio.run(run())
