@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 import yaml
+from envoy.config.core.v3 import base_pb2
+from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -19,6 +21,7 @@ from admc.__main__ import main
 from tests.serve.pki import Authority, Pair
 from tests.serve.serving import served
 from tests.testbed.envoys import Envoys, envoy_binary
+from xds_server.types import LISTENER
 
 if TYPE_CHECKING:
     from tests.serve.serving import Served
@@ -130,6 +133,20 @@ def test_an_envoy_over_tls_from_start_to_revocation(
         assert "1 ADM; 1 proxy" in capsys.readouterr().out
         assert clients_seen_by(server, admin) == [host]
         assert clients_seen_by(server, proxy) is grpc.StatusCode.PERMISSION_DENIED
+
+        # Whoever shows the same certificate and claims to be somebody else is served the same, and that is said.
+        assert server.events("claims_another") == []
+        with channel(server, proxy) as found:
+            node = base_pb2.Node(id="strange", cluster="elsewhere")
+            request = discovery_pb2.DiscoveryRequest(node=node, type_url=LISTENER)
+            stream = ads_pb2_grpc.AggregatedDiscoveryServiceStub(found).StreamAggregatedResources(iter([request]))
+            server.until_event("claims_another")
+            stream.cancel()
+        (event,) = server.events("claims_another")
+        said = {key: event[key] for key in ("node", "claimed", "service", "identity")}
+        assert said == {"node": "strange", "claimed": "elsewhere", "service": host, "identity": own}
+        server.until(lambda: len(server.status()["adms"][0]["nodes"]) == 1)
+        assert server.status()["adms"][0]["nodes"][0]["claimed"] == host
 
         # A certificate that cannot be used changes nothing; a good one is taken up. The proxy notices neither.
         (tmp_path / "server.crt").write_bytes(b"half")
