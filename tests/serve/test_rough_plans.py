@@ -14,9 +14,10 @@ import pytest
 from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
+from tests.serve.disk import fill_disk, small_disk
 from tests.serve.pki import Authority, Pair
 from tests.serve.serving import served
-from tests.serve.test_rough_state import OPTIONS, _unshare, text, tier
+from tests.serve.test_rough_state import OPTIONS, text, tier
 from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, folder, write
 from xds_server.types import LISTENER
 
@@ -44,18 +45,9 @@ def swap(place: Path, away: Path, other: Path) -> None:
 
 
 def test_a_plan_that_a_full_disk_does_not_take_goes_into_force_by_itself_when_there_is_room(folder: Path) -> None:
-    own = _unshare()
-    if own is None:
-        pytest.skip("needs root, and leave to mount")
     write(folder / "policies.adm", text(1))
-    (folder / "state").mkdir()
-    mounted = 'mount -t tmpfs -o size=256k none state && exec "$0" "$@"'
-    with served(folder, *OPTIONS, before=(*own, "/bin/sh", "-c", mounted)) as server:
-        server.until_event("compiled")
-        disk = Path(f"/proc/{server.process.pid}/root{folder}/state")
-        server.until((disk / "state.json").exists)
-        with pytest.raises(OSError, match="No space"):
-            (disk / "ballast").write_bytes(bytes(1_000_000))
+    with served(folder, *OPTIONS, before=small_disk(folder / "state")) as server:
+        disk = fill_disk(server, folder / "state")
         write(folder / "policies.adm", text(2))
         server.until(lambda: "`state/" in why(server))
         errors = server.metric("admc_kept_errors_total")

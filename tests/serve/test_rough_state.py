@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.serve.disk import fill_disk, small_disk
 from tests.serve.serving import served
 from tests.serve.test_rough_compiles import gone
 from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, _children, client, folder, write
@@ -183,27 +184,9 @@ def test_a_state_that_cannot_be_used_is_told_and_the_program_is_served(name: str
         server.until_event("recalled")
 
 
-def _unshare() -> list[str] | None:
-    """What gives a command mounts of its own, where this user may have them."""
-    found = shutil.which("unshare")
-    if found is None or os.getuid() != 0:
-        return None
-    tried = subprocess.run([found, "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True)
-    return [found, "--mount"] if tried.returncode == 0 else None
-
-
 def test_a_full_disk_is_told_and_nothing_else_stops(folder: Path) -> None:
-    own = _unshare()
-    if own is None:
-        pytest.skip("needs root, and leave to mount")
-    (folder / "state").mkdir()
-    mounted = 'mount -t tmpfs -o size=256k none state && exec "$0" "$@"'
-    with served(folder, *OPTIONS, before=(*own, "/bin/sh", "-c", mounted)) as server:
-        server.until_event("compiled")
-        disk = Path(f"/proc/{server.process.pid}/root{folder}/state")
-        server.until((disk / "state.json").exists)
-        with pytest.raises(OSError, match="No space"):
-            (disk / "ballast").write_bytes(bytes(1_000_000))
+    with served(folder, *OPTIONS, before=small_disk(folder / "state")) as server:
+        disk = fill_disk(server, folder / "state")
         before = (disk / "state.json").read_bytes()
         more = json.loads(json.dumps(ENDPOINTS_FILE))
         more["services"]["cart"]["pods"].append("10.1.0.77")
