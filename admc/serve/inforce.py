@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, Exit
 from admc.serve import handles, identity
-from admc.serve.moving import DRAIN_SECONDS, Moving, Planned
+from admc.serve.moving import DRAIN_SECONDS, Moving
+from admc.serve.underway import Planned
 from xds_server.connection import Admission
 from xds_server.server import Limits, XdsServer
 from xds_server.store import SnapshotStore

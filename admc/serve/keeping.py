@@ -13,7 +13,7 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.serve import record
 from admc.serve.feed import recalled
 from admc.serve.kept import Recalled
-from admc.serve.moving import Planned
+from admc.serve.underway import Planned
 from admc.serve.worker import Recall, WorkerError
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from admc.serve.elsewhere import changed, elsewhere, is_elsewhere
 from admc.serve.groups import Groups
 from admc.serve.record import Record, is_kept, unusable, write
 from admc.serve.stepping import passing, replicas, told, walked
-from admc.serve.underway import Next, Told, Underway
+from admc.serve.underway import Next, Planned, Told, Underway
 from admc.transition.driver import OLDER, Sight, Walk
-from admc.transition.model import Phase, Placed
-from admc.transition.older import dropped, names, renamed
+from admc.transition.model import Phase
+from admc.transition.older import dropped, names
 from admc.transition.resources import keeping
 from admc.transition.steps import outlasting, version
 from emitters.envoy import Mode
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.serve.feed import State
-    from admc.serve.kept import Recipe
-    from admc.transition.older import Dropped, Names
+    from admc.transition.older import Dropped
     from xds_server.server import XdsServer
 
     Publish = Callable[[Groups, State, frozenset[str]], Awaitable[None]]
@@ -56,24 +55,6 @@ LOGGED: Final = 20
 """How many of the things that are waited for the log names."""
 DRAIN_SECONDS: Final = 600.0
 """How long an Envoy that was not told otherwise (`--drain-time-s`) leaves old connections open."""
-
-
-class Planned(NamedTuple):
-    """A plan, and what it can be made from again where the server keeps its state."""
-
-    state: State
-    recipe: Recipe | None
-    names: Names = MappingProxyType({})
-    """What policies are called as long as connections know others by their names."""
-
-    @property
-    def plain(self) -> Placed:
-        return Placed(self.state.program, self.state.placement)
-
-    @property
-    def placed(self) -> Placed:
-        """As proxies are told it."""
-        return renamed(self.plain, self.names)
 
 
 class _Failure(NamedTuple):

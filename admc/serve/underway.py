@@ -6,15 +6,37 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.transition.model import Placed
+from admc.transition.older import renamed
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from admc.serve.feed import State
     from admc.serve.groups import Groups
-    from admc.serve.moving import Planned
+    from admc.serve.kept import Recipe
     from admc.transition.driver import Walk
     from admc.transition.model import Step
-    from admc.transition.older import Dropped
+    from admc.transition.older import Dropped, Names
     from xds_server.snapshot import Snapshot
+
+
+class Planned(NamedTuple):
+    """A plan, and what it can be made from again where the server keeps its state."""
+
+    state: State
+    recipe: Recipe | None
+    names: Names = MappingProxyType({})
+    """What policies are called as long as connections know others by their names."""
+
+    @property
+    def plain(self) -> Placed:
+        return Placed(self.state.program, self.state.placement)
+
+    @property
+    def placed(self) -> Placed:
+        """As proxies are told it."""
+        return renamed(self.plain, self.names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from admc.serve import feed, groups
 from admc.serve.feed import Source
-from admc.serve.moving import Moving, Planned
+from admc.serve.moving import Moving
+from admc.serve.underway import Planned
 from emitters.envoy import Mode
 from xds_server.store import SnapshotStore
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from admc.serve.moving import Planned
+    from admc.serve.underway import Planned
 
 
 class _Stubborn(Agreeing):

@@ -13,7 +13,8 @@ import pytest
 from admc.exits import CommandError
 from admc.serve import feed, groups, progress, record
 from admc.serve.feed import Source
-from admc.serve.moving import Moving, Planned
+from admc.serve.moving import Moving
+from admc.serve.underway import Planned
 from admc.transition.driver import Walk
 from admc.transition.model import Phase
 from admc.transition.steps import steps

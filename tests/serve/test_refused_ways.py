@@ -16,7 +16,7 @@ from tests.serve.agreeing import Agreeing, begun, following, hasten, phase_of, p
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.serve.moving import Planned
+    from admc.serve.underway import Planned
 
 PROGRAM = """\
 app shop

@@ -14,7 +14,7 @@ import pytest
 
 from admc.serve import feed, groups
 from admc.serve.feed import Source
-from admc.serve.moving import Planned
+from admc.serve.underway import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
 from tests.serve.agreeing import Agreeing, begun, following, hasten, phase_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from admc.serve import feed, groups
 from admc.serve.feed import Source
 from admc.serve.groups import Groups
-from admc.serve.moving import Planned
+from admc.serve.underway import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
 from tests.serve.agreeing import PODS, PROGRAM, Agreeing, begun, following, phase_of
