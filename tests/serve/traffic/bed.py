@@ -154,7 +154,7 @@ class Bed:
         status = self.status()
         if not has_begun(status["server"], wanted):
             return False
-        step = status["server"]["why"].partition("step `")[2].partition("`")[0]
+        step = status["server"]["transition"].partition("step `")[2].partition("`")[0]
         return (not step or step in WHOLE) and self._in_sync(status)
 
     def _in_sync(self, status: dict[str, Any]) -> bool:
