@@ -329,7 +329,6 @@ class Moving:
         following, underway = self._next, self.underway
         if following is None or underway is None:
             return
-        self._next = None
         if underway.walk.back:
             LOG.info("transition_undone", extra={"state": underway.old.state.version})
         old = underway.old if underway.walk.at_old else underway.new
@@ -344,6 +343,7 @@ class Moving:
                 older = dict.fromkeys(older)  # route tables may skip them wherever a proxy has not the newest
         self.underway = replace(underway, walk=replace(underway.walk, back=False))
         await self._begin(old, following.new, following.groups, lingering, older, undone)
+        self._next = None  # not before: while its steps are worked out, what is said is about the one under way
 
     def _may_end(self, underway: Underway) -> bool:
         """Whether a newer plan may begin now. Where all is done but what some proxy refuses, or has refused before it
