@@ -318,8 +318,7 @@ class Moving:
         try:
             await self._go_on()
         except CommandError as error:
-            # It is tried again: when it came there was a way to it, and it is taken for what will be in force.
-            self._next = following
+            # It goes on waiting: when it came there was a way to it, and it is taken for what will be in force.
             self._failure = _Failure(following, time.monotonic() + AGAIN_SECONDS, error)
             raise
         self._failure = None

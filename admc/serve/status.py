@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION: Final = 1
 MAX_VERSION: Final = 1 << 31
-DEFAULT_PORT: Final = 18001
-"""Where a server answers about itself, on loopback, unless told otherwise."""
 
 
 class Phase(StrEnum):
