@@ -141,6 +141,7 @@ class Connection(Writer):
         self._logged: dict[str, tuple[str, int]] = {}
         """By type, which version's refusals were logged last, and how many."""
         self._end = ""
+        self._left = False
         self._failure: BaseException | None = None
         self._task = asyncio.current_task()
         self.admission = Admission("")
@@ -231,7 +232,7 @@ class Connection(Writer):
         limits = self._server.limits
         self._after(limits.first_request_seconds, self._give_up_if_silent, self.began + limits.first_request_seconds)
         self._after(limits.random_age(), lambda: self.end("age", limits.age_grace_seconds))
-        reader = asyncio.create_task(self._read())
+        self._reader = asyncio.create_task(self._read())
         try:
             await self._over
             if self._failure is not None:
@@ -240,20 +241,19 @@ class Connection(Writer):
         finally:
             for timer in [*self._timers, *([self._patience] if self._patience else [])]:
                 timer.cancel()
-            reader.cancel()
-            # Before anything is awaited: the client may break off at this very moment, which ends this function, too.
             self._server.left(self)
-            await asyncio.gather(reader, return_exceptions=True)
+            # The reader is not cancelled: gRPC never frees what belongs to a read that is (grpc/grpc#43360). It ends by
+            # itself, or with the call, which ends any read that is in hand.
+            self._left = True
+            self._make_room()
 
     def _next(self) -> bytes | None:
         """What is to be written next. If that is nothing, the stream may be over."""
         while self._failure is None and not self._over.done():
             if self._outbox:
                 response = self._outbox.pop(0)
-                if self._room is not None and len(self._outbox) < OUTBOX:
-                    if not self._room.done():
-                        self._room.set_result(None)
-                    self._room = None
+                if len(self._outbox) < OUTBOX:
+                    self._make_room()
                 data = response.data
                 kind = known_type(response.type_url)
                 self._server.metrics.pushes[kind] += 1
@@ -279,11 +279,12 @@ class Connection(Writer):
 
     async def _read(self) -> None:
         try:
-            while True:
+            while not self._left:
                 if self._room is not None:
                     await self._room
+                    continue
                 data = await self._context.read()
-                if data is grpc.aio.EOF:
+                if data is grpc.aio.EOF or self._left:
                     self._end = self._end or "closed"
                     return
                 if len(data) < LARGE:
@@ -302,7 +303,14 @@ class Connection(Writer):
             # Whatever it is, it must end the stream: a reader that dies in silence would leave it open for ever.
             self._failure = error
         finally:
-            self.write()
+            if not self._left:
+                self.write()
+
+    def _make_room(self) -> None:
+        if self._room is not None:
+            if not self._room.done():
+                self._room.set_result(None)
+            self._room = None
 
     def _hear(self, request: SotwRequest | DeltaRequest) -> None:
         if self._machine is None:
