@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-import grpc  # type: ignore[import-untyped]
 from cryptography import x509
 
 from admc.exits import CommandError, Exit, wrong_usage
@@ -29,7 +28,7 @@ from admc.serve.tokens import TokenKeys, load_keys
 from admc.terminal import visible
 from dsl.diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from emitters.kubernetes import kubernetes_name
-from xds_server.connection import Admission, Caller, DeniedError, RefusedStreamError
+from xds_server.connection import Admission, Caller, DeniedError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -125,11 +124,6 @@ class Identities:
             raise DeniedError("token", "tokens count only over TLS")
         subject, expires = self.tokens.prove(_bearer(caller.metadata))
         return subject, expires
-
-
-def not_yet() -> RefusedStreamError:
-    """What to raise while nobody can be anybody, because there is no program: clients are to come again."""
-    return RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "there is no configuration yet")
 
 
 def check(settings: Settings) -> None:

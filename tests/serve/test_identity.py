@@ -7,7 +7,6 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-import grpc
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 import dsl
 from admc.exits import CommandError
-from admc.serve.identity import Identities, Proof, Settings, by_service_account, from_json, is_loopback, load, not_yet
+from admc.serve.identity import Identities, Proof, Settings, by_service_account, from_json, is_loopback, load
 from admc.serve.tokens import FAR, load_keys
 from dsl.diagnostics import MAX_DIAGNOSTICS
 from tests.serve.pki import Authority
@@ -136,17 +135,13 @@ def test_an_authority_is_nobody_even_under_the_name_of_a_service() -> None:
     assert denied(identities, who) == ("certificate", "its certificate is that of an authority")
 
 
-# ---- plain text, and before there is a program ----
+# ---- plain text ----
 
 
 def test_in_plain_text_the_node_is_believed() -> None:
     identities = load(settings(Proof.NONE), dsl.load_text(PROGRAM))
     assert identities.identify(caller("geo")) == Admission("geo")
     assert denied(identities, caller("goe\x1b"))[1] == r"the program has no service `goe\x1b`"
-
-
-def test_before_there_is_a_program_clients_are_to_come_again() -> None:
-    assert not_yet().code is grpc.StatusCode.UNAVAILABLE
 
 
 @pytest.mark.parametrize(
