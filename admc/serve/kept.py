@@ -84,13 +84,14 @@ class Kept:
     _sound: set[str] = field(default_factory=set)
     """Parts that this process has read or written."""
     _left: tuple[Seen | None, ...] | None = None
-    """What the folder looked like when this process had written to it."""
+    """What the folder looked like when this process had read it, or written to it."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     # ---- reading ----
 
     def recall(self) -> Recalled | None:
         """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used."""
+        self._left = self._looks()
         path = self.folder / "state.json"
         if not path.exists():
             return None
@@ -177,7 +178,14 @@ class Kept:
         Raises `CommandError` where the folder takes nothing: what was kept before is still there.
         """
         with self._writing:
-            return self._save(recipe, groups)
+            try:
+                return self._save(recipe, groups)
+            except CommandError:
+                # What an attempt has left among the parts is nobody else's doing.
+                now = self._looks()
+                if self._left is not None and now[1] is not None:
+                    self._left = (self._left[0], now[1], self._left[2])
+                raise
 
     def _save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
         state = self._recipe if recipe is None else self._put_recipe(recipe)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -66,6 +68,44 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     assert list(last.groups) == ["a"]
     # One snapshot, and the recipe's three parts.
     assert len(list((tmp_path / "state" / "objects").iterdir())) == 4
+
+
+@pytest.mark.parametrize("kept_before", [True, False])
+def test_a_folder_that_goes_is_noticed_by_a_server_that_has_written_nothing(tmp_path: Path, kept_before: bool) -> None:
+    folder, groups = tmp_path / "state", {"a": snapshot("x")}
+    if kept_before:
+        with closing(opened(folder)) as kept:
+            kept.save(RECIPE, groups)
+    with closing(opened(folder)) as again:
+        assert (again.recall() is not None) is kept_before
+        if kept_before:
+            assert not again.save(RECIPE, groups)
+        assert not again.renew()
+        shutil.rmtree(folder)
+        assert again.renew()
+        assert again.save(RECIPE, groups)
+    assert recall(folder).recipe == RECIPE
+
+
+def test_a_full_disk_is_not_taken_for_somebody_who_touches_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with closing(opened(tmp_path)) as kept:
+        kept.save(RECIPE, {"a": snapshot("x")})
+        with monkeypatch.context() as patches:
+            patches.setattr(Path, "write_bytes", full)
+            for _ in range(2):
+                with pytest.raises(CommandError, match="cannot keep the state"):
+                    kept.save(RECIPE, {"a": snapshot("y")})
+                assert not kept.renew()
+        # Nor does it hide whoever does.
+        (tmp_path / "state.json").unlink()
+        assert kept.renew()
+        assert kept.save(RECIPE, {"a": snapshot("y")})
 
 
 def test_two_servers_do_not_share_a_folder(tmp_path: Path) -> None:
