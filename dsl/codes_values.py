@@ -219,7 +219,8 @@ FILES: dict[str, tuple[str, str, str, str]] = {
     "ADM504": (
         "a path cannot be used",
         "Paths are relative, with `/` between folders, so that a program means the same on every "
-        "machine. `..` is allowed.",
+        "machine. `..` is allowed. Programs end in `.adm`, topologies in `.json`, templates in `.yaml`, "
+        "`.yml` or `.json`: what is wrong with a file is told with its lines, so no other is read.",
         'app shop\n\nuse "/etc/kinds.adm"\n',
         'app shop\n\nuse "shared/kinds.adm"\n',
     ),

@@ -22,6 +22,12 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_FILES = 1000
 MAX_TOTAL_BYTES = 256 * 1024 * 1024
 
+PROGRAM = (".adm",)
+TOPOLOGY = (".json",)
+TEMPLATE = (".yaml", ".yml", ".json")
+"""How the names of files end that a program uses. What is wrong with a file is told with its lines, so a program that
+somebody proposes must not make admc show those of any other file (`.git/config`, keys, environments)."""
+
 Read = Callable[[str], bytes]
 
 
@@ -34,7 +40,7 @@ def folder_reader(folder: Path) -> Read:
 
     def read(path: str) -> bytes:
         # `Path.open` takes no opener.
-        with open(folder / path, "rb", opener=_open_without_waiting) as file:
+        with open(real_path(folder / path), "rb", opener=_open_without_waiting) as file:
             status = os.fstat(file.fileno())
             if stat.S_ISDIR(status.st_mode):
                 raise IsADirectoryError(21, "it is a folder")
@@ -45,6 +51,15 @@ def folder_reader(folder: Path) -> Read:
             return file.read(MAX_FILE_BYTES + 1)
 
     return read
+
+
+def real_path(path: Path) -> Path:
+    """Where a path leads, which has to be a file whose name ends in the same way: else a link would be a way round what
+    names say. Raises `OSError`."""
+    real = Path(os.path.realpath(path))
+    if real.suffix != path.suffix:
+        raise OSError(22, "it is a link to a file whose name ends in another way")
+    return real
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -163,9 +178,12 @@ def decode(path: str, content: bytes, span: Span | None, diagnostics: Diagnostic
     return SourceText(path, text)
 
 
-def resolve_path(given: str, source: SourceText, span: Span, diagnostics: Diagnostics) -> str | None:
-    """The path relative to the program's folder, or None after an error."""
+def resolve_path(
+    given: str, source: SourceText, span: Span, diagnostics: Diagnostics, endings: tuple[str, ...] = ()
+) -> str | None:
+    """The path relative to the program's folder, or None after an error. `endings`: what its name may end in."""
     problem = None
+    hint = "write a path relative to this file, with `/` between folders: `shared/kinds.adm`"
     if not given or given.endswith("/"):
         problem = "it names no file"
     elif given.startswith(("/", "~")) or given[1:2] == ":":
@@ -174,8 +192,10 @@ def resolve_path(given: str, source: SourceText, span: Span, diagnostics: Diagno
         problem = "it has a backslash in it"
     elif not given.isprintable() or len(given) > 1000:
         problem = "it has characters in it that no path should have, or is too long"
+    elif endings and not given.endswith(endings):
+        problem = f"the name of such a file ends in {' or '.join(f'`{ending}`' for ending in endings)}"
+        hint = "check that it is the right file; if so, give it another name"
     if problem is not None:
-        hint = "write a path relative to this file, with `/` between folders: `shared/kinds.adm`"
         diagnostics.error("ADM504", f"the path `{given[:60]}` cannot be used", span, cause=problem, hint=hint)
         return None
     return posixpath.normpath(posixpath.join(posixpath.dirname(source.path), given))

@@ -9,7 +9,7 @@ from pathlib import Path
 from dsl import syntax
 from dsl.collector import no_collection
 from dsl.diagnostics import Diagnostics, ProgramError
-from dsl.files import Reader, decode, folder_reader, no_reader, resolve_path
+from dsl.files import PROGRAM, TOPOLOGY, Reader, decode, folder_reader, no_reader, resolve_path
 from dsl.parser import parse
 from dsl.program import Program
 from dsl.resolver import in_order, resolve
@@ -84,8 +84,8 @@ class _Files:
             self.complete = False
         self._done.add(self._open.pop())
 
-    def _path(self, written: syntax.String) -> str | None:
-        path = resolve_path(written.value, written.span.source, written.span, self.diagnostics)
+    def _path(self, written: syntax.String, endings: tuple[str, ...]) -> str | None:
+        path = resolve_path(written.value, written.span.source, written.span, self.diagnostics, endings)
         if path is None:
             self.complete = False
         return path
@@ -97,7 +97,7 @@ class _Files:
         return source
 
     def _use(self, statement: syntax.Use) -> None:
-        path = self._path(statement.path)
+        path = self._path(statement.path, PROGRAM)
         if path is None or path in self._done:
             return
         span = statement.path.span
@@ -116,7 +116,7 @@ class _Files:
             self.gather(source)
 
     def _topology(self, statement: syntax.Topology) -> None:
-        path = self._path(statement.path)
+        path = self._path(statement.path, TOPOLOGY)
         if path is None or path in self._done:
             return
         self._done.add(path)

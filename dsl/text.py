@@ -7,6 +7,7 @@ somebody prints them.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -41,6 +42,10 @@ class SourceText:
         start = self.line_starts[number - 1]
         end = self.text.find("\n", start)
         return (self.text[start:] if end < 0 else self.text[start:end]).removesuffix("\r")
+
+    def blank(self) -> SourceText:
+        """The same places without what is written there: of a file that may be any, and somebody's secrets."""
+        return SourceText(self.path, re.sub(r"[^\n]", " ", self.text))
 
 
 class Span(NamedTuple):

@@ -74,20 +74,23 @@ def _constant(text: str) -> Any:
 
 
 def read_topology(source: SourceText, diagnostics: Diagnostics) -> list[syntax.Statement] | None:
-    """The statements that a topology file stands for, or None where it does not fit."""
+    """The statements that a topology file stands for, or None where it does not fit.
+
+    Its lines are shown once it has the shape of a topology: until then it may be any JSON, such as a key.
+    """
     try:
         data = json.loads(source.text, object_pairs_hook=_object, parse_constant=_constant)
     except json.JSONDecodeError as error:
         at = min(error.pos, len(source.text))
         message = f"`{source.path}` is not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
-        diagnostics.error("ADM506", message, Span(source, at, min(at + 1, len(source.text))))
+        diagnostics.error("ADM506", message, Span(source.blank(), at, min(at + 1, len(source.text))))
         return None
     except RecursionError:
-        diagnostics.error("ADM506", f"`{source.path}` is nested too deeply", Span(source, 0, 0))
+        diagnostics.error("ADM506", f"`{source.path}` is nested too deeply", Span(source.blank(), 0, 0))
         return None
     except ValueError as error:
         message = str(error) if str(error).startswith("`") else "a number in it has too many digits"
-        diagnostics.error("ADM506", f"`{source.path}` is not JSON that fits: {message}", Span(source, 0, 0))
+        diagnostics.error("ADM506", f"`{source.path}` is not JSON that fits: {message}", Span(source.blank(), 0, 0))
         return None
     statements: list[syntax.Statement] = []
     reader = _Topology(source, diagnostics)
@@ -123,10 +126,7 @@ class _Topology:
         self.diagnostics = diagnostics
 
     def statements(self, data: Any) -> Iterator[syntax.Statement]:
-        top = self._fields(data, "topology", Span(self.source, 0, 0))
-        services = self._array(top, "services")
-        externals = self._array(top, "externals")
-        calls = self._array(top, "calls")
+        services, externals, calls = self._top(data)
         places = _Places(self.source, "externals")
         for item in externals:
             yield self._external({"name": item} if isinstance(item, str) else item, places)
@@ -140,10 +140,19 @@ class _Topology:
 
     # ---- shapes ----
 
+    def _top(self, data: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        try:
+            top = self._fields(data, "topology", Span(self.source, 0, 0))
+            return self._array(top, "services"), self._array(top, "externals"), self._array(top, "calls")
+        except _WrongError as wrong:
+            wrong.span = wrong.span._replace(source=self.source.blank())
+            raise
+
     def _fields(self, data: Any, what: str, span: Span) -> dict[str, Any]:
         article = "an" if what == "external" else "a"
         if not isinstance(data, dict):
-            raise _WrongError(f"{article} {what} is an object `{{...}}`, not {_shown(data)}", span)
+            shown = "" if what == "topology" else f", not {_shown(data)}"
+            raise _WrongError(f"{article} {what} is an object `{{...}}`{shown}", span)
         if isinstance(data, _Repeated):
             raise _WrongError(f"`{data.key[:60]}` is given twice in one object", span)
         known = _KEYS[what]

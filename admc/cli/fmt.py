@@ -78,12 +78,17 @@ def _formatted(name: str) -> tuple[str, str]:
 def _text(name: str) -> str:
     from admc.exits import wrong_usage
     from admc.files import read_bounded
+    from dsl.files import real_path
 
     if name == STANDARD_INPUT:
         content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise wrong_usage("ADM802", "standard input is too large", cause=f"it has more than {MAX_BYTES} bytes")
     else:
+        try:
+            real_path(Path(name))
+        except OSError as error:
+            raise wrong_usage("ADM802", f"cannot read the program `{name}`", cause=error.strerror) from error
         content = read_bounded(Path(name), MAX_BYTES, "the program")
     try:
         return content.decode("utf-8")

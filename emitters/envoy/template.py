@@ -13,6 +13,8 @@ from dsl.program import FileArgument
 from emitters.envoy.typed import PREFIX, Json, UnknownTypeError, duration, message
 
 if TYPE_CHECKING:
+    import yaml
+
     from dsl.program import Parameter, Policy, Value
     from emitters.envoy.context import Context
 
@@ -94,9 +96,16 @@ def _parse(text: str) -> Any:
                 raise _TemplateError(f"it has more than {_MAX_NODES:,} values")
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:
-        raise _TemplateError(f"it is not YAML ({' '.join(str(error).split())[:200]})") from None
+        raise _TemplateError(f"it is not YAML ({_yaml_problem(error)})") from None
     except RecursionError:
         raise _TemplateError("it is nested too deeply") from None
+
+
+def _yaml_problem(error: yaml.YAMLError | ValueError) -> str:
+    """What is wrong and where, without the lines themselves: they may be of any file."""
+    mark = getattr(error, "problem_mark", None)
+    said = getattr(error, "problem", None) or getattr(error, "reason", None) or "a value in it cannot be read"
+    return said if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {said}"
 
 
 def _json(parameter: Parameter, value: Value) -> Any:

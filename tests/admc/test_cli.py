@@ -490,6 +490,16 @@ def test_fmt_counts_all_findings_once(admc: Admc, tmp_path: Path) -> None:
     assert run.err.count("error[") == 3
 
 
+def test_fmt_shows_nothing_of_what_is_no_program(admc: Admc, tmp_path: Path) -> None:
+    (tmp_path / "env").write_text("PASSWORD=hunter2\n")
+    (tmp_path / "policies.adm").symlink_to("env")
+    for option in ("--check", "--diff"):
+        run = admc("fmt", option, tmp_path / "policies.adm")
+        assert run.code == 1
+        assert "it is a link to a file whose name ends in another way" in run.err
+        assert "hunter2" not in run.out + run.err
+
+
 def test_fmt_of_standard_input() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "admc", "fmt", "-"], cwd=ROOT, input=b"app   shop\n", capture_output=True, timeout=60

@@ -203,6 +203,63 @@ def test_topologies_that_do_not_fit(topology: bytes, code: str, place: str) -> N
     assert str(finding.span) == f"t.json:{place}"
 
 
+@pytest.mark.parametrize(
+    ("line", "file", "content"),
+    [
+        ('use ".git/config"', ".git/config", "[remote]\n  token = hunter2\n"),
+        ('use "env"', "env", "PASSWORD=hunter2\n"),
+        ('use "../key.pem"', "../key.pem", "hunter2\n"),
+        ('topology "key.yaml"', "key.yaml", "hunter2: 1\n"),
+        ('topology "key.json"', "key.json", '{"private_key": "hunter2"}'),
+        ('topology "key.json"', "key.json", '{"services": {"db": "hunter2"}}'),
+        ('topology "key.json"', "key.json", '"hunter2"'),
+        ('topology "key.json"', "key.json", "{'private_key': 'hunter2'}"),
+        ('@ingress\nkind own() for http template "env"', "env", "hunter2: ${x}"),
+    ],
+)
+def test_no_line_is_shown_of_a_file_that_may_be_anything(tmp_path: Path, line: str, file: str, content: str) -> None:
+    """A program that somebody proposes, in a build that knows secrets and shows what is wrong to everybody."""
+    (tmp_path / "app" / ".git").mkdir(parents=True)
+    (tmp_path / "app" / file).write_text(content)
+    assert "hunter2" not in _told(tmp_path / "app" / "policies.adm", f"app x\n{line}\n")
+
+
+@pytest.mark.parametrize("name", ["policies.adm", "more.adm"])
+def test_a_link_leads_to_a_file_of_the_same_sort(tmp_path: Path, name: str) -> None:
+    (tmp_path / "env").write_text("PASSWORD=hunter2\n")
+    (tmp_path / name).symlink_to("env")
+    main = tmp_path / "policies.adm"
+    text = None if main.is_symlink() else 'app x\nuse "more.adm"\n'
+    assert _codes_of(main, text) == ["ADM501"]
+    assert "hunter2" not in _told(main, text)
+
+
+def test_links_as_mounted_folders_have_them_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "..1").mkdir()
+    (tmp_path / "..1" / "policies.adm").write_text("app x\n")
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "policies.adm").symlink_to("..data/policies.adm")
+    assert dsl.load(tmp_path / "policies.adm").app == "x"
+
+
+def _codes_of(main: Path, text: str | None) -> list[str]:
+    if text is not None:
+        main.write_text(text)
+    return _codes(main)
+
+
+def _told(main: Path, text: str | None) -> str:
+    """Everything that any format could show of what is wrong."""
+    if text is not None:
+        main.write_text(text)
+    with pytest.raises(ProgramError) as caught:
+        dsl.load(main)
+    return "\n".join(
+        str((item.message, item.cause, item.hint, item.span and item.span.source.text))
+        for item in caught.value.diagnostics
+    )
+
+
 def test_importing_the_package_loads_no_parser() -> None:
     script = "import sys, dsl; sys.exit('lark' in sys.modules or 'dsl.parser' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

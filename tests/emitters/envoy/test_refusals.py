@@ -273,3 +273,11 @@ http_filters: [{name: z, config_discovery: {config_source: {path_config_source: 
     found = bootstraps(*load(BASE + TCP_KIND, {"mine.yaml": filled}))["a"]
     assert b"/routes.yaml" in found
     assert b"/z.yaml" in found
+
+
+@pytest.mark.parametrize("text", [b"password: 'hunter2", b"password: [hunter2\nb: }", b"hunter2\tx: [\n"])
+def test_what_is_no_template_is_not_quoted(text: bytes) -> None:
+    """It may be any file that ends in `.yaml`."""
+    (finding,) = check(*load(BASE + KIND, {"mine.yaml": text}))
+    assert finding.code == "ADM706"
+    assert "hunter2" not in str((finding.message, finding.cause, finding.hint))
