@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
@@ -25,6 +24,11 @@ USUAL_PORTS: Final = {"--xds": 18000, "--ops": 18001}
 class ServeMode(StrEnum):
     REDIRECT = "redirect"
     EXPLICIT = "explicit"
+
+
+class ServeLog(StrEnum):
+    TEXT = "text"
+    JSON = "json"
 
 
 class Door(NamedTuple):
@@ -116,11 +120,18 @@ def serve(
     effort: Annotated[
         float | None, typer.Option("--effort", metavar="NUMBER", help="Deterministic time for the solver.")
     ] = None,
+    log: Annotated[
+        ServeLog | None,
+        typer.Option(
+            "--log", help="How events are written to standard error: text to a terminal, lines of JSON elsewhere."
+        ),
+    ] = None,
 ) -> int:
     """Keep running ADMs configured over xDS.
 
-    It follows the program and every file that it is given, and logs one line of JSON for each event. SIGTERM ends it
-    in good order, with 0.
+    It follows the program and every file that it is given. Ctrl-C or SIGTERM ends it in good order, with 0.
+
+    To try it out on one machine: `admc serve policies.adm --xds 127.0.0.1:18000 --plaintext --mode explicit`
     """
     door = Door(
         plaintext,
@@ -140,22 +151,25 @@ def serve(
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
     if not 0 <= drain <= MAX_DRAIN:
         raise wrong_usage("ADM801", f"`--drain` must be between 0 and {MAX_DRAIN:.0f}")
-    # gRPC would write lines of its own between ours; what they say, ours say, too.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from admc.serve import handshakes
+
+    handshakes.ask_core(tls=door.tls_cert is not None)
     from admc.serve import identity
     from admc.serve.feed import Source
     from admc.serve.inforce import Options
     from admc.serve.kept import opened
+    from admc.serve.log import LogFormat
     from admc.serve.run import Listening
     from admc.serve.run import serve as serve_
     from emitters.envoy import Mode
 
     source = Source(program, Mode.EXPLICIT if mode is ServeMode.EXPLICIT else Mode.REDIRECT, effort)
+    form = None if log is None else LogFormat(log.value)
     settings = _settings(door)
     identity.check(settings)
     kept = None if state is None else opened(state)
     try:
-        return serve_(Options(source, endpoints, settings, kept, drain), Listening(where, shown, _tls(door)))
+        return serve_(Options(source, endpoints, settings, kept, drain), Listening(where, shown, _tls(door), form))
     finally:
         if kept is not None:
             kept.close()

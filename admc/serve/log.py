@@ -1,6 +1,10 @@
-"""One line of JSON for each event, on standard error: a stable name, and what belongs to it.
+"""Events on standard error: a stable name for each, and what belongs to it. A line of JSON for each, for programs:
 
     LOG.info("published", extra={"groups": 3})  ->  {"time": ..., "level": "info", "event": "published", "groups": 3}
+
+or, for a person at a terminal, the same as text:
+
+    06:30:02 info     published  groups=3
 
 Whatever other modules log comes out the same way, their sentence as `message`.
 """
@@ -11,35 +15,74 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Final
 
-from admc.terminal import visible
+from admc.render.text import BOLD, RED, RESET, YELLOW
+from admc.terminal import is_terminal, takes_colour, visible
 from admc.transition.marker import concealed_text
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_PLACE: Final = frozenset({"code", "file", "line", "column"})
+"""What the `text` of a finding begins with."""
+_INDENT: Final = "    "
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
 
 
 class JsonLines(logging.Formatter):
     """Never more than one line for a record, whatever a client or a file put into it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = concealed_text(record.getMessage())
-        line: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-        }
-        line |= {"event": said} if said.isidentifier() else {"event": "message", "message": visible(said)}
-        line |= {key: _shown(value) for key, value in vars(record).items() if key not in _STANDARD}
-        if record.exc_info and record.exc_info[1] is not None:
-            error = record.exc_info[1]
-            line["error"] = f"{type(error).__name__}: {error}"
-        return json.dumps(line, default=str)
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        head = {"time": time, "level": record.levelname.lower(), "logger": record.name}
+        return json.dumps(head | _said(record), default=str)
+
+
+class TextLines(logging.Formatter):
+    """Sentences stand on lines of their own below their event, indented: none can pass for an event."""
+
+    def __init__(self, *, colour: bool) -> None:
+        super().__init__()
+        self._colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = _said(record)
+        event = str(said.pop("event"))
+        if "text" in said:
+            said = {name: value for name, value in said.items() if name not in _PLACE}
+        words = {name: _words(value) for name, value in said.items()}
+        short = [f"{name}={value}" for name, value in words.items() if isinstance(value, str)]
+        lines = [line for name, value in words.items() if not isinstance(value, str) for line in _below(name, value)]
+        time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
+        level = record.levelname.lower()
+        tone = RED if record.levelno >= logging.ERROR else YELLOW if record.levelno >= logging.WARNING else ""
+        first = " ".join([f"{time} {self._paint(tone, f'{level:<8}')} {self._paint(BOLD, event)} ", *short]).rstrip()
+        return "\n".join([first, *lines])
+
+    def _paint(self, style: str, text: str) -> str:
+        return f"{style}{text}{RESET}" if self._colour and style else text
+
+
+def _said(record: logging.LogRecord) -> dict[str, object]:
+    """The event and what belongs to it."""
+    said = concealed_text(record.getMessage())
+    found: dict[str, object] = (
+        {"event": said} if said.isidentifier() else {"event": "message", "message": visible(said)}
+    )
+    found |= {key: _shown(value) for key, value in vars(record).items() if key not in _STANDARD}
+    if record.exc_info and record.exc_info[1] is not None:
+        error = record.exc_info[1]
+        found["error"] = f"{type(error).__name__}: {error}"
+    return found
 
 
 def _shown(value: object) -> object:
     """A field as it may be shown: what a proxy or a file put into it takes over no terminal and gives away no marker.
-    Its line breaks stay, since JSON writes them as two characters."""
+    Its line breaks stay, since JSON writes them as two characters, and text indents what follows them."""
     if isinstance(value, str):
         return "\n".join(map(visible, concealed_text(value).split("\n")))
     if isinstance(value, (list, tuple)):
@@ -47,10 +90,28 @@ def _shown(value: object) -> object:
     return value
 
 
-def to_standard_error() -> None:
-    """Send all records of this process there."""
+def _words(value: object) -> str | list[str]:
+    """One word, or sentences."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        items = [str(item) for item in value]
+        return items if any(" " in item or "\n" in item for item in items) else ",".join(items) or "none"
+    word = "none" if value is None else str(value)
+    return [word] if " " in word or "\n" in word else word or '""'
+
+
+def _below(name: str, sentences: list[str]) -> list[str]:
+    text = "\n".join(sentences) if name in {"text", "message"} else f"{name}: " + "; ".join(sentences)
+    return [(_INDENT + line).rstrip() for line in text.split("\n")]
+
+
+def to_standard_error(form: LogFormat | None = None) -> None:
+    """Send all records of this process there: as text to a terminal, unless something else is asked for."""
+    if form is None:
+        form = LogFormat.TEXT if is_terminal(sys.stderr) else LogFormat.JSON
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines() if form is LogFormat.JSON else TextLines(colour=takes_colour(sys.stderr)))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

@@ -30,6 +30,7 @@ from xds_server.server import ServerError
 
 if TYPE_CHECKING:
     from admc.serve.inforce import Options
+    from admc.serve.log import LogFormat
     from admc.serve.status import ServerRow, Status
     from xds_server.snapshot import Snapshot
 
@@ -49,16 +50,17 @@ LOOK_SECONDS: Final = 5.0
 
 
 class Listening(NamedTuple):
-    """Where a server listens, and with which certificate."""
+    """Where a server listens, with which certificate, and how it logs: as text to a terminal unless told otherwise."""
 
     xds: tuple[str, int]
     ops: tuple[str, int]
     tls: TlsFiles | None
+    log: LogFormat | None = None
 
 
 def serve(options: Options, listening: Listening) -> int:
     """Serve until a signal says to stop. Raises `CommandError` where it cannot begin."""
-    log.to_standard_error()
+    log.to_standard_error(listening.log)
     search_less_often()
     sys.setswitchinterval(SWITCH_SECONDS)
     return asyncio.run(_Run(options, listening).run())
