@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from admc.serve.handshakes import REASONS as HANDSHAKES
 from xds_server.types import ORDER, short
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Sources:
     counts: Counts
     now: Callable[[], Now]
     tls: TlsCounts | None = None
+    handshakes: Mapping[str, int] | None = None
+    """Those that were refused, by reason."""
     _registry: CollectorRegistry = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -86,6 +89,9 @@ class _Own(Collector):
         yield from _application(self._sources.counts)
         if self._sources.tls is not None:
             yield from _tls(self._sources.tls)
+        if self._sources.handshakes is not None:
+            refused = self._sources.handshakes
+            yield _counter("admc_tls_refusals", "Connections that TLS refused", refused, "reason", HANDSHAKES)
         yield from _state(self._sources.now())
 
 

@@ -12,11 +12,12 @@ import os
 import signal
 import sys
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc import __version__
 from admc.exits import Exit
-from admc.serve import log, ops, status
+from admc.serve import handshakes, log, ops, status
 from admc.serve.exposition import Now, Sources
 from admc.serve.serving import Serving
 from admc.serve.status import Phase
@@ -29,6 +30,7 @@ from xds_server.health import Health
 from xds_server.server import ServerError
 
 if TYPE_CHECKING:
+    from admc.serve.handshakes import Handshakes
     from admc.serve.inforce import Options
     from admc.serve.log import LogFormat
     from admc.serve.status import ServerRow, Status
@@ -60,14 +62,20 @@ class Listening(NamedTuple):
 
 def serve(options: Options, listening: Listening) -> int:
     """Serve until a signal says to stop. Raises `CommandError` where it cannot begin."""
-    log.to_standard_error(listening.log)
     search_less_often()
     sys.setswitchinterval(SWITCH_SECONDS)
-    return asyncio.run(_Run(options, listening).run())
+    return asyncio.run(_serve(options, listening))
+
+
+async def _serve(options: Options, listening: Listening) -> int:
+    with nullcontext() if listening.tls is None else handshakes.heard() as refused:
+        log.to_standard_error(listening.log)
+        return await _Run(options, listening, refused).run()
 
 
 class _Run:
-    def __init__(self, options: Options, listening: Listening) -> None:
+    def __init__(self, options: Options, listening: Listening, refused: Handshakes | None) -> None:
+        self._refused = refused
         self._options = options
         self._listening = listening
         self._certificates = None if listening.tls is None else Certificates(listening.tls)
@@ -162,6 +170,7 @@ class _Run:
             serving.counts,
             self._now,
             None if self._certificates is None else self._certificates.counts,
+            None if self._refused is None else self._refused.refused,
         )
         return ops.View(self._status, self._row, sources)
 

@@ -52,12 +52,13 @@ class Authority:
         *uris: str,
         dns: tuple[str, ...] = (),
         seconds: float = 3600.0,
+        begins: float = -7200.0,
         name: str = "leaf",
         authority: bool = False,
     ) -> Pair:
         """A certificate with these names; `seconds` may be negative: then it has ended."""
         key = ec.generate_private_key(ec.SECP256R1())
-        made = self._builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key, seconds)
+        made = self._builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key, seconds, begins)
         names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri) for uri in uris]
         names += [x509.DNSName(one) for one in dns]
         if names:
@@ -67,7 +68,9 @@ class Authority:
         certificate = made.sign(self._key, hashes.SHA256())
         return Pair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
 
-    def _builder(self, subject: x509.Name, key: Key, seconds: float) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: Key, seconds: float, begins: float = -7200.0
+    ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
@@ -75,6 +78,6 @@ class Authority:
             .issuer_name(self._name)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=2))
+            .not_valid_before(now + datetime.timedelta(seconds=begins))
             .not_valid_after(now + datetime.timedelta(seconds=seconds))
         )
