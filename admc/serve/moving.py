@@ -358,7 +358,7 @@ class Moving:
         known = underway.new.state.program.services.keys()
         # Who is in the program no more has no address: it keeps what it has until it passes everything on.
         gone = underway.involved & step.parts.keys() - known
-        about = frozenset((*step.awaits, *step.leaves, *underway.lingering)) & step.parts.keys() & known
+        about = underway.involved & step.parts.keys() & known  # also of those that only some other step is about
         made = await asyncio.to_thread(told, step, underway.new.state, about)
         if underway.new.state.source.mode is Mode.REDIRECT:
             await asyncio.to_thread(self._capturing.ask, step, underway.new.state.addresses)

@@ -418,6 +418,40 @@ def test_a_folder_that_goes_is_made_again_with_what_is_redirected_and_what_was_a
     asyncio.run(run())
 
 
+def test_whom_only_the_transition_before_was_about_keeps_its_policies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told to forget what it was to skip, and nothing in the steps after that is about it."""
+    hasten(monkeypatch, 0.1)
+    text = PROGRAM.partition("pin")[0] + (
+        "service stock { http 8082 }\ncall web -> stock\n"
+        'policy r = set_request_header(name: "x-r", value: "gold") on web -> stock\n'
+    )
+    pins = [("ingress", "ingress"), ("egress", "ingress"), ("ingress", "egress")]
+    first, second, third = (
+        planned_by(tmp_path / f"{p}-{r}.adm", f"{text}pin p at {p}\npin r at {r}\n", Mode.REDIRECT) for p, r in pins
+    )
+    server = Agreeing()
+    folder = tmp_path / "state"
+    folder.mkdir()
+
+    async def run() -> None:
+        moving = await begun(server, first, folder)
+        enforced = groups.snapshots(first.state).adms["cart"].collections[LISTENER].version
+        seen = []
+        server.store.watchers.append(lambda name, _, new: seen.append(new) if name == "cart" else None)
+        await moving.change(first, second, groups.snapshots(second.state))
+        await moving.change(second, third, groups.snapshots(third.state))
+        async with following(moving) as until:
+            place = folder / "interception" / "web"
+            await until((place / "digest").exists)
+            (place / "loaded").write_bytes((place / "digest").read_bytes())
+            await until(lambda: moving.underway is None)
+        assert {found.collections[LISTENER].version for found in seen} <= {enforced}
+
+    asyncio.run(run())
+
+
 def test_each_transition_has_markers_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Receivers heed a marker while not every sender takes an application's away: none is known by then."""
     hasten(monkeypatch, 0.05)
