@@ -40,7 +40,7 @@ LOG: Final = logging.getLogger("admc.serve")
 RECALLED_SECONDS: Final = 10.0
 """How long the first compile may take before proxies that come are told what an earlier server kept."""
 AGAIN_SECONDS: Final = 5.0
-"""After a process was killed in the middle of a compile."""
+"""Between attempts at a compile whose process has ended or met a bug: for want of memory perhaps, which may be over."""
 ENDPOINTS_QUIET_SECONDS: Final = 0.01
 """Half of a file is no JSON, so this one need not be quiet for long."""
 RETRY_SECONDS: Final = 1.0
@@ -77,6 +77,8 @@ class Serving:
         self._active: Worker | None = None
         self._spare: Worker | None = None
         self._turn = asyncio.Lock()
+        self._unfinished = False
+        """The last compile lost its process."""
         self._recalled = False
         """What is in force is what was kept. Of some services that may be older than what their proxies were told."""
 
@@ -133,8 +135,9 @@ class Serving:
         given_way = 0
         while True:
             self._again.clear()
+            self._unfinished = False
             seen = await signature(self._seen)
-            async with _cancelled(self._compile(), self._changed(seen)) as (compiling, changed):
+            async with _cancelled(self._compile(seen), self._changed(seen)) as (compiling, changed):
                 wait_for = (compiling, changed) if given_way < SUPERSEDED else (compiling,)
                 await asyncio.wait(wait_for, return_when=asyncio.FIRST_COMPLETED)
                 if not compiling.done():
@@ -153,7 +156,10 @@ class Serving:
                 await self.force.know()  # what was wrong with them may have been right for the program
             while made is not None and not await self._changes_within(RETRY_SECONDS):
                 made = await self._put_in_force(made)
-            await self._changed(self._seen)
+            if self._unfinished:
+                await self._changes_within(AGAIN_SECONDS)
+            else:
+                await self._changed(self._seen)
 
     async def _changes_within(self, seconds: float) -> bool:
         """Wait for another compile to be wanted, so long."""
@@ -169,8 +175,9 @@ class Serving:
         async with _cancelled(until_changed(seen), self._again.wait()) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _compile(self) -> _Made | None:
-        """What came of the program, and who made it; None if that is nothing to put in force."""
+    async def _compile(self, seen: Signature) -> _Made | None:
+        """What came of the program, and who made it; None if that is nothing to put in force. Its files have been seen
+        as they are now."""
         if self.options.endpoints is not None:
             await self._located.wait()
         worker, self._spare = self._spare, None
@@ -183,6 +190,7 @@ class Serving:
                 Build(self.options.source, self._endpoints, self.options.kept is not None)
             )
         except WorkerError as error:
+            self._seen = seen
             await self._lost(worker, error)
             return None
         except asyncio.CancelledError:
@@ -215,8 +223,7 @@ class Serving:
     async def _lost(self, worker: Worker, error: WorkerError) -> None:
         self.counts.compile_errors += 1
         self.problems.failed("program", error)
-        if not worker.alive:  # killed, for want of memory perhaps: that may be over by then
-            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again.set)
+        self._unfinished = True
         await worker.end()
 
     async def _at_addresses_of_now(self, made: _Made) -> _Made:

@@ -122,7 +122,8 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is there to be asked."""
+        """Whether the process is not known to have ended. It may have: the system closes what a process has open before
+        it tells anybody of its end, so that whoever has just lost one finds it alive."""
         return self._process.poll() is None
 
     async def build(self, request: Build) -> tuple[Read, Groups]:

@@ -1,15 +1,46 @@
-"""The process that compiles, and whoever started it gone before it has begun: it leaves, and says nothing."""
+"""The process that compiles loses its server, or a server its process: neither hangs, and nothing is left undone."""
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
+import signal
+import socket
 import subprocess
 import sys
+import time
+from contextlib import asynccontextmanager, closing, suppress
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from admc.files import write_whole
+from admc.serve import serving, worker
+from admc.serve.feed import Source
+from admc.serve.identity import Proof, Settings
+from admc.serve.inforce import Options
+from emitters.envoy import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
 SECONDS = 60.0
+PROGRAM = """\
+app shop
+service web  { http 8080 }
+service cart { http 8081 }
+call web -> cart
+policy tier = set_request_header(name: "x-tier", value: "gold") on web -> cart
+"""
+ENDPOINTS = """\
+{"services": {
+  "web": {"addresses": ["10.0.0.1"], "pods": ["10.1.0.1"]},
+  "cart": {"addresses": ["10.0.0.2"], "pods": ["10.1.0.2"]}
+}}
+"""
+AGAIN_SECONDS = 0.3
 
 
 @pytest.mark.parametrize("first", ["connection", "lifeline", "both"])
@@ -36,3 +67,74 @@ def test_it_leaves_in_silence_when_it_has_lost_its_parent_while_it_starts(first:
     elif first == "connection":
         os.close(write)
     assert (process.returncode, *said) == (0, b"", b"")
+
+
+class _Gone(worker.Worker):
+    """Its process goes as soon as it is asked. What it has open is closed first, and a moment later it is gone: so does
+    the system end a process. Here that moment lasts."""
+
+    asked: ClassVar[list[float]] = []
+
+    async def _ask(self, request: worker.Request) -> Any:
+        self.asked.append(time.monotonic())
+        os.kill(self.pid, signal.SIGSTOP)
+        with closing(socket.socket(fileno=os.dup(self._connection.fileno()))) as ours:
+            ours.shutdown(socket.SHUT_RDWR)
+        return await super()._ask(request)
+
+
+@asynccontextmanager
+async def _following(options: Options, *workers: type[worker.Worker]) -> AsyncIterator[serving.Serving]:
+    """What follows the files, with these processes in turn, and then with any."""
+    given = iter(workers)
+
+    def made() -> worker.Worker:
+        return next(given, worker.Worker)()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serving, "AGAIN_SECONDS", AGAIN_SECONDS)
+        patch.setattr(serving, "Worker", made)
+        one = serving.Serving(options)
+        following = asyncio.ensure_future(one.follow())
+        try:
+            yield one
+        finally:
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+            await one.close()
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_compile_whose_process_goes_is_made_again_and_not_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "policies.adm"
+    path.write_text(PROGRAM)
+    options = Options(Source(path, Mode.EXPLICIT), None, Settings(Proof.NONE))
+    _Gone.asked.clear()
+    async with _following(options, worker.Worker, _Gone, _Gone) as one:
+        await _until(lambda: one.counts.compiles == 1)
+        path.write_text(PROGRAM.replace("gold", "silver"))
+        await _until(lambda: one.counts.compiles == 2)
+        assert one.counts.compile_errors == 2
+    first, second = _Gone.asked
+    assert second - first >= AGAIN_SECONDS
+
+
+async def test_a_compile_for_a_process_that_has_gone_is_made_again(tmp_path: Path) -> None:
+    path, endpoints = tmp_path / "policies.adm", tmp_path / "endpoints.json"
+    path.write_text(PROGRAM)
+    endpoints.write_text(ENDPOINTS)
+    options = Options(Source(path, Mode.REDIRECT), endpoints, Settings(Proof.NONE))
+    async with _following(options, worker.Worker, _Gone) as one:
+        await _until(lambda: one.counts.compiles == 1)
+        assert one._active is not None
+        os.kill(one._active.pid, signal.SIGKILL)
+        write_whole(endpoints, ENDPOINTS.replace("10.1.0.2", "10.1.0.77").encode())
+        await _until(lambda: one.counts.compiles == 2)
+        assert one.force.state is not None
+        assert "10.1.0.77" in one.force.state.addresses.services["cart"].pods
