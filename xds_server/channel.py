@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xds_server.snapshot import Collection, Difference, Known, Resource, difference, version_of
 from xds_server.subscription import Subscription
+from xds_server.types import ENDPOINTS
 from xds_server.wire import Composer
 
 if TYPE_CHECKING:
@@ -45,6 +46,14 @@ class Flight(NamedTuple):
     """All that is in a whole response."""
     before: Mapping[str, Known]
     """What the client had."""
+
+    def says(self, name: str, version: str | None) -> bool:
+        """Whether it has this version of a resource, or removes it."""
+        said = self.content if self.whole is None else self.whole
+        if self.whole is None and name not in said:
+            return False
+        item = said.get(name)
+        return (item.version if item else None) == version
 
 
 class Shared:
@@ -180,7 +189,7 @@ class Channel:
     sent: str = ""
     acknowledged: str = ""
     error: str = ""
-    """The client's words for its last refusal, until it acknowledges something."""
+    """The client's words for its last refusal, until it has taken or given up what it refused."""
     _wanted: tuple[Collection, Subscription, Mapping[str, Resource]] | None = None
 
     @property
@@ -208,7 +217,6 @@ class Channel:
                 self.known = {name: item for name, item in self.known.items() if name in subscription.names}
             self.owed &= subscription.names
             self.again &= subscription.names
-            self.refused = {name: version for name, version in self.refused.items() if name in subscription.names}
 
     def send(self, flight: Flight, after: Mapping[str, Known]) -> str:
         """Note a response; its nonce."""
@@ -222,8 +230,14 @@ class Channel:
     def accept(self, nonce: str) -> Flight | None:
         """The client took a response; None if it is none that it owes an answer for."""
         flight = self._answered(nonce)
-        if flight is not None:
-            self.acknowledged, self.error = flight.version, ""
+        if flight is None:
+            return None
+        self.acknowledged = flight.version
+        if self.refused:
+            # The client may have asked for what it refused, and takes it now.
+            self.refused = {name: version for name, version in self.refused.items() if not flight.says(name, version)}
+        if not self.refused:
+            self.error = ""
         return flight
 
     def refuse(self, nonce: str, error: str) -> Flight | None:
@@ -239,7 +253,7 @@ class Channel:
                 if before is not None and self.subscription.covers(name):
                     known[name] = before
         self.known = dict(sorted(known.items()))
-        versions = flight.content if flight.whole is None else flight.whole
+        versions = flight.content if flight.whole is None else {**flight.content, **flight.whole}
         self.refused = {
             **(self.refused if flight.whole is None else {}),
             **{name: item.version if item else None for name, item in versions.items()},
@@ -253,15 +267,27 @@ class Channel:
             self.strange = 0
         return flight
 
-    def mended(self, after: Mapping[str, Known]) -> bool:
+    def mended(self, wanted: Mapping[str, Known], now: Mapping[str, Known]) -> bool:
         """Whether something that was refused would be something else now, so that all of it may be tried again.
 
         Nobody can tell which part of a response a client refused, nor which it took in spite of that: what was refused
-        together is sent together again, changed or not, as soon as any of it has changed.
+        together is sent together again, changed or not, as soon as any of it has changed, or is not asked for any more.
+        `now` still has what is to be removed from `wanted` later: a removal that was refused is none while that waits.
         """
         return any(
-            (item.version if (item := after.get(name)) else None) != version for name, version in self.refused.items()
+            not self.subscription.covers(name)
+            or (item.version if (item := (wanted if version is None else now).get(name)) else None) != version
+            for name, version in self.refused.items()
         )
+
+    def try_again(self, *, whole: bool) -> None:
+        """Owe what was refused, as it is now."""
+        names = {name for name in self.refused if self.subscription.covers(name)}
+        self.refused = {}
+        self.owed |= names
+        self.answer |= whole and bool(names)
+        if not names:
+            self.error = ""
 
 
 def _names(operands: tuple[object, ...]) -> int:
@@ -270,6 +296,7 @@ def _names(operands: tuple[object, ...]) -> int:
 
 
 def _size(name: str, item: Known | None) -> int:
-    """Bytes that it takes of a response, at most."""
-    body = len(item.body) + len(item.type_url) if isinstance(item, Resource) else 0
-    return ENVELOPE_BYTES + len(name.encode()) + body
+    """Bytes that it takes of a response, at most: an empty list stands for endpoints that are gone."""
+    said = len(name.encode())
+    body = len(item.body) + len(item.type_url) if isinstance(item, Resource) else len(ENDPOINTS) + said
+    return ENVELOPE_BYTES + said + body

@@ -25,12 +25,11 @@ class SotwStream(Stream):
         channel = self._channel(request)
         if not channel.asked and (request.version or request.nonce):
             self._brought = True
-        if channel.flights:
-            if request.nonce != channel.last_nonce:
-                return []
-            self._answered(channel, request)
-        elif channel.sequence and request.nonce not in {"", channel.last_nonce}:
+        if channel.sequence and request.nonce != channel.last_nonce and (request.nonce or channel.flights):
+            channel.subscription = channel.subscription.heard(request.names)
             return []
+        if channel.flights:
+            self._answered(channel, request)
         before = channel.subscription
         after = before.replaced(request.names, empty_is_all=self._empty_is_all and channel.type_url in WHOLE)
         channel.asked = True

@@ -139,7 +139,7 @@ class Stream(ABC):
 
     @property
     def refuses(self) -> bool:
-        """Whether the client's last answer about some type was a refusal."""
+        """Whether the client has refused something that it has not taken or given up since."""
         return any(channel.error for channel in self._channels.values())
 
     def take_events(self) -> list[Event]:
@@ -320,10 +320,9 @@ class Stream(ABC):
         if self._phase is Phase.TRY and gate is Gate.OPEN and channel.type_url in STAGED:
             gate = Gate.HELD
         step = self._shared.difference(channel.known, wanted)
-        if channel.refused and channel.mended(wanted if removing else step.kept):
-            channel.owed |= {name for name in channel.refused if channel.subscription.covers(name)}
-            channel.answer |= self._whole(channel.type_url)
-            channel.refused = {}
+        may_change = gate is Gate.OPEN or (self._phase is Phase.TRY and channel.type_url == EXTENSION)
+        if channel.refused and may_change and channel.mended(wanted, wanted if removing else step.kept):
+            channel.try_again(whole=self._whole(channel.type_url))
         if self._phase is Phase.TRY and channel.type_url == EXTENSION:
             self._serve_trial(channel, out)
         serve = self._serve_whole if self._whole(channel.type_url) else self._serve_each
@@ -349,7 +348,10 @@ class Stream(ABC):
             return
         if asked or changes:
             content: Mapping[str, Known | None] = step.changed
-            if removing and step.removed:
+            if gate is Gate.HELD or channel.refused:
+                after = _as_it_is(channel, after, held=gate is Gate.HELD)
+                content = {name: item for name, item in after.items() if channel.known.get(name) is not item}
+            elif removing and step.removed:
                 content = {**content, **dict.fromkeys(step.removed)}
             self._send(channel, content, after, after, out)
         channel.owed.clear()
@@ -376,14 +378,11 @@ class Stream(ABC):
         answered = channel.answer and gate is not Gate.SHUT
         if not content and not answered:
             return
-        channel.answer = channel.answer and not answered
         if after is None:
             merged = {**channel.known, **content}
             after = dict(sorted((name, item) for name, item in merged.items() if item is not None))
-        if channel.type_url == ENDPOINTS and None in content.values():
-            # Nobody is what a client is told, and nothing that it has.
-            content = {name: no_endpoints(name) if item is None else item for name, item in content.items()}
         self._send(channel, content, None, after, out)
+        channel.answer = channel.answer and not answered
 
     def _owed(self, channel: Channel, now: _Now) -> dict[str, Known | None]:
         """What was asked for, or is needed again. While changes are held back, a client gets what it has."""
@@ -430,8 +429,11 @@ class Stream(ABC):
     ) -> None:
         version = self._collection(channel.type_url).version if whole is None else self._shared.version(whole)
         said = content if whole is None else whole
+        if channel.type_url == ENDPOINTS and None in said.values():
+            # Nobody is what a client is told, and nothing that it has.
+            said = {name: no_endpoints(name) if item is None else item for name, item in said.items()}
         resources = self._shared.in_order(said)
-        removed = tuple(sorted(name for name, item in content.items() if item is None))
+        removed = tuple(sorted(name for name, item in said.items() if item is None))
         payload = self._compose(channel, version, resources, removed)
         if payload is None:
             channel.known = after
@@ -457,3 +459,13 @@ class Stream(ABC):
                 self._warming[name] = ""
             if used is not None and used.subscription.covers(name):
                 used.again.add(name)
+
+
+def _as_it_is(channel: Channel, after: Mapping[str, Known], *, held: bool) -> Mapping[str, Known]:
+    """What a whole response says while changes are held back or something was refused: what the client has, and what
+    it asks for and has not."""
+    names = after if channel.answer else channel.owed
+    asked = {
+        name: after[name] for name in names if name in after and (name in channel.owed or name not in channel.refused)
+    }
+    return dict(sorted(({**asked, **channel.known} if held else {**channel.known, **asked}).items()))

@@ -6,7 +6,7 @@ asked for, and not from clients of gRPC, which never meant it so. After that, it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ class Subscription:
             return Subscription(wildcard=empty_is_all)
         return Subscription(frozenset(names) - {WILDCARD}, WILDCARD in names, named=True)
 
+    def heard(self, names: Collection[str]) -> Subscription:
+        """State of the world: names in a request that is ignored were asked for all the same."""
+        return replace(self, named=True) if names and not self.named else self
+
     def changed(
         self, subscribe: Collection[str], unsubscribe: Collection[str], *, first: bool, empty_is_all: bool
     ) -> Subscription:
@@ -40,8 +44,8 @@ class Subscription:
 
         A name in both lists is asked for: who forgets and asks again in one breath wants to have it.
         """
-        if first and not subscribe and not unsubscribe:
-            return Subscription(wildcard=empty_is_all)
+        if first and not subscribe:
+            return Subscription(wildcard=empty_is_all and WILDCARD not in unsubscribe)
         return Subscription(
             (self.names - set(unsubscribe) | set(subscribe)) - {WILDCARD},
             (self.wildcard and WILDCARD not in unsubscribe) or WILDCARD in subscribe,

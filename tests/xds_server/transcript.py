@@ -6,6 +6,7 @@
     > endpoints a b                                            ... for names (delta: `+a -b`)
     > clusters ack 1                                           ... that takes the response with nonce 1
     > clusters nack 1 too many                                 ... that refuses it with these words
+    > routes nack 1 too many; +a -b                            ... and asks for other names in the same breath
     > endpoints a nonce 7                                      ... with this nonce, right or wrong
     > clusters +a has b=1                                      ... delta: `initial_resource_versions`
     < clusters 1: a=1 b=1                                      the server sends a response with nonce 1
@@ -116,10 +117,10 @@ class Conversation:
 
     def _answer(self, request: Any, rest: list[str]) -> list[str]:
         request.response_nonce = rest[1]
-        if rest[0] == "nack":
-            request.error_detail.message = " ".join(rest[2:])
-            return []
-        return rest[2:]
+        if rest[0] == "ack":
+            return rest[2:]
+        request.error_detail.message, _, more = " ".join(rest[2:]).partition("; ")
+        return more.split()
 
     def _said(self, responses: list[Response]) -> list[str]:
         return [self._line(response.data) for response in responses]
