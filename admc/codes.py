@@ -274,6 +274,14 @@ _USAGE = {
         "does not fit its digests, or was kept by a newer admc, is not used: the server begins with what it compiles, "
         "and proxies keep what they have until then.",
     ),
+    "ADM855": Code(
+        "no order of steps leads to this plan",
+        "What an ADM asks by itself, for an `external_authorization`, meets only what is enforced at the ingress of "
+        "the service that it asks. So it stops asking before policies leave that ingress, and begins after they have "
+        "come to it. Where each of several changes would have to be first, a server refuses the plan and goes on with "
+        "what it has. Make three plans of it: pin what is enforced on the asker at that ingress; change who asks; take "
+        "the pins away.",
+    ),
 }
 
 _BUG = {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 MAX_RECORD: Final = 512_000_000
 NAME: Final = "transition.json"
 

@@ -28,7 +28,10 @@ def walked(
 ) -> tuple[Step, ...]:
     """The steps to a new plan at the addresses of a state, each of which was tried. Raises `CommandError`: then the
     last good state stays, rather than a gap."""
-    made = steps(old, new, key, undone)
+    try:
+        made = steps(old, new, key, undone)
+    except EmitError as error:
+        raise _refused(state, error) from error
     tried: set[tuple[str, int]] = set()
     for step in made:
         # Steps that differ in route tables only are emitted from the same.
@@ -44,8 +47,12 @@ def told(step: Step, state: State, only: frozenset[str]) -> dict[str, Snapshot]:
     try:
         found = resources(step, state.addresses, state.source.mode, only=only)
     except EmitError as error:
-        raise CommandError(Exit.NO_PLACEMENT, error.diagnostics, folder_of(state.source.path)) from error
+        raise _refused(state, error) from error
     return {service: snapshot(each) for service, each in found.items()}
+
+
+def _refused(state: State, error: EmitError) -> CommandError:
+    return CommandError(Exit.NO_PLACEMENT, error.diagnostics, folder_of(state.source.path))
 
 
 def passing(state: State) -> Snapshot | None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.transition.asks import First, firsts, rounds
 from dsl.program import Protocol, Side, Stage, Verb
 from emitters.envoy.match import everybody
 from solver.surroundings import targets
@@ -175,6 +176,16 @@ class Change:
                     if fits and not taken and (old.side is not new.side) is across:
                         found[False, old.key], found[True, new.key] = new.side, old.side
         return found
+
+    @cached_property
+    def firsts(self) -> tuple[First, ...]:
+        """Destinations of which one has to be done with before the other."""
+        return firsts(self)
+
+    @cached_property
+    def rounds(self) -> Mapping[str, int]:
+        """In which round something changes at a destination, if not in the first. Raises `EmitError`."""
+        return rounds(self)
 
     def moves(self, entry: Entry) -> bool:
         """Whether it comes or leaves."""

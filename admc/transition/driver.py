@@ -163,7 +163,7 @@ class Walk:
             return replace(self, index=self.index - 1), ()
         # What holds at both sides leaves the old one at `receivers` or later: connections that were made then have to
         # be gone before the new side lets go again.
-        both_left = self.back and self.steps[self.reached].phase not in (Phase.PREPARE, Phase.SENDERS)
+        both_left = self.back and any(step.phase is Phase.RECEIVERS for step in self.steps[: self.reached + 1])
         # On the way back from where nothing has been let go of, whoever is away need not be waited for.
         harmless = self.back and (self.at_old or (self.step.phase is Phase.PREPARE and not both_left))
         missing = _missing(self.step, sight, present=harmless)

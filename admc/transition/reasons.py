@@ -12,19 +12,23 @@ from dsl.program import Side
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from admc.transition.asks import First
     from admc.transition.change import Change, Entry
+    from admc.transition.schedule import At
 
 
-def reasons(change: Change, phase: Phase) -> tuple[str, ...]:
+def reasons(change: Change, at: At) -> tuple[str, ...]:
     """Sentences about one step, in canonical order."""
     crossing = [entry for entry in (*change.coming, *change.leaving) if entry.decision.destination in change.crossing]
-    if phase is Phase.PREPARE:
+    if at.phase is Phase.PREPARE:
         found = [
             *_moves(change),
             *(_doubled(change, entry) for entry in crossing if _twice(change, entry)),
             *_buckets(crossing),
         ]
-    elif phase is Phase.FINAL:
+    elif at.phase is Phase.RELEASE:
+        found = [_after(first) for first in change.firsts if change.rounds.get(first.before, 0) == at.round]
+    elif at.phase is Phase.FINAL:
         found = ["connections that are older than this step are closed before what they need is taken away"]
     else:
         found = []
@@ -42,6 +46,17 @@ def _moves(change: Change) -> Iterable[str]:
             how = how if marked or not acts_once(entry.policy) else ""
             kept = f"; it stays single {how}" if how else ""
             yield f"`{name}` moves from {_where(before.side, destination)} to {_where(entry.side, destination)}{kept}"
+
+
+def _after(first: First) -> str:
+    name, helper = first.entry.policy.name, first.helper
+    why = "what an ADM asks by itself carries no marker"
+    if first.stops:
+        return (
+            f"what leaves the ingress of `{helper}` holds there until connections are closed on which `{first.asker}` "
+            f"may still ask it for `{name}`: {why}"
+        )
+    return f"`{first.asker}` asks `{helper}` for `{name}` once what comes to the ingress of `{helper}` is there: {why}"
 
 
 def _where(side: Side, destination: str) -> str:

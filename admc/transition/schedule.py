@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from admc.transition.change import Change, Entry
 
 PHASES: Final = tuple(Phase)
+ROUND: Final = (Phase.SENDERS, Phase.RECEIVERS, Phase.RELEASE)
+"""What is done again where destinations have to change one after the other (`asks`)."""
 _ANNOUNCE, _PREPARE, _SENDERS, _RECEIVERS, _RELEASE, _FINAL, _CLEAN = PHASES
 
 
@@ -96,24 +98,58 @@ def when(change: Change, entry: Entry, *, comes: bool) -> When:
     return table[comes, entry.side]
 
 
+class At(NamedTuple):
+    """Where a transition is."""
+
+    phase: Phase
+    round: int = 0
+
+    def of(self, number: int) -> Phase:
+        """Where something is that changes in another round: as it was before, or as it is afterwards."""
+        if self.phase not in ROUND or number == self.round:
+            return self.phase
+        return Phase.PREPARE if self.round < number else Phase.RELEASE
+
+
+def course(change: Change) -> tuple[At, ...]:
+    """All of a transition in which something changes sides. Raises `EmitError` where there is no order for it."""
+    again = (At(phase, number) for number in range(_last(change) + 1) for phase in ROUND)
+    return (*map(At, PHASES[:2]), *again, *map(At, PHASES[5:]))
+
+
+def _last(change: Change) -> int:
+    return max(change.rounds.values(), default=0)
+
+
+def _phase(change: Change, at: At, entry: Entry, *, comes: bool) -> Phase:
+    """Where an entry is: in the round of its destination. What copies requests, or sends them on, to a destination at
+    which something changes sides goes before all of that, and comes after it."""
+    if change.forwards(entry):
+        return at.of(_last(change) if comes else 0)
+    return at.of(change.rounds.get(entry.decision.destination, 0))
+
+
 def single(change: Change, entry: Entry) -> bool:
     """Whether route tables decide which requests meet the entry."""
     return change.moves(entry) and entry.decision.destination in change.marked and change.skippable(entry)
 
 
-def present(change: Change, phase: Phase) -> tuple[Entry, ...]:
-    """The entries that are in some ADM's chains in a phase."""
-    old = (entry for entry in change.old.values() if phase in when(change, entry, comes=False).there)
-    new = (entry for entry in change.new.values() if phase in when(change, entry, comes=True).there)
-    return (*old, *new)
+def present(change: Change, at: At) -> tuple[Entry, ...]:
+    """The entries that are in some ADM's chains."""
+    return tuple(
+        entry
+        for comes, entries in ((False, change.old), (True, change.new))
+        for entry in entries.values()
+        if _phase(change, at, entry, comes=comes) in when(change, entry, comes=comes).there
+    )
 
 
 HopKey = tuple[str, Side, str, int]
 """Whose ADM, side, destination, port number."""
 
 
-def toggles(change: Change, phase: Phase, secrets: dict[str, str]) -> dict[HopKey, Toggle]:
-    """What route tables say in a phase, for each hop with an entry that the marker keeps single."""
+def toggles(change: Change, at: At, secrets: dict[str, str]) -> dict[HopKey, Toggle]:
+    """What route tables say, for each hop with an entry that the marker keeps single."""
     off: dict[HopKey, set[str]] = {}
     met: dict[HopKey, set[str]] = {}
     filters: dict[HopKey, dict[str, str]] = {}
@@ -121,7 +157,7 @@ def toggles(change: Change, phase: Phase, secrets: dict[str, str]) -> dict[HopKe
         for entry in entries.values():
             if not single(change, entry):
                 continue
-            rule = when(change, entry, comes=comes)
+            rule, phase = when(change, entry, comes=comes), _phase(change, at, entry, comes=comes)
             # Under either name: a step may call an old version so where it also has a new one.
             names = {entry.policy.name} if comes else {entry.policy.name, entry.policy.name + OLD}
             for key in _keys(change, entry):
@@ -135,7 +171,7 @@ def toggles(change: Change, phase: Phase, secrets: dict[str, str]) -> dict[HopKe
             frozenset(met[key]),
             secrets[key[2]],
             filters[key],
-            marks=key[1] is Side.EGRESS and phase in (_SENDERS, _RECEIVERS),
+            marks=key[1] is Side.EGRESS and at.of(change.rounds.get(key[2], 0)) in (_SENDERS, _RECEIVERS),
         )
         for key in sorted(off)
     }

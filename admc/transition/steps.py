@@ -35,7 +35,7 @@ from admc.transition.captures import of_parts
 from admc.transition.change import Change
 from admc.transition.model import Part, Phase, Placed, Step
 from admc.transition.reasons import reasons
-from admc.transition.schedule import PHASES, HopKey, present, toggles
+from admc.transition.schedule import At, HopKey, course, present, toggles
 from emitters.scope import hops
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from admc.transition.change import Entry
 
-_SIMPLE: Final = (Phase.FINAL, Phase.CLEAN)
+_SIMPLE: Final = (At(Phase.FINAL), At(Phase.CLEAN))
 
 
 def steps(old: Placed, new: Placed, key: bytes, undone: frozenset[str] = frozenset()) -> tuple[Step, ...]:
@@ -54,46 +54,49 @@ def steps(old: Placed, new: Placed, key: bytes, undone: frozenset[str] = frozens
     """
     change = Change(old, new)
     secrets = {name: _secret(key, name, old, new) for name in sorted(change.marked)}
-    phases = PHASES if change.crossing else (Phase.ANNOUNCE, *_SIMPLE) if undone else _SIMPLE
+    whole = course(change) if change.crossing else (At(Phase.ANNOUNCE), *_SIMPLE) if undone else _SIMPLE
     # Phases with the same entries share what they are emitted from.
     known: dict[tuple[int, ...], Mapping[str, Placed]] = {}
-    parts = {phase: _parts(change, phase, secrets, known) for phase in phases}
+    parts = {at: _parts(change, at, secrets, known) for at in whole}
     before = _hops(between(change, tuple(change.old.values())))
     wide = Phase.PREPARE if change.crossing else Phase.FINAL
     # Whatever comes later in the transition is asked for from the beginning.
     redirected = between(change, _both(change))
     during = _hops(redirected)
     replacing = tuple(entry for entry in change.coming if entry.decision.destination in change.crossing)
-    after = _hops({name: part.placed for name, part in parts[Phase.CLEAN].items()})
+    after = _hops({name: part.placed for name, part in parts[_SIMPLE[-1]].items()})
     moved = frozenset(
         host for entry in (*change.coming, *change.leaving, *change.changed) for host in entry.hosts(change.program)
     )
-    about = {phase: sorted(moved | undone if phase is Phase.ANNOUNCE else moved) for phase in phases}
+    about = {at: sorted(moved | undone if at.phase is Phase.ANNOUNCE else moved) for at in whole}
+    rounds = max(at.round for at in whole)
     closed_before, closed_after = set(old.placement.closed), set(new.placement.closed)
     return tuple(
         Step(
             phase,
-            parts[phase],
-            awaits=tuple(name for name in about[phase] if name in parts[phase] and name in new.program.services),
-            leaves=tuple(name for name in about[phase] if name not in parts[phase] or name not in new.program.services),
-            drain=phase in (Phase.PREPARE, Phase.FINAL),
+            parts[at],
+            awaits=tuple(name for name in about[at] if name in parts[at] and name in new.program.services),
+            leaves=tuple(name for name in about[at] if name not in parts[at] or name not in new.program.services),
+            drain=phase in (Phase.PREPARE, Phase.FINAL) or (phase is Phase.RELEASE and at.round < rounds),
             intercept=_services(during - before) if phase is wide else (),
             redirected=redirected if phase is wide else {},
             rests=of_parts(between(change, replacing)) if phase is Phase.PREPARE else {},
             closes=tuple(sorted(closed_after - closed_before)) if phase is wide else (),
             release=_services(during - after) if phase is Phase.CLEAN else (),
             opens=tuple(sorted(closed_before - closed_after)) if phase is Phase.CLEAN else (),
-            reasons=reasons(change, phase),
+            reasons=reasons(change, at),
             secrets=frozenset(secrets.values()),
         )
-        for phase in phases
+        for at in whole
+        for phase in (at.phase,)
     )
 
 
 def outlasting(steps: tuple[Step, ...], lingering: frozenset[str]) -> tuple[Step, ...]:
     """The steps, if an earlier transition was left before its last wait was over, at these services.
 
-    What it kept for their older connections goes with the last step, so the wait before that is for these, too.
+    What it kept for their older connections goes with the last step, so the wait before that is for these, too. So is
+    the one before policies change sides: for what only those connections have, an ADM may ask services by itself.
     """
     return tuple(
         replace(
@@ -101,7 +104,7 @@ def outlasting(steps: tuple[Step, ...], lingering: frozenset[str]) -> tuple[Step
             awaits=tuple(name for name in step.parts if name in lingering - set(step.leaves) or name in step.awaits),
             leaves=tuple(sorted({*step.leaves, *(lingering - step.parts.keys())})),
         )
-        if step.phase is Phase.FINAL
+        if step.phase in (Phase.PREPARE, Phase.FINAL)
         else step
         for step in steps
     )
@@ -127,10 +130,11 @@ def _secret(key: bytes, destination: str, old: Placed, new: Placed) -> str:
 
 
 def _parts(
-    change: Change, phase: Phase, secrets: dict[str, str], known: dict[tuple[int, ...], Mapping[str, Placed]]
+    change: Change, at: At, secrets: dict[str, str], known: dict[tuple[int, ...], Mapping[str, Placed]]
 ) -> dict[str, Part]:
-    entries = tuple(change.new.values()) if phase is Phase.CLEAN else present(change, phase)
-    told = {} if phase is Phase.CLEAN else toggles(change, phase, secrets)
+    over = at.phase is Phase.CLEAN
+    entries = tuple(change.new.values()) if over else present(change, at)
+    told = {} if over else toggles(change, at, secrets)
     same = tuple(map(id, entries))
     if same not in known:
         known[same] = between(change, entries)

@@ -16,10 +16,11 @@ from admc.transition.steps import steps
 from dsl import load_text
 from dsl.diagnostics import ProgramError
 from dsl.program import Protocol, Verb
+from emitters.errors import EmitError
 from solver.effects import commute
 from solver.place import place
 from solver.placement import PlacementError
-from tests.transition.world import Met, moments, ways
+from tests.transition.world import Asked, Met, Moment, asked, moments, ways
 
 if TYPE_CHECKING:
     from dsl.program import Call, Policy
@@ -57,6 +58,7 @@ KINDS = (
     "access_log()",
     "fault_abort(status: 503, percent: 50%)",
     "fault_delay(delay: 1ms)",
+    "external_authorization(service: e)",
 )
 CONNECTION_KINDS = ("deny()", "connection_rate_limit(connections: 5, per: 1s)", "access_log()")
 MATCHES = ("", ' when header("x-a") == "1"', ' when not (header("x-b") == "1")', ' when path == "/p"')
@@ -132,8 +134,13 @@ def enforced(placed: Placed, call: Call) -> dict[str, Policy]:
 
 
 def judge(old: Placed, new: Placed, turn: Phase | None, again: Phase | None = None) -> None:
-    walked = steps(old, renamed(new, names({}, old, new)), b"key")
+    try:
+        walked = steps(old, renamed(new, names({}, old, new)), b"key")
+    except EmitError:
+        event("refused: no order for what ADMs ask")
+        return
     walk = moments(walked, old, turn if any(step.phase is turn for step in walked) else None, again)
+    judge_asked(walk, [old, new])
     change = Change(old, new)
     once = {
         (entry.policy.name, entry.decision.destination)
@@ -172,6 +179,23 @@ def judge(old: Placed, new: Placed, turn: Phase | None, again: Phase | None = No
                 if call.port.protocol is not Protocol.TCP and (writes(before[one]) or writes(before[two])):
                     last = len(order_met) - 1 - order_met[::-1].index(one)
                     assert last < order_met.index(two), f"`{one}` once more behind `{two}` at {said}"
+
+
+def judge_asked(told: list[Moment], plans: list[Placed]) -> list[Asked]:
+    """All questions that ADMs ask by themselves: each meets what every plan enforces on calls of who asks."""
+    calls = {(call.source, call.destination, call.port.number): call for plan in plans for call in plan.program.calls}
+    found = list(asked(told))
+    for each in found:
+        call = calls.get((each.asker, each.helper, each.port))
+        if call is None:
+            continue
+        first, *others = (enforced(plan, call) for plan in plans)
+        for policy in first.values():
+            if all(any(alike(policy, one) for one in other.values()) for other in others):
+                at = f"{told[each.moment].phase} {each.how}: {[one.name for one in each.policies]}"
+                met = any(alike(policy, one.content) for one in each.policies)
+                assert met, f"`{each.asker}` asks `{each.helper}` without `{policy.name}` at {at}"
+    return found
 
 
 def writes(policy: Policy) -> bool:

@@ -20,6 +20,7 @@ from admc.transition.older import dropped, names, original, renamed
 from admc.transition.steps import outlasting, steps
 from dsl.program import Side, Stage
 from emitters.scope import filter_name, hops
+from solver.surroundings import targets
 
 if TYPE_CHECKING:
     from admc.transition.model import Step
@@ -76,12 +77,16 @@ class Met(NamedTuple):
     """Whether the connection's listener refers to something that is gone, though its service has other policies."""
 
 
+Turn = Phase | int
+"""A step: the first one of a phase, or one by its index."""
+
+
 class Leg(NamedTuple):
     """The way to a plan. `end`: it is walked to the end (None), undone from that step on, or, with `FINAL`, left as
     soon as that step is published."""
 
     new: Placed
-    end: Phase | None = None
+    end: Turn | None = None
 
 
 class _Node(NamedTuple):
@@ -96,9 +101,7 @@ class _Proxy(NamedTuple):
     fresh: bool = False
 
 
-def moments(
-    steps: tuple[Step, ...], old: Placed, turn: Phase | None = None, again: Phase | None = None
-) -> list[Moment]:
+def moments(steps: tuple[Step, ...], old: Placed, turn: Turn | None = None, again: Turn | None = None) -> list[Moment]:
     """A walk to the end; or, from the step `turn` on, back to the beginning and its last wait. `again`: on the way back
     that step is refused, and it goes forward to the end."""
     world = World(old)
@@ -144,7 +147,7 @@ class World:
         self._walk = 0
         self._publish(_config(_whole(first)), None)
 
-    def go(self, walked: tuple[Step, ...], number: int, end: Phase | None = None, again: Phase | None = None) -> bool:
+    def go(self, walked: tuple[Step, ...], number: int, end: Turn | None = None, again: Turn | None = None) -> bool:
         """Whether the next transition begins from the new plan. `number` is of the plan."""
         self._walk = number
         about = frozenset(name for step in walked for name in (*step.awaits, *step.leaves))
@@ -156,9 +159,9 @@ class World:
             if walk.step.phase is Phase.FINAL and end is Phase.FINAL:
                 self._lingering = names
                 return True
-            if end is not None and walk.step.phase is end:
+            if end is not None and end in (walk.step.phase, walk.index):
                 walk, end = walk.undone(), None
-            if walk.back and not walk.turning and walk.step.phase is again:
+            if walk.back and not walk.turning and again in (walk.step.phase, walk.index):
                 walk = walk.redone()
                 self._take(walk.step)
             since = walk.since
@@ -270,3 +273,33 @@ def _end(walk: list[Moment], how: tuple[int, int], hop: HopKey) -> _End:
         each._replace(content=contents.get(each.name, fresh.get(each.name, each.content))) for each in table.filters
     )
     return _End(filters, off, met, toggle.marks, lost, how)
+
+
+class Asked(NamedTuple):
+    """What an ADM's own question to a service met there: no filter of the asker, and it has no marker."""
+
+    moment: int
+    asker: str
+    helper: str
+    port: int
+    policies: tuple[Filter, ...]
+    how: tuple[int, int, int, int]
+
+
+def asked(walk: list[Moment]) -> Iterator[Asked]:
+    """Every question of a filter at every moment, by connections and tables of every age."""
+    known = {hop for moment in walk for hop in moment.config}
+    seen: set[tuple[object, ...]] = set()
+    for now in range(len(walk)):
+        found = {hop: _ends(walk, now, hop) for hop in known}
+        for hop, ends in found.items():
+            for end in ends:
+                met = (each for each in end.filters if each.name not in end.off)
+                for helper in {target for each in met for target in targets(each.content)}:
+                    for other in (key for key in known if key[0] == helper and key[1] is Side.INGRESS):
+                        for into in found[other]:
+                            held = tuple(each for each in into.filters if each.name not in into.off)
+                            key = (now, hop[0], other, tuple((each.name, id(each.content)) for each in held))
+                            if key not in seen:
+                                seen.add(key)
+                                yield Asked(now, hop[0], helper, other[3], held, (*end.how, *into.how))
