@@ -27,8 +27,7 @@ REMEMBERED: Final = 128
 REMEMBERED_NAMES: Final = 500_000
 """... with no more names than this in all that they were made of: a client can ask for names that nobody shares."""
 FEW: Final = 16
-"""So many resources are put in order faster than it is looked up whether somebody did."""
-
+"""What is made of so few resources is made faster than it is looked for, unless it was asked for last."""
 
 RESPONSE_BYTES: Final = 4_000_000
 """A little less than what clients of gRPC take in one message by default."""
@@ -65,6 +64,8 @@ class Shared:
         self._memo: dict[tuple[object, ...], tuple[object, ...]] = {}
         self._names = 0
         """In what is remembered."""
+        self._last: dict[object, tuple[object, ...]] = {}
+        """Of each kind what was asked for last: streams in step ask for the same, one right after the other."""
 
     def difference(self, known: Mapping[str, Known], wanted: Mapping[str, Resource]) -> Difference:
         found = self._remember("difference", known, wanted, lambda: difference(known, wanted))
@@ -80,9 +81,7 @@ class Shared:
         def ordered() -> tuple[Resource, ...]:
             return tuple(item for _, item in sorted(said.items()) if isinstance(item, Resource))
 
-        if len(said) < FEW:
-            return ordered()
-        found = self._remember("in order", said, None, ordered)
+        found = self._remember("in order", said, None, ordered, few=len(said) < FEW)
         assert isinstance(found, tuple)  # noqa: S101 - for the type checker
         return found
 
@@ -103,9 +102,7 @@ class Shared:
                 left -= size
             return tuple(found)
 
-        if len(said) < FEW:
-            return split()
-        parts = self._remember("parts", said, None, split)
+        parts = self._remember("parts", said, None, split, few=len(said) < FEW)
         assert isinstance(parts, tuple)  # noqa: S101 - for the type checker
         return parts
 
@@ -121,9 +118,7 @@ class Shared:
                 if reference.type_url == type_url
             )
 
-        if len(content) < FEW:
-            return names()
-        found = self._remember(f"used {type_url}", content, before, names)
+        found = self._remember(("used", type_url), content, before, names, few=len(content) < FEW)
         assert isinstance(found, frozenset)  # noqa: S101 - for the type checker
         return found
 
@@ -138,7 +133,7 @@ class Shared:
                     found.setdefault(reference.type_url, set()).add(reference.name)
             return {type_url: frozenset(each) for type_url, each in found.items()}
 
-        found = self._remember(f"needs of {root}", known, target, names)
+        found = self._remember(("needs", root), known, target, names)
         assert isinstance(found, dict)  # noqa: S101 - for the type checker
         return found
 
@@ -152,17 +147,29 @@ class Shared:
         assert isinstance(found, Collection)  # noqa: S101 - for the type checker
         return found
 
-    def _remember(self, what: str, one: object, other: object, compute: Callable[[], object]) -> object:
+    def _remember(
+        self, what: object, one: object, other: object, compute: Callable[[], object], *, few: bool = False
+    ) -> object:
         """By identity: the operands are kept as well, so that their identities stay theirs."""
-        key = (what, id(one), id(other))
+        last = self._last.get(what)
+        if last is not None and last[1] is one and last[2] is other:
+            return last[0]
+        found = (compute(), one, other) if few else self._looked_up((what, id(one), id(other)), one, other, compute)
+        self._last[what] = found
+        return found[0]
+
+    def _looked_up(
+        self, key: tuple[object, ...], one: object, other: object, compute: Callable[[], object]
+    ) -> tuple[object, ...]:
         found = self._memo.pop(key, None)
         if found is None:
             found = (compute(), one, other)
             self._names += _names(found)
             while self._memo and (len(self._memo) >= REMEMBERED or self._names > REMEMBERED_NAMES):
                 self._names -= _names(self._memo.pop(next(iter(self._memo))))
+                self._last.clear()
         self._memo[key] = found
-        return found[0]
+        return found
 
 
 @dataclass(slots=True, eq=False)

@@ -175,8 +175,7 @@ class Payload:
         return self._last[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """One response to one client."""
 
     type_url: str
