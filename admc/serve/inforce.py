@@ -93,6 +93,7 @@ class InForce:
             self.publish,
             drain_seconds=options.drain_seconds,
             folder=None if options.kept is None else options.kept.folder,
+            settle=self._settle,
             failed=self._step_failed,
         )
         self.state: State | None = None
@@ -181,6 +182,9 @@ class InForce:
 
     async def _move(self, change: Change) -> None:
         if change.old is None and self.moving.underway is None:
+            # There is nothing to stay with: where it cannot be kept, which will be said, it is served all the same.
+            with contextlib.suppress(CommandError):
+                await asyncio.to_thread(self._settle, change.recipe)
             await self.publish(change.groups, change.new)
         elif change.only_addresses:
             await self.moving.relocate(Planned(change.new, change.recipe), change.groups)
@@ -215,6 +219,10 @@ class InForce:
     def _has(self, name: str, snapshot: Snapshot) -> bool:
         current = self.store.current(name)
         return current is not None and (current is snapshot or current.version == snapshot.version)
+
+    def _settle(self, recipe: Recipe | None) -> None:
+        if self.options.kept is not None:
+            self.options.kept.settle(recipe)
 
     def _step_failed(self) -> None:
         self.problems.counts.transition_errors += 1

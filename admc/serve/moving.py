@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.serve.feed import State
+    from admc.serve.kept import Recipe
     from admc.transition.older import Dropped
     from xds_server.server import XdsServer
 
@@ -75,14 +76,18 @@ class Moving:
         *,
         drain_seconds: float = DRAIN_SECONDS,
         folder: Path | None = None,
+        settle: Callable[[Recipe | None], None] = lambda _: None,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
         """`publish` is for what needs no steps: of groups, in a state, but for some services. `folder` is where a
-        transition under way is kept. `failed` is told of each attempt at a step that failed."""
+        transition under way is kept; `settle` has the state there with which a restart is to begin, if any is given,
+        and raises `CommandError` where it cannot, or the folder is another server's. `failed` is told of each attempt
+        at a step that failed."""
         self._server = server
         self._publish = publish
         self._drain_seconds = drain_seconds
         self._folder = folder
+        self._settle = settle
         self._failed = failed
         self._turn = asyncio.Lock()
         self._next: Next | None = None
@@ -217,7 +222,7 @@ class Moving:
             for sentence in dict.fromkeys((*progress.called(new.names), *reasons)):
                 LOG.info("transition", extra={"reason": sentence})
         else:
-            await self._move(None)
+            await self._move(None, new)
         await self._publish(groups, new.state, underway.involved)
 
     async def _try(self, underway: Underway, newer: Planned) -> None:
@@ -250,9 +255,12 @@ class Moving:
                 # No fault of the newer plan, and no reason to keep that waiting.
                 LOG.error("transition_refused", extra={"findings": [item.message for item in error.diagnostics]})
 
-    async def _move(self, underway: Underway | None) -> None:
-        """Be somewhere else, on disk first: a step that is published is one that a restarted server knows of."""
+    async def _move(self, underway: Underway | None, rest: Planned | None = None) -> None:
+        """Be somewhere else, on disk first: a step that is published is one that a restarted server knows of. `rest`:
+        what is in force where none is under way any more; until that is kept, a restart has to begin with the last
+        step."""
         if self._folder is not None:
+            await asyncio.to_thread(self._settle, None if rest is None else rest.recipe)
             record = None
             if underway is not None and underway.old.recipe is not None and underway.new.recipe is not None:
                 walk = underway.walk
@@ -310,7 +318,7 @@ class Moving:
                 plain = going.new._replace(names={})
                 await self._begin(going.new, plain, Groups({}, going.passing))
                 return
-            await self._move(None)
+            await self._move(None, going.new)
             LOG.info("transition_over", extra={"state": underway.new.state.version})
         following, failure = self._next, self._failure
         if failure is not None and failure.plan is following and time.monotonic() < failure.until:

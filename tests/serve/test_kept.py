@@ -223,3 +223,22 @@ def test_a_transition_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path)
         record.write(tmp_path, record.Record(recipe, recipe, at, False, b"key"))
         assert path.stat().st_mode & 0o777 == 0o600
     assert record.read(tmp_path) == record.Record(recipe, recipe, 1, False, b"key")
+
+
+def test_a_state_is_settled_with_the_snapshots_that_are_kept_and_in_no_folder_of_another_server(tmp_path: Path) -> None:
+    folder, other = tmp_path / "state", RECIPE._replace(endpoints=None)
+    with closing(opened(folder)) as kept:
+        kept.save(RECIPE, {"a": snapshot("x")})
+        kept.settle(other)
+        found = kept.recall()
+        assert found is not None
+        assert found.recipe == other
+        assert found.groups.keys() == {"a"}
+        folder.rename(tmp_path / "away")
+        with pytest.raises(CommandError, match="cannot keep the state"):
+            kept.settle(None)
+        with closing(opened(folder)) as another:
+            for recipe in (None, RECIPE):
+                with pytest.raises(CommandError, match="cannot keep the state"):
+                    kept.settle(recipe)
+            assert another.recall() is None

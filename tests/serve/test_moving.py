@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.exits import CommandError
+from admc.exits import CommandError, wrong_usage
 from admc.serve import feed, groups, progress, record
 from admc.serve.feed import Source
 from admc.serve.moving import Moving
@@ -414,6 +414,40 @@ def test_a_folder_that_goes_is_made_again_with_what_is_redirected_and_what_was_a
             folder.mkdir()
             await moving.keep(anew=True)
             assert json.loads((folder / "redirected.json").read_text()) == known
+
+    asyncio.run(run())
+
+
+def test_a_transition_is_over_once_a_restart_would_begin_with_what_it_led_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a server that comes back would go from the plan before once more, and take from proxies what they have."""
+    hasten(monkeypatch, 0.05)
+    old, new = planned(tmp_path, "ingress"), planned(tmp_path, "egress")
+    server = Agreeing()
+    full = True
+    settled: list[object] = []
+
+    def settle(recipe: object) -> None:
+        if full and recipe is not None:
+            raise wrong_usage("ADM854", "cannot keep the state in `state`")
+        settled.append(recipe)
+
+    async def run() -> None:
+        nonlocal full
+        moving = await begun(server, old, tmp_path)
+        moving._settle = settle
+        await moving.change(old, new, groups.snapshots(new.state))
+        async with following(moving) as until:
+            await until(lambda: "cannot keep the state in `state`" in moving.waits)
+            assert phase_of(moving) is Phase.CLEAN
+            kept = record.read(tmp_path)
+            assert kept is not None
+            assert kept.new == new.recipe
+            full = False
+            await until(lambda: moving.underway is None)
+        assert settled[-1] == new.recipe
+        assert record.read(tmp_path) is None
 
     asyncio.run(run())
 
