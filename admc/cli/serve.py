@@ -52,7 +52,8 @@ def serve(
     ],
     xds: Annotated[str, typer.Option("--xds", metavar="ADDRESS:PORT", help="Where proxies ask.")],
     endpoints: Annotated[
-        Path | None, typer.Option("--endpoints", metavar="FILE", help="Addresses of the services; followed, too.")
+        Path | None,
+        typer.Option("--endpoints", metavar="FILE", help="Addresses of the services, as JSON; followed, too."),
     ] = None,
     mode: Annotated[
         ServeMode,
@@ -83,7 +84,7 @@ def serve(
     ] = None,
     identities: Annotated[
         Path | None,
-        typer.Option("--identities", metavar="FILE", help="Which identity is which service; followed, too."),
+        typer.Option("--identities", metavar="FILE", help="Which identity is which service, as JSON; followed, too."),
     ] = None,
     trust_domain: Annotated[
         str | None,
@@ -183,7 +184,7 @@ def _address(option: str, text: str) -> tuple[str, int]:
         raise wrong_usage(
             "ADM801",
             f"`{option}` needs an address and a port, and `{visible(text[:100])}` is none",
-            hint=f"write `{option} 127.0.0.1:{usual}`, or `{option} [::1]:{usual}`",
+            hint=f"write `{option} 127.0.0.1:{usual}`, or `{option} [::1]:{usual}`; a port is at most 65535",
         )
     return host.strip("[]"), int(port)
 
@@ -211,7 +212,11 @@ def _check_door(door: Door, where: tuple[str, int]) -> None:
             hint=f"leave `{secured[0]}` out to try it out on loopback, or `--plaintext` to have TLS",
         )
     if door.plaintext_anywhere and not door.plaintext:
-        raise wrong_usage("ADM801", "`--plaintext-anywhere` says nothing without `--plaintext`")
+        raise wrong_usage(
+            "ADM801",
+            "`--plaintext-anywhere` says nothing without `--plaintext`",
+            hint="give both, or neither to have TLS",
+        )
     if door.plaintext:
         if not door.plaintext_anywhere and not _is_loopback(where[0]):
             if not _is_address(where[0]):

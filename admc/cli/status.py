@@ -119,6 +119,12 @@ def _unreachable(server: str, cause: str) -> CommandError:
 
 def _said(error: Exception) -> str:
     """What went wrong, without the names that Python has for it."""
+    import ssl
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted here: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return "what answers there does not speak TLS; `--ops` of a server is plain HTTP"
     if isinstance(error, TimeoutError):
         return f"no answer within {SECONDS:.0f} seconds"
     if isinstance(error, OSError) and error.strerror:

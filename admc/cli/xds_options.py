@@ -44,9 +44,17 @@ def server_of(emit: Path | None, asked: Asked) -> Server | None:
     if not given:
         return None
     if emit is None:
-        raise wrong_usage("ADM801", f"`{given[0]}` says nothing without `--emit DIR`")
+        raise wrong_usage(
+            "ADM801",
+            f"`{given[0]}` says nothing without `--emit DIR`",
+            hint="add `--emit DIR`: it writes the `bootstrap-xds.yaml` that this is about",
+        )
     if asked.xds is None:
-        raise wrong_usage("ADM801", f"`{given[0]}` says nothing without `--xds HOST:PORT`")
+        raise wrong_usage(
+            "ADM801",
+            f"`{given[0]}` says nothing without `--xds HOST:PORT`",
+            hint="say where the server is: `--xds 127.0.0.1:18000` on this machine",
+        )
     host, port = _address(asked.xds)
     if asked.ca is None and len(given) > 1:
         raise wrong_usage(

@@ -1,7 +1,8 @@
 """`admc serve`: keeps the ADMs of a program configured while the program and the addresses change.
 
-    files --feed--> State --groups--> {service: Snapshot} --run.apply--> xds_server
+    files --feed--> State --groups--> {service: Snapshot} --inforce--> xds_server
 
 `feed` reads and decides (in a process of its own, `worker`), `groups` turns a state into what each ADM is told, `watch`
-says when a file has changed, `kept` is what survives a restart, `run` holds it all together.
+says when a file has changed, `kept` is what survives a restart, `serving` lets one thing follow from another, `run`
+starts and ends it all.
 """

@@ -96,11 +96,11 @@ async def serve(view: View, host: str, port: int) -> Running:
         server = await asyncio.get_running_loop().create_server(handlers, host, port, reuse_port=False)
     except (OSError, OverflowError) as error:
         await runner.cleanup()
-        raise cannot_listen(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", error) from error
+        raise cannot_listen("--ops", f"[{host}]:{port}" if ":" in host else f"{host}:{port}", error) from error
     return Running(runner, server)
 
 
-def cannot_listen(address: str, error: OSError | OverflowError | None = None) -> CommandError:
+def cannot_listen(option: str, address: str, error: OSError | OverflowError | None = None) -> CommandError:
     """gRPC does not say why it cannot; then the cause stays open."""
     said = ""
     if isinstance(error, OSError) and error.errno:
@@ -111,7 +111,8 @@ def cannot_listen(address: str, error: OSError | OverflowError | None = None) ->
         "ADM825",
         f"cannot listen at `{visible(address)}`",
         cause=said[:1].lower() + said[1:] or None,
-        hint="another server may be there already, or the address is not one of this machine",
+        hint="another server may be there already, or the address is not one of this machine; "
+        f"`{option}` takes another",
     )
 
 

@@ -102,7 +102,7 @@ class _Run:
                 ],
             )
         except ServerError as error:
-            raise ops.cannot_listen(_joined(*self._listening.xds)) from error
+            raise ops.cannot_listen("--xds", _joined(*self._listening.xds)) from error
         try:
             shown = await ops.serve(self._view(), *self._listening.ops)
         except BaseException:
