@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
+import ssl
 import threading
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from admc.serve.exposition import Now, Sources
 from admc.serve.status import Phase, Status, from_json
 from admc.serve.tls import TlsCounts
 from admc.serve.wrong import Counts
+from tests.serve.pki import Authority
 from tests.serve.serving import served
 from tests.serve.test_status import client
 from tests.serve.test_status import serving as status_of
@@ -456,6 +458,29 @@ def test_whatever_else_answers(answer: bytes, code: str, cause: str, capsys: pyt
         assert main(["status", "--server", f"http://127.0.0.1:{port}", "--format", "json"]) == 1
     (found,) = json.loads(capsys.readouterr().out)["diagnostics"]
     assert (found["code"], found["cause"]) == (code, cause)
+
+
+def test_tls_is_asked_of_what_speaks_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with answering(b"HTTP/1.1 400 no\r\n\r\n") as port:
+        assert main(["status", "--server", f"https://127.0.0.1:{port}"]) == 1
+    assert "does not speak TLS; `--ops` of a server is plain HTTP" in capsys.readouterr().err
+
+
+def test_a_certificate_that_nobody_trusts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*Authority().issue(dns=("localhost",)).write(tmp_path, "server"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def shake() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                context.wrap_socket(connection, server_side=True)
+
+        thread = threading.Thread(target=shake)
+        thread.start()
+        assert main(["status", "--server", f"https://localhost:{server.getsockname()[1]}"]) == 1
+        thread.join(10)
+    assert "its certificate is not trusted here: " in capsys.readouterr().err
 
 
 def test_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:
