@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from xds_server.snapshot import SnapshotError
 
 LOG: Final = logging.getLogger("admc.serve")
+NOBODY: Final = "nobody is served until this is mended; the files are followed"
+UNLISTED: Final = "their addresses are missing, so connections that may be theirs are refused until they are listed"
 NAMED: Final = 20
 """How many of the names that are missing the log has; the status has all."""
 
@@ -95,7 +97,7 @@ class Problems:
             if self.stays:
                 LOG.error("last_good_state_stays", extra={"about": about, "state": self.stays})
             else:
-                LOG.error("no_state_yet", extra={"about": about})
+                LOG.error("no_state_yet", extra={"about": about, "text": NOBODY})
 
     def miss(self, unlisted: Unlisted) -> None:
         """Tell of whose addresses are missing, whenever that is somebody else."""
@@ -106,7 +108,7 @@ class Problems:
             LOG.info("all_listed")
             return
         said = {"destinations": unlisted.destinations[:NAMED], "callers": unlisted.callers[:NAMED]}
-        LOG.warning("unlisted", extra={**said, "of": len(unlisted.names)})
+        LOG.warning("unlisted", extra={**said, "of": len(unlisted.names), "text": UNLISTED})
 
     def report_once(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
         """Tell of what is looked at time and again, and may be what was told last."""
