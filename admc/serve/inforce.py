@@ -184,7 +184,7 @@ class InForce:
         if change.old is None and self.moving.underway is None:
             # There is nothing to stay with: where it cannot be kept, which will be said, it is served all the same.
             with contextlib.suppress(CommandError):
-                await asyncio.to_thread(self._settle, change.recipe)
+                await self._settle(change.recipe)
             await self.publish(change.groups, change.new)
         elif change.only_addresses:
             await self.moving.relocate(Planned(change.new, change.recipe), change.groups)
@@ -220,9 +220,15 @@ class InForce:
         current = self.store.current(name)
         return current is not None and (current is snapshot or current.version == snapshot.version)
 
-    def _settle(self, recipe: Recipe | None) -> None:
+    @property
+    def taken(self) -> dict[str, Snapshot]:
+        """What some proxy of each service has acknowledged as a whole."""
+        found = {name: self.store.taken(name) for name in self.store.groups}
+        return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
+
+    async def _settle(self, recipe: Recipe | None) -> None:
         if self.options.kept is not None:
-            self.options.kept.settle(recipe)
+            await asyncio.to_thread(self.options.kept.settle, recipe, self.taken)
 
     def _step_failed(self) -> None:
         self.problems.counts.transition_errors += 1

@@ -102,15 +102,14 @@ class Keeping:
         force, problems = self._force, self._force.problems
         if force.state is None:
             return
-        taken = {name: force.store.taken(name) for name in force.store.groups}
-        groups = {name: snapshot for name, snapshot in taken.items() if snapshot is not None}
         try:
             renewed = await asyncio.to_thread(self._kept.renew)
             if renewed:
                 problems.counts.kept_errors += 1
                 LOG.error("kept_folder_renewed", extra={"folder": str(self._kept.folder)})
-            await asyncio.to_thread(self._kept.save, force.recipe, groups)
+            # The step first: the state that is wanted is not the one that proxies have in the middle of a transition.
             await force.moving.keep(anew=renewed)
+            await asyncio.to_thread(self._kept.save, force.recipe, force.taken)
         except CommandError as error:
             problems.not_kept("kept", error.diagnostics)
         else:

@@ -172,18 +172,16 @@ class Kept:
         same = there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
         return same and (self.folder / "objects").is_dir()
 
-    def settle(self, recipe: Recipe | None) -> None:
-        """Keep this state, if it is not None, with the snapshots that are kept. Raises `CommandError` where the folder
-        takes nothing, or is not this process's any more: what another one keeps there is left alone."""
+    def settle(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> None:
+        """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where the
+        folder is not this process's any more: what another one keeps there is left alone."""
         with self._writing:
             if not self._holds():
                 raise _cannot_keep(self.folder, "somebody has removed or replaced it")
-        if recipe is not None:
-            self.save(recipe, None)
+        self.save(recipe, groups)
 
-    def save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot] | None) -> bool:
-        """Keep these instead; without a recipe the state that is kept stays, and without groups those. False where
-        nothing is new.
+    def save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
+        """Keep these instead; without a recipe, the state that is kept stays. False where nothing is new.
 
         Raises `CommandError` where the folder takes nothing: what was kept before is still there.
         """
@@ -197,11 +195,9 @@ class Kept:
                     self._left = (self._left[0], now[1], self._left[2])
                 raise
 
-    def _save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot] | None) -> bool:
+    def _save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
         state = self._recipe if recipe is None else self._put_recipe(recipe)
-        saved = dict(self._groups)
-        if groups is not None:
-            saved = {name: self._put_group(name, snapshot) for name, snapshot in groups.items()}
+        saved = {name: self._put_group(name, snapshot) for name, snapshot in groups.items()}
         if state == self._recipe and saved == self._groups:
             return False
         manifest = {

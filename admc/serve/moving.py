@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from xds_server.server import XdsServer
 
     Publish = Callable[[Groups, State, frozenset[str]], Awaitable[None]]
+    Settle = Callable[[Recipe | None], Awaitable[None]]
 
 LOG: Final = logging.getLogger("admc.serve")
 LOOK_SECONDS: Final = 0.1
@@ -76,13 +77,13 @@ class Moving:
         *,
         drain_seconds: float = DRAIN_SECONDS,
         folder: Path | None = None,
-        settle: Callable[[Recipe | None], None] = lambda _: None,
+        settle: Settle | None = None,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
         """`publish` is for what needs no steps: of groups, in a state, but for some services. `folder` is where a
-        transition under way is kept; `settle` has the state there with which a restart is to begin, if any is given,
-        and raises `CommandError` where it cannot, or the folder is another server's. `failed` is told of each attempt
-        at a step that failed."""
+        transition under way is kept; `settle` keeps there what proxies have taken, and the state with which a restart
+        is to begin, if one is given. It raises `CommandError` where it cannot, or the folder is another server's.
+        `failed` is told of each attempt at a step that failed."""
         self._server = server
         self._publish = publish
         self._drain_seconds = drain_seconds
@@ -258,9 +259,10 @@ class Moving:
     async def _move(self, underway: Underway | None, rest: Planned | None = None) -> None:
         """Be somewhere else, on disk first: a step that is published is one that a restarted server knows of. `rest`:
         what is in force where none is under way any more; until that is kept, a restart has to begin with the last
-        step."""
+        step. What proxies took in the steps before is kept, too: older connections need it in the next one."""
         if self._folder is not None:
-            await asyncio.to_thread(self._settle, None if rest is None else rest.recipe)
+            if self._settle is not None:
+                await self._settle(None if rest is None else rest.recipe)
             record = None
             if underway is not None and underway.old.recipe is not None and underway.new.recipe is not None:
                 walk = underway.walk

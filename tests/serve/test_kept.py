@@ -225,20 +225,17 @@ def test_a_transition_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path)
     assert record.read(tmp_path) == record.Record(recipe, recipe, 1, False, b"key")
 
 
-def test_a_state_is_settled_with_the_snapshots_that_are_kept_and_in_no_folder_of_another_server(tmp_path: Path) -> None:
-    folder, other = tmp_path / "state", RECIPE._replace(endpoints=None)
+def test_what_has_to_be_known_is_kept_in_no_folder_of_another_server(tmp_path: Path) -> None:
+    folder, groups = tmp_path / "state", {"a": snapshot("x")}
     with closing(opened(folder)) as kept:
-        kept.save(RECIPE, {"a": snapshot("x")})
-        kept.settle(other)
+        kept.settle(RECIPE, groups)
         found = kept.recall()
         assert found is not None
-        assert found.recipe == other
-        assert found.groups.keys() == {"a"}
+        assert (found.recipe, found.groups.keys()) == (RECIPE, groups.keys())
         folder.rename(tmp_path / "away")
         with pytest.raises(CommandError, match="cannot keep the state"):
-            kept.settle(None)
+            kept.settle(None, groups)
         with closing(opened(folder)) as another:
-            for recipe in (None, RECIPE):
-                with pytest.raises(CommandError, match="cannot keep the state"):
-                    kept.settle(recipe)
+            with pytest.raises(CommandError, match="cannot keep the state"):
+                kept.settle(RECIPE, {})
             assert another.recall() is None

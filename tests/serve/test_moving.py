@@ -428,7 +428,7 @@ def test_a_transition_is_over_once_a_restart_would_begin_with_what_it_led_to(
     full = True
     settled: list[object] = []
 
-    def settle(recipe: object) -> None:
+    async def settle(recipe: object) -> None:
         if full and recipe is not None:
             raise wrong_usage("ADM854", "cannot keep the state in `state`")
         settled.append(recipe)
