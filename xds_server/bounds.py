@@ -1,5 +1,5 @@
-"""What one client can make the server keep: names that it asks for, and answers that it owes. Beyond that its stream
-ends, rather than everybody's."""
+"""What one stream can make the server keep: names that it asks for, and answers that it owes. Beyond that it ends,
+rather than all others. What all streams of a client may is in `holdings`."""
 
 from __future__ import annotations
 
@@ -39,5 +39,7 @@ def check(channels: Collection[Channel], *, asked: bool, claimed: int = 0) -> No
         raise TooMuchError(f"more than {MAX_UNANSWERED:,} responses without an answer")
     if sum(each.strange for each in channels) > MAX_NAMES:
         raise TooMuchError(f"answers about more than {MAX_NAMES:,} names that do not exist without an answer")
+    if sum(len(each.refused) for each in channels) > MAX_UNANSWERED_NAMES:
+        raise TooMuchError(f"refusals of more than {MAX_UNANSWERED_NAMES:,} names on one stream")
     if sum(len(flight.content) for each in channels for flight in each.flights.values()) > MAX_UNANSWERED_NAMES:
         raise TooMuchError(f"responses with more than {MAX_UNANSWERED_NAMES:,} names without an answer")

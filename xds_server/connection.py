@@ -16,6 +16,7 @@ import grpc  # type: ignore[import-untyped]
 
 from xds_server.delta import DeltaStream
 from xds_server.events import Accepted, Refused
+from xds_server.holdings import Meter
 from xds_server.sotw import SotwStream
 from xds_server.types import ORDER, short
 from xds_server.wire import Node, ProtocolError, TooMuchError, parse_delta, parse_sotw
@@ -140,6 +141,7 @@ class Connection(Writer):
         """For what it waits for now."""
         self._logged: dict[str, tuple[str, int]] = {}
         """By type, which version's refusals were logged last, and how many."""
+        self.meter = Meter()
         self._end = ""
         self._left = False
         self._failure: BaseException | None = None
@@ -236,6 +238,12 @@ class Connection(Writer):
         self._after(REFUSAL_SECONDS, self._cut)
         self.write()
 
+    def forget(self) -> None:
+        """Let go of what it has heard. The reason for its end knows in which functions that came up, and these know the
+        stream: all of it, and a request of megabytes, would else be kept until somebody searches for such circles."""
+        self._machine = self._offered = self._failure = None
+        self._outbox.clear()
+
     async def run(self) -> str:
         """Talk until the stream ends; why it did. Raises `RefusedStreamError`."""
         limits = self._server.limits
@@ -325,7 +333,11 @@ class Connection(Writer):
         if self._machine is None:
             self._begin(request)
         self._server.metrics.requests[known_type(request.type_url)] += 1
-        self._say(self._machine.receive(request))
+        responses = self._machine.receive(request)
+        more = self.meter.heard(self._machine, request, self._outbox)
+        if more:
+            self._server.holds(self, more)
+        self._say(responses)
 
     def _begin(self, request: SotwRequest | DeltaRequest) -> None:
         if not request.type_url:

@@ -40,7 +40,7 @@ class Repeats:
         """How often each has come since the last count."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def warn(self, event: str, host: str, reason: str, said: Mapping[str, str]) -> None:
+    def warn(self, event: str, host: str, reason: str, said: Mapping[str, object]) -> None:
         """Log an event of a client at some address, or count it."""
         sort = _Sort(event, host, reason)
         if sort not in self._seen and len(self._seen) >= SORTS:

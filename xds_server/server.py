@@ -29,6 +29,7 @@ from xds_server.connection import (
     Variant,
     known_type,
 )
+from xds_server.holdings import Budget
 from xds_server.repeats import Repeats
 from xds_server.store import SnapshotStore, only_differs_in
 from xds_server.types import ENDPOINTS, SECRET
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("xds_server")
 SERVICE: Final = "envoy.service.discovery.v3.AggregatedDiscoveryService"
+TOO_MUCH: Final = "the names and answers of all streams of this client take too much memory"
 PAUSE: Final = 4
 """So much longer than a heavy request the next one waits."""
 URGENT: Final = frozenset({ENDPOINTS, SECRET})
@@ -63,6 +65,11 @@ class Limits:
     """Streams from one address, and as many connections without a client that was let in."""
     streams_per_identity: int = 1_000
     """Streams of clients that have proven to be the same."""
+    held_per_client: int = 256 << 20
+    """Bytes that all streams of one identity, or where nobody proves one of one address, make the server keep: mostly
+    names that do not exist."""
+    held: int = 1 << 30
+    """... and those of all clients."""
     connections: int = 22_000
     """Open connections: each takes a file handle, whoever is at its other end."""
     handshake_seconds: float = 10.0
@@ -116,6 +123,7 @@ class XdsServer:
         self._open = 0
         self._peers: Counter[str] = Counter()
         self._identities: Counter[str] = Counter()
+        self._budget = Budget(self.limits.held_per_client, self.limits.held)
         self.audience = Audience()
         self._pending: set[Connection] = set()
         self._coalescer = Coalescer(self.limits.quiet_seconds, self.limits.quiet_limit_seconds)
@@ -281,11 +289,28 @@ class XdsServer:
         self._pending.discard(connection)
         if self.audience.leave(connection):
             self.metrics.connected -= 1
+            self._budget.take(_client(connection), -connection.meter.weight)
             identity = connection.admission.identity
             if identity:
                 self._identities[identity] -= 1
                 if not self._identities[identity]:
                     del self._identities[identity]
+        connection.forget()
+
+    def holds(self, connection: Connection, more: int) -> None:
+        """A client makes the server keep so much more, or less. Raises `RefusedStreamError`."""
+        client = _client(connection)
+        if not self._budget.take(client, more):
+            self.metrics.denials["too_much"] += 1
+            said = {
+                "node": connection.node.id,
+                "service": connection.group,
+                "identity": connection.admission.identity,
+                "peer": connection.peer,
+                "held": self._budget.held(client),
+            }
+            self._repeats.warn("holds_too_much", client, "too_much", said)
+            raise RefusedStreamError(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MUCH)
 
     async def let_others_first(self, took: float) -> None:
         """After a large request that took so long. All who send such requests wait for each other, however many they
@@ -314,30 +339,38 @@ class XdsServer:
         return grpc.stream_stream_rpc_method_handler(handle)
 
     async def _handle(self, context: Any, variant: Variant) -> None:
-        host = _host(context.peer())
         try:
-            if self._stopping:
-                raise RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "the server is going away")
-            if self._open >= self.limits.streams or self._peers[host] >= self.limits.streams_per_peer:
-                raise RefusedStreamError(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many streams")
-            self._open += 1
-            self._peers[host] += 1
-            try:
-                connection = Connection(self, context, variant)
-                self._pending.add(connection)
-                why = await connection.run()
-            finally:
-                self._open -= 1
-                self._peers[host] -= 1
-                if not self._peers[host]:
-                    del self._peers[host]
-            self.metrics.streams[why] += 1
+            why = await self._talk(context, variant)
         except asyncio.CancelledError:
             self.metrics.streams["cut"] += 1
             raise
         except RefusedStreamError as error:
-            self.metrics.streams[error.code.name.lower()] += 1
-            await context.abort(error.code, str(error))
+            code, said = error.code, str(error)
+        else:
+            self.metrics.streams[why] += 1
+            return
+        self.metrics.streams[code.name.lower()] += 1
+        # After the error has gone: gRPC keeps what `abort` raises, and with it all that it was raised in.
+        await context.abort(code, said)
+
+    async def _talk(self, context: Any, variant: Variant) -> str:
+        """Why the stream ended. Raises `RefusedStreamError`."""
+        host = _host(context.peer())
+        if self._stopping:
+            raise RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "the server is going away")
+        if self._open >= self.limits.streams or self._peers[host] >= self.limits.streams_per_peer:
+            raise RefusedStreamError(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many streams")
+        self._open += 1
+        self._peers[host] += 1
+        try:
+            connection = Connection(self, context, variant)
+            self._pending.add(connection)
+            return await connection.run()
+        finally:
+            self._open -= 1
+            self._peers[host] -= 1
+            if not self._peers[host]:
+                del self._peers[host]
 
     def _peers_let_in(self) -> set[str]:
         return {connection.peer for connection in self.audience}
@@ -386,6 +419,11 @@ class XdsServer:
                 connection.offer(snapshot)
             for connection in together:
                 connection.write()
+
+
+def _client(connection: Connection) -> str:
+    """Who is counted as one."""
+    return connection.admission.identity or _host(connection.peer)
 
 
 def _host(peer: str) -> str:

@@ -112,6 +112,10 @@ class Stream(ABC):
         latest = self._next or self._target
         return [(channel, channel.wanted(latest.of_type(channel.type_url))) for channel in self._channels.values()]
 
+    def channel(self, type_url: str) -> Channel | None:
+        """One of them, if it was asked for."""
+        return self._channels.get(type_url)
+
     @property
     def waits_for(self) -> Wait | None:
         """What it is for the client to ask for, or not to ask for any more. Patience begins anew with each wait."""
