@@ -97,6 +97,12 @@ def acts_once(policy: Policy) -> bool:
     return not verbs <= {Verb.READS, Verb.WRITES, Verb.REJECTS}
 
 
+def _may_do_the_same(one: Policy, other: Policy) -> bool:
+    """A policy does nothing but its effects, of which reading is none. Who says nothing of them may do anything."""
+    verbs = [{effect.verb for effect in policy.effects or ()} - {Verb.READS} for policy in (one, other)]
+    return not all(verbs) or not verbs[0].isdisjoint(verbs[1])
+
+
 def _act_once(policies: Sequence[Policy]) -> bool:
     """Whether a request that meets all of them twice may fare otherwise.
 
@@ -139,13 +145,32 @@ class Change:
 
     @cached_property
     def crossing(self) -> frozenset[str]:
-        """Destinations at which something leaves one side and something comes to the other."""
-        came = {(entry.decision.destination, entry.side) for entry in self.coming}
-        return frozenset(
-            entry.decision.destination
+        """Destinations at which something leaves one side, and something comes to the other that may take its place."""
+        came: dict[tuple[str, Side], list[Entry]] = {}
+        for entry in self.coming:
+            came.setdefault((entry.decision.destination, entry.side), []).append(entry)
+        pairs = (
+            (entry, other)
             for entry in self.leaving
-            if (entry.decision.destination, entry.side.other) in came
+            for other in came.get((entry.decision.destination, entry.side.other), ())
         )
+        return frozenset(one.decision.destination for one, other in pairs if self._may_replace(one, other))
+
+    def _may_replace(self, one: Entry, other: Entry) -> bool:
+        """Whether some request may meet either policy, and both may do the same to it; or they have one name."""
+        if one.policy.name == other.policy.name:
+            return True
+        return (
+            _may_do_the_same(one.policy, other.policy)
+            and not one.policy.sources.isdisjoint(other.policy.sources)
+            and not self._targets(one).isdisjoint(self._targets(other))
+        )
+
+    def _targets(self, entry: Entry) -> frozenset[int]:
+        """Where requests that it is about arrive: nobody sees by what port they were sent there."""
+        service = self.program.services.get(entry.decision.destination)
+        targets = {} if service is None else {port.number: port.target for port in service.ports}
+        return frozenset(targets.get(number, number) for number in entry.ports(self.program))
 
     @cached_property
     def marked(self) -> frozenset[str]:
@@ -190,6 +215,11 @@ class Change:
     def moves(self, entry: Entry) -> bool:
         """Whether it comes or leaves."""
         return (entry.key in self.old) != (entry.key in self.new)
+
+    def stays(self, entry: Entry) -> bool:
+        """Whether it can be at this side only, in routes or in a cluster: nothing elsewhere takes its place, and what
+        does so here must not be there together with it."""
+        return tuple(entry.policy.kind.sides.values()) in ((Stage.ROUTING,), (Stage.CLUSTER,))
 
     def forwards(self, entry: Entry) -> bool:
         """Whether it copies requests, or sends them on, to a destination at which something changes sides."""

@@ -70,7 +70,8 @@ _ALONE: Final = {
     (False, Side.EGRESS): When(PHASES[:2]),
     (False, Side.INGRESS): When(PHASES[:3]),
 }
-"""The same at destinations where nothing changes sides, and for what changes in place."""
+"""The same at destinations where nothing changes sides, for what changes in place, and for what never moves: of two
+splits or two timeouts one takes the place of the other at once."""
 
 _FORWARDS: Final = {
     (True, Side.EGRESS): When(PHASES[4:]),
@@ -89,7 +90,7 @@ def when(change: Change, entry: Entry, *, comes: bool) -> When:
         return (_FORWARDS if change.forwards(entry) else _ALONE)[comes, entry.side]
     if change.forwards(entry):
         return _FORWARDS[comes, entry.side]
-    if destination not in change.crossing:
+    if destination not in change.crossing or change.stays(entry):
         return _ALONE[comes, entry.side]
     if not single(change, entry):
         return _DOUBLE[comes, entry.side]

@@ -1,0 +1,63 @@
+"""What can sit at one side only never moves: where something else does, one of two takes the other's place at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from admc.transition.change import Change
+from admc.transition.model import Phase, Placed, Step
+from admc.transition.resources import resources
+from admc.transition.steps import steps
+from dsl import load_text
+from emitters.addresses import Addresses
+from emitters.envoy import Mode
+from emitters.scope import hops
+from solver.place import place
+
+PROGRAM = """
+app stays
+service s, d, e, f { http 80 }
+call s -> d, e, f
+policy m = request_count() on s -> d when path == "/m"
+pin m at SIDE
+"""
+KINDS = {
+    "timeout": ("timeout(after: 1s)", "timeout(after: 2s)"),
+    "retry": ("retry(attempts: 2)", "retry(attempts: 3)"),
+    "split": ("split(to: e, percent: 5%)", "split(to: f, percent: 5%)"),
+    "load_balancing": ("load_balancing(policy: random)", "load_balancing(policy: round_robin)"),
+    "circuit_breaking": ("circuit_breaking(max_requests: 9)", "circuit_breaking(max_requests: 8)"),
+}
+PARTLY = ("timeout", "retry", "split")
+"""Kinds that can be for some requests; a split does not commute with what moves here, for the same ones."""
+
+
+def placed(side: str, name: str, kind: str, what: str) -> Placed:
+    match = ' when path == "/r"' if kind in PARTLY else ""
+    program = load_text(PROGRAM.replace("SIDE", side) + f"policy {name} = {what} on s -> d{match}\n")
+    return Placed(program, place(program))
+
+
+def names(step: Step) -> set[tuple[str, ...]]:
+    """Of what does not move, in each hop to the destination."""
+    found = set()
+    for service, part in step.parts.items():
+        for hop in hops(*part.placed).get(service, ()):
+            own = tuple(policy.name for policy in hop.policies if policy.name != "m")
+            found.add(own)
+    return found - {()}
+
+
+@pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
+@pytest.mark.parametrize("other", [0, 1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_step_has_both(kind: str, other: int, sides: tuple[str, str]) -> None:
+    old = placed(sides[0], "one", kind, KINDS[kind][0])
+    new = placed(sides[1], "two", kind, KINDS[kind][other])
+    assert Change(old, new).crossing == {"d"}
+    walked = steps(old, new, b"key")
+    for step in walked:
+        assert names(step) in ({("one",)}, {("two",)}), step.phase
+        assert resources(step, Addresses.loopback(new.program), Mode.REDIRECT)
+    assert (names(walked[0]), names(walked[-1])) == ({("one",)}, {("two",)})
+    assert [step.phase for step in walked] == list(Phase)
