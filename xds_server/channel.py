@@ -234,6 +234,11 @@ class Channel:
         self.flights[nonce] = flight
         return nonce
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the client has refused something, or has not said yet whether it takes what came instead."""
+        return bool(self.refused) or bool(self.error and self.flights)
+
     def accept(self, nonce: str) -> Flight | None:
         """The client took a response; None if it is none that it owes an answer for."""
         flight = self._answered(nonce)
@@ -260,6 +265,10 @@ class Channel:
                 if before is not None and self.subscription.covers(name):
                     known[name] = before
         self.known = dict(sorted(known.items()))
+        for later, sent in self.flights.items():
+            # It did not have this before those either.
+            took = {**sent.before, **{name: flight.before.get(name) for name in flight.content}}
+            self.flights[later] = sent._replace(before={name: item for name, item in took.items() if item})
         versions = flight.content if flight.whole is None else {**flight.content, **flight.whole}
         self.refused = {
             **(self.refused if flight.whole is None else {}),

@@ -61,7 +61,7 @@ def gate(type_url: str, channels: Mapping[str, Channel], *, warming: bool) -> Ga
         if channel is not None and channel.refused:
             found = Gate.HELD
     endpoints = channels.get(ENDPOINTS)
-    return Gate.HELD if endpoints is not None and endpoints.refused else found
+    return Gate.HELD if endpoints is not None and endpoints.in_doubt else found
 
 
 def trial(channels: Mapping[str, Channel], target: Snapshot) -> Resource | None:

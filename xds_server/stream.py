@@ -264,7 +264,7 @@ class Stream(ABC):
         for channel in self._channels.values():
             if channel.flights and channel.type_url in STAGED:
                 return False
-            stuck = stuck or bool(channel.refused)
+            stuck = stuck or channel.in_doubt
         if not stuck and self._phase is Phase.MAKE and not self._awaits_users():
             self._phase = Phase.BREAK
             return True
@@ -344,10 +344,11 @@ class Stream(ABC):
         """All or nothing: the response has everything that the client is to have, changed or not."""
         wanted, step, gate, removing = now
         after = wanted if removing else step.kept
-        asked = channel.answer or any(name in after for name in channel.owed)
+        named = any(name in after for name in channel.owed)
+        asked = named or channel.answer
         changes = bool(step.changed) or (removing and bool(step.removed))
-        if gate is Gate.SHUT or (gate is Gate.HELD and not asked):
-            return
+        if gate is Gate.SHUT or (gate is Gate.HELD and not named):
+            return  # to say that there is nothing would take away what the client has from before
         if channel.refused and not asked:
             return
         if asked or changes:
@@ -359,7 +360,7 @@ class Stream(ABC):
                 content = {**content, **dict.fromkeys(step.removed)}
             self._send(channel, content, after, after, out)
         channel.owed.clear()
-        channel.answer = False
+        channel.answer = channel.answer and gate is Gate.HELD
 
     def _serve_each(self, channel: Channel, now: _Now, out: list[Response]) -> None:
         """Each resource for itself: what is owed, and what has changed."""
@@ -441,6 +442,8 @@ class Stream(ABC):
         payload = self._compose(channel, version, resources, removed)
         if payload is None:
             channel.known = after
+            if not channel.refused:
+                channel.error = ""  # what was refused is gone, and no acknowledgement will come for that
             return
         before = channel.known
         nonce = channel.send(Flight(version, content, whole, before), after)
@@ -468,7 +471,7 @@ class Stream(ABC):
 def _as_it_is(channel: Channel, after: Mapping[str, Known], *, held: bool) -> Mapping[str, Known]:
     """What a whole response says while changes are held back or something was refused: what the client has, and what
     it asks for and has not."""
-    names = after if channel.answer else channel.owed
+    names = after if channel.answer and not held else channel.owed
     asked = {
         name: after[name] for name in names if name in after and (name in channel.owed or name not in channel.refused)
     }

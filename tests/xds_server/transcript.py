@@ -12,6 +12,8 @@
     < clusters 1: a=1 b=1                                      the server sends a response with nonce 1
     < clusters 2: -a                                           ... delta: that removes
     patience                                                   the server waits no longer for a request of the client
+    refused?                                                   it is asked for its status
+    = clusters: too many                                       what the client said of what it refuses, or `nothing`
     # anything                                                 a remark
 
 What follows a line of the client, or a world, must be all that the server sends. A request of state of the world that
@@ -75,6 +77,10 @@ class Conversation:
             return self._said(self.stream.publish(self._snapshot))
         if word == "patience":
             return self._said(self.stream.wait_no_longer())
+        if word == "refused?":
+            said = [f"= {NAMES[each.type_url]}: {each.error}" for each in self.stream.status() if each.error]
+            assert self.stream.refuses == bool(said)
+            return said or ["= nothing"]
         assert word == ">", line
         parse = parse_sotw if self._variant == "sotw" else parse_delta
         request = self._sotw(rest) if self._variant == "sotw" else self._delta(rest)
@@ -153,7 +159,7 @@ def played(text: str, variant: str, *, grpc: bool = False) -> str:
     conversation = Conversation(variant, grpc=grpc)
     lines = []
     for line in text.splitlines():
-        if line.startswith("<"):
+        if line.startswith(("<", "=")):
             continue
         lines.append(line)
         if line.strip() and not line.startswith("#"):
