@@ -267,8 +267,9 @@ class Channel:
         self.known = dict(sorted(known.items()))
         for later, sent in self.flights.items():
             # It did not have this before those either.
-            took = {**sent.before, **{name: flight.before.get(name) for name in flight.content}}
-            self.flights[later] = sent._replace(before={name: item for name, item in took.items() if item})
+            same = {name for name, item in flight.content.items() if sent.before.get(name) is item}
+            had = {**sent.before, **{name: flight.before.get(name) for name in same}}
+            self.flights[later] = sent._replace(before={name: item for name, item in had.items() if item})
         versions = flight.content if flight.whole is None else {**flight.content, **flight.whole}
         self.refused = {
             **(self.refused if flight.whole is None else {}),

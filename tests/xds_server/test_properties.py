@@ -24,7 +24,7 @@ from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES, WHOLE
 from xds_server.wire import parse_delta, parse_sotw
 
 BAD = 3
-"""Clusters with this content are refused by clients that refuse."""
+"""What has this content is refused by clients that refuse."""
 USED = {CLUSTER: ENDPOINTS, LISTENER: ROUTES}
 
 World = dict[str, dict[str, tuple[int, tuple[str, ...]]]]
@@ -38,7 +38,7 @@ def worlds(draw: st.DrawFn, most: int = BAD) -> World:
     listeners = sorted(draw(st.sets(st.sampled_from("lm"))))
     return {
         CLUSTER: {name: (draw(content), ()) for name in names},
-        ENDPOINTS: {name: (draw(st.integers(1, 3)), ()) for name in names},
+        ENDPOINTS: {name: (draw(content), ()) for name in names},
         LISTENER: {name: (draw(content), (f"r{name}",)) for name in listeners},
         ROUTES: {f"r{name}": (draw(content), (draw(st.sampled_from(names)),)) for name in listeners},
     }
@@ -55,9 +55,13 @@ def snapshot_of(world: World) -> Snapshot:
 class Envoy:
     """A model of one."""
 
-    def __init__(self, variant: str, snapshot: Snapshot, *, refuses: bool = False) -> None:
+    def __init__(self, variant: str, snapshot: Snapshot, *, refuses: bool = False, partly: bool = False) -> None:
+        """`partly`: whether it takes what is good of a response that it refuses, as Envoy does."""
         self.variant = variant
         self.refuses = refuses
+        self.partly = partly
+        self.refused: dict[str, tuple[list[str], list[str]]] = {}
+        """By type, what the last refused response said, if nothing was asked for since."""
         self.held: dict[str, dict[str, Any]] = {CLUSTER: {}, ENDPOINTS: {}, LISTENER: {}, ROUTES: {}}
         self.versions: dict[str, dict[str, str]] = {kind: {} for kind in self.held}
         self.connect(snapshot)
@@ -65,6 +69,9 @@ class Envoy:
     def connect(self, snapshot: Snapshot) -> None:
         """A new stream, with what is left of the last one."""
         kind = SotwStream if self.variant == "sotw" else DeltaStream
+        self.keeps_used = self.variant == "delta" or not self.held[CLUSTER]
+        """State of the world does not tell what a client has from before: a cluster may be gone before its routes."""
+        self.refused.clear()
         self.stream: Any = kind(snapshot, Shared())
         self.up: deque[bytes] = deque()
         self.down: deque[bytes] = deque()
@@ -86,21 +93,38 @@ class Envoy:
         kind = response.type_url
         self.nonces[kind] = response.nonce
         assert len({name for name, _, _ in found}) == len(found)
-        if self.refuses and kind == CLUSTER and any(content_of(message) == str(BAD) for _, message, _ in found):
-            self._request(kind, error="bad")
-            return
+        said = sorted(str(message) for _, message, _ in found), removed
+        assert self.refused.pop(kind, None) != said, "the same bytes are sent again"
+        error = ""
+        if self.refuses and any(content_of(message) == str(BAD) for _, message, _ in found):
+            error = "bad"
+            if kind in USED:
+                self.refused[kind] = said
+            if not self.partly:
+                self._request(kind, error=error)
+                return
+        good = [item for item in found if not error or content_of(item[1]) != str(BAD)]
         if self.variant == "sotw" and kind in WHOLE:
-            self.held[kind], self.versions[kind] = {}, {}
-        for name, message, version in found:
+            removed = sorted(self.held[kind].keys() - {name for name, _, _ in found})
+        if kind == CLUSTER and self.keeps_used:
+            self._check_unused(removed)
+        for name, message, version in good:
             if kind not in USED.values() or name in self.asked[kind]:
                 self.held[kind][name] = message
                 self.versions[kind][name] = version
         for name in removed:
             self.held[kind].pop(name, None)
             self.versions[kind].pop(name, None)
-        self._request(kind)
+        self._request(kind, error=error)
         if kind in USED:
             self._ask_for_used(kind)
+
+    def _check_unused(self, removed: list[str]) -> None:
+        """No route that is in force leads to a cluster that is taken away."""
+        for listener in self.held[LISTENER].values():
+            for _, name in references(listener):
+                for _, cluster in references(self.held[ROUTES][name]) if name in self.held[ROUTES] else ():
+                    assert cluster not in removed, f"{cluster} is taken away, and route {name} leads to it"
 
     def drain(self) -> None:
         for _ in range(2000):
@@ -213,18 +237,31 @@ def test_a_client_is_led_to_the_last_snapshot_and_no_route_leads_nowhere(
     assert not envoy.stream.waits_for
 
 
+@pytest.mark.parametrize("partly", [False, True])
 @pytest.mark.parametrize("variant", ["sotw", "delta"])
 @RELAXED
-@given(first=worlds(), steps=STEPS, last=worlds(most=BAD - 1))
+@given(first=worlds(), steps=STEPS, later=st.none() | worlds(), more=STEPS, last=worlds(most=BAD - 1))
 def test_a_client_that_refuses_is_healed_by_the_next_good_snapshot(
-    variant: str, first: World, steps: list[str | World], last: World
+    variant: str,
+    partly: bool,
+    first: World,
+    steps: list[str | World],
+    later: World | None,
+    more: list[str | World],
+    last: World,
 ) -> None:
-    envoy = Envoy(variant, snapshot_of(first), refuses=True)
+    envoy = Envoy(variant, snapshot_of(first), refuses=True, partly=partly)
     play(envoy, steps, checked=False)
+    if later is not None:
+        envoy.connect(snapshot_of(later))
+    play(envoy, more, checked=False)
     envoy.drain()
     envoy.publish(snapshot_of(last))
     envoy.drain()
     assert envoy.contents() == expected(last)
+    assert envoy.stream.idle
+    assert not envoy.stream.refuses
+    assert envoy.stream.completed.version == snapshot_of(last).version
 
 
 @pytest.mark.parametrize("variant", ["sotw", "delta"])
