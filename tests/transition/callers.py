@@ -7,11 +7,11 @@ import itertools
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset
+from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
 from h2.exceptions import ProtocolError
 
 from tests.testbed.repeated import Repeated
@@ -77,6 +77,8 @@ class Http2Keeper(Keeper):
     """The same over HTTP/2: one connection, one request after the other, until the other end says goodbye."""
 
     _wire: tuple[socket.socket, H2Connection] | None = None
+    _pseudo: ClassVar = ((":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "cart"))
+    _body: ClassVar = b""
 
     def once(self) -> None:
         name = f"k{next(self._ids)}"
@@ -101,10 +103,12 @@ class Http2Keeper(Keeper):
         self._wire = None
 
     def _ask(self, wire: socket.socket, h2: H2Connection, name: str) -> tuple[int, bool]:
-        """The status, and whether the connection takes no more requests."""
+        """The status (that of gRPC where there is one), and whether the connection takes no more requests."""
         stream = h2.get_next_available_stream_id()
-        pseudo = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "cart")]
-        h2.send_headers(stream, [*pseudo, *self._headers.items(), ("x-echo-id", name)], end_stream=True)
+        sent = [*self._pseudo, *self._headers.items(), ("x-echo-id", name)]
+        h2.send_headers(stream, sent, end_stream=not self._body)
+        if self._body:
+            h2.send_data(stream, self._body, end_stream=True)
         wire.sendall(h2.data_to_send())
         status, goodbye, ended, held = 0, False, False, b""
         while not ended:
@@ -115,13 +119,24 @@ class Http2Keeper(Keeper):
             # The library takes nothing after a GOAWAY, and what was asked before it is still answered.
             goodbye = goodbye or any(frame[3] == GOAWAY for frame in frames)
             for event in h2.receive_data(b"".join(frame for frame in frames if frame[3] != GOAWAY)):
-                if isinstance(event, ResponseReceived):
-                    status = int(dict(event.headers)[":status"])
+                if isinstance(event, ResponseReceived | TrailersReceived):
+                    named = dict(event.headers)
+                    status = int(named.get("grpc-status", named.get(":status", status)))
                 elif isinstance(event, DataReceived):
                     h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
                 ended = ended or isinstance(event, StreamEnded | StreamReset)
             wire.sendall(h2.data_to_send())
         return status, goodbye
+
+
+class GrpcKeeper(Http2Keeper):
+    """The same by gRPC. A call is answered with its status, 0 where all is well."""
+
+    _pseudo = ((":method", "POST"), (":scheme", "http"), (":path", "/cart.Cart/Add"), (":authority", "cart"))
+    _body = bytes(5)
+
+    def __init__(self, dial: Dial, headers: Mapping[str, str], pause: float = 0.01) -> None:
+        super().__init__(dial, {"content-type": "application/grpc", "te": "trailers", **headers}, pause)
 
 
 def _frames(data: bytes) -> tuple[list[bytes], bytes]:
