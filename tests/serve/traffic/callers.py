@@ -38,6 +38,8 @@ class Reply(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     last: bool = False
     """The connection takes no more requests."""
+    why: str = ""
+    """What a proxy says for its 503."""
 
 
 class Request(NamedTuple):
@@ -47,7 +49,7 @@ class Request(NamedTuple):
     """Its `x-echo-id`."""
     ask: Ask
     opened: float
-    """When its connection was made."""
+    """When its connection was begun with."""
     began: float
     ended: float
     status: int | None
@@ -72,8 +74,9 @@ class Http1:
     def ask(self, ask: Ask, name: str) -> Reply:
         self._inner.request("GET", ask.path, headers={**dict(ask.headers), "x-echo-id": name})
         response = self._inner.getresponse()
-        response.read()
-        return Reply(response.status, tuple(response.getheaders()), response.will_close)
+        body = response.read()
+        why = body.decode(errors="replace") if response.status == 503 else ""
+        return Reply(response.status, tuple(response.getheaders()), response.will_close, why)
 
     def close(self) -> None:
         self._inner.close()
@@ -101,6 +104,7 @@ class Http2:
             h2.send_data(stream, MESSAGE, end_stream=True)
         self._wire.sendall(h2.data_to_send())
         headers: list[tuple[str, str]] = []
+        body = b""
         ended = last = False
         while not ended:
             data = self._wire.recv(65536)
@@ -113,12 +117,14 @@ class Http2:
                     headers += [(str(key), str(value)) for key, value in event.headers or ()]
                 elif isinstance(event, DataReceived):
                     h2.acknowledge_received_data(event.flow_controlled_length or 0, stream)
+                    body += event.data or b""
                 elif isinstance(event, StreamReset):
                     raise ConnectionAbortedError(f"the stream was reset with {event.error_code}")
                 ended = ended or isinstance(event, StreamEnded)
             self._wire.sendall(h2.data_to_send())
         found = dict(headers).get("grpc-status" if is_grpc else ":status")
-        return Reply(None if found is None else int(found), tuple(headers), last)
+        why = body.decode(errors="replace") if found == "503" else ""
+        return Reply(None if found is None else int(found), tuple(headers), last, why)
 
     def _frames(self, data: bytes) -> tuple[bytes, bool]:
         """Whole frames, without goodbyes: the library takes nothing after one, and what was asked before is answered
@@ -205,15 +211,16 @@ class Caller:
         name, began, fresh = f"r{next(self._ids)}", time.monotonic(), connection is None
         try:
             if connection is None:
+                self._opened = began
                 connection = WIRES[ask.protocol](self._dial)
-                self._opened = time.monotonic()
                 self.connections += 1
             reply = connection.ask(ask, name)
         except (OSError, http.client.HTTPException, ProtocolError) as error:
             lost = not fresh and isinstance(error, IDLE)
             self._note(Request(name, ask, self._opened, began, time.monotonic(), None, (), repr(error), lost))
         else:
-            self._note(Request(name, ask, self._opened, began, time.monotonic(), reply.status, reply.headers))
+            ended = time.monotonic()
+            self._note(Request(name, ask, self._opened, began, ended, reply.status, reply.headers, reply.why))
             if self._keep and not reply.last:
                 return connection
         if connection is not None:

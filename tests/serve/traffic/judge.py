@@ -45,6 +45,20 @@ class Outage(NamedTuple):
     ended: float
 
 
+class Cut(NamedTuple):
+    """Connections are cut of which nobody can be told: the request that is under way on one fails, or the next."""
+
+    names: frozenset[str]
+    began: float
+    ended: float
+    status: int | None
+    """How such a request ends."""
+    opened: float = float("inf")
+    """No caller's connection is cut that was made later."""
+    error: str = ""
+    """What the caller is told, among other things."""
+
+
 @dataclass
 class Timeline:
     """Safe to use from several threads."""
@@ -52,6 +66,7 @@ class Timeline:
     drain_seconds: float
     spans: list[_Span] = field(default_factory=list)
     outages: list[Outage] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wrote(self, variant: Variant) -> None:
@@ -81,6 +96,17 @@ class Timeline:
             it.names & request.ends and it.began <= request.ended and it.ended >= request.began for it in self.outages
         )
 
+    def is_cut(self, request: Request) -> bool:
+        return any(
+            it.status == request.status
+            and it.error in request.error
+            and request.opened <= it.opened
+            and it.names & request.ends
+            and it.began <= request.ended
+            and it.ended >= request.began
+            for it in self.cuts
+        )
+
 
 @dataclass
 class Verdict:
@@ -93,6 +119,8 @@ class Verdict:
     """On kept connections that were closed meanwhile: they arrived nowhere."""
     while_away: int = 0
     """Failed while a proxy was being started again."""
+    cut: Counter[int | None] = field(default_factory=Counter)
+    """Failed on connections that were cut, by status. How many may is for the test to say."""
     failed: list[str] = field(default_factory=list)
     unenforced: list[str] = field(default_factory=list)
     """They met a policy less often, or more often, than any program of their time says, or with other arguments."""
@@ -102,7 +130,8 @@ class Verdict:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.by_kind.items()))
         return (
             f"{self.requests} requests ({kinds}): {self.refused} refused as a policy says, {self.asked_again} asked"
-            f" again, {self.while_away} failed at a proxy that was away, {len(self.failed)} failed,"
+            f" again, {self.while_away} failed at a proxy that was away, {self.cut.total()} on connections that were"
+            f" cut, {len(self.failed)} failed,"
             f" {len(self.unenforced)} unenforced or doubled"
         )
 
@@ -122,11 +151,14 @@ def judge(timeline: Timeline, requests: Iterable[Request], arrived: Sequence[See
             arrivals = ({},) if request.status else ()
             connected -= len(arrivals)
         observed = Observed(request.status, arrivals, _lower(request.answer))
-        if request.lost or (request.status in UNREACHABLE and timeline.away(request)):
+        away, cut = request.status in UNREACHABLE and timeline.away(request), timeline.is_cut(request)
+        if request.lost or away or cut:
             if request.lost and not arrivals:
                 verdict.asked_again += 1
-            elif timeline.away(request):
+            elif away:
                 verdict.while_away += 1
+            elif cut:
+                verdict.cut[request.status] += 1
             else:
                 verdict.failed.append(_said(request, "arrived, and its answer was lost"))
             aspects = [it for it in ASPECTS if arrivals and not it.guards and it.name != "said"]

@@ -115,7 +115,8 @@ class PodBed:
         with ExitStack() as stack:
             path = f"{self.folder}/xds.sock"
             self.write(self.variant)
-            self.mesh = stack.enter_context(Mesh(load_text(self._text(self.variant)), None, Between.NONE))
+            program = load_text(self._text(self.variant))
+            self.mesh = stack.enter_context(Mesh(program, None, Between.NONE, folder=self.folder / "mesh"))
             stack.enter_context(relay(path, XDS_PORT))
             both = [self._text(Variant(cart=side)) for side in (EGRESS, INGRESS)]
             self.pods = Pods(self.mesh, self.folder, path, both[0])
@@ -202,6 +203,11 @@ class PodBed:
         self.server.until(lambda: not self.server.status()["server"]["why"], SECONDS)
         self.settle()
 
+    def until_acknowledged(self) -> None:
+        """Wait until all proxies have what the server has for them, and their workers have taken it over."""
+        self.server.until(self._in_sync, SECONDS)
+        time.sleep(SETTLE_SECONDS)
+
     def _holds(self, wanted: str) -> bool:
         time.sleep(0.05)
         said = self.server.events()
@@ -219,11 +225,11 @@ class PodBed:
     # ---- pods ----
 
     def _locate(self) -> None:
-        """Tell the server which pods there are, and wait until everybody has heard of it."""
+        """Tell the server which pods there are, and wait until everybody goes by it."""
         before = len(self.server.events("located"))
         self.endpoints = self.pods.endpoints(self.known, self._unready)
         self.server.until(lambda: len(self.server.events("located")) > before, SECONDS)
-        self.server.until(self._in_sync, SECONDS)
+        self.until_acknowledged()
 
     def join(self, pod: str) -> None:
         """A pod comes: its proxy is ready before the pod is known, and all know it before it is called, or calls."""
@@ -232,7 +238,6 @@ class PodBed:
             self.server.until(lambda: self.pods.ready(pod), SECONDS)
         self.known.add(pod)
         self._locate()
-        time.sleep(SETTLE_SECONDS)
         self._call(pod)
 
     def leave(self, pod: str) -> None:
@@ -240,7 +245,6 @@ class PodBed:
         self._silence(pod)
         self.known.remove(pod)
         self._locate()
-        time.sleep(SETTLE_SECONDS)
         if pod not in self.bare:
             self.pods.kill(pod)
 
@@ -248,7 +252,6 @@ class PodBed:
         """These are not ready, and all others are: proxies have taken that over."""
         self._unready = frozenset(pods)
         self._locate()
-        time.sleep(SETTLE_SECONDS)
 
     def equip(self, pod: str) -> None:
         """It gets a proxy while it runs; redirection is still to be loaded."""

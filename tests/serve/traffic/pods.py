@@ -136,10 +136,15 @@ class Pods:
         lines = self.admin(pod, "/stats?filter=update_rejected")[1].splitlines()
         return [f"{pod}: {line}" for line in lines if not line.endswith(": 0")]
 
-    def open_connections(self, pod: str) -> int:
-        """Those that its ADM has to destinations, idle ones among them."""
-        lines = self.admin(pod, "/stats?filter=^cluster.egress.*upstream_cx_active$")[1].splitlines()
-        return sum(int(line.rpartition(": ")[2]) for line in lines)
+    def connections(self, pod: str) -> tuple[int, int]:
+        """How many its ADM has to destinations, idle ones among them, and how many it has made in all."""
+        lines = self.admin(pod, "/stats?filter=^cluster.egress.*upstream_cx_")[1].splitlines()
+        found = [line.rpartition(": ") for line in lines]
+
+        def count(what: str) -> int:
+            return sum(int(number) for name, _, number in found if name.endswith(f".upstream_cx_{what}"))
+
+        return count("active"), count("total")
 
     # ---- rules ----
 

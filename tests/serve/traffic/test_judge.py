@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.serve.traffic.callers import Request
-from tests.serve.traffic.judge import Timeline, judge
+from tests.serve.traffic.judge import Cut, Timeline, judge
 from tests.serve.traffic.programs import OUT, Ask, Variant
 from tests.testbed.echo import Seen
 
@@ -82,3 +82,23 @@ def test_connections_that_nobody_was_answered_on_are_counted() -> None:
     refused = asked(Ask("till", "ledger", "tcp"), None)
     assert not judge(timeline, [refused], []).unenforced
     assert judge(timeline, [refused], [seen]).unenforced
+
+
+@pytest.mark.parametrize(
+    ("status", "opened", "at", "ends", "cut"),
+    [
+        (None, 1.0, 5.0, "shop", 1),
+        (None, 2.5, 5.0, "shop", 0),  # a newer connection
+        (None, 1.0, 7.0, "shop", 0),  # afterwards
+        (None, 1.0, 5.0, "till", 0),  # through somebody else
+        (503, 1.0, 5.0, "shop", 0),  # in another way
+    ],
+)
+def test_what_is_cut_fails_as_it_has_to_and_when_it_has_to(
+    status: int | None, opened: float, at: float, ends: str, cut: int
+) -> None:
+    timeline = line(Variant())
+    timeline.cuts.append(Cut(frozenset({"shop"}), 3.0, 6.0, None, 2.0))
+    request = asked(PLAIN, status, at)._replace(opened=opened, ends=frozenset({ends}))
+    verdict = judge(timeline, [request], [])
+    assert (verdict.cut.total(), len(verdict.failed)) == (cut, 1 - cut)
