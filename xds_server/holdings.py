@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 NAME_BYTES: Final = 128
 """What it takes to keep a name, besides the name itself ..."""
-ANSWER_BYTES: Final = 768
-"""... and to keep that it was answered, until the answer is."""
+ANSWER_BYTES: Final = 192
+"""... and, twice, to keep that it was answered, until the answer is."""
 QUEUED: Final = 8
 """Responses that any client may leave unread: one of each type, and a little more."""
 
@@ -85,8 +85,8 @@ class Meter:
         if not channel.flights:
             kept.answers = 0
         elif channel.strange > kept.strange:
-            # Once more for the bytes of the answer.
-            kept.answers += 2 * _weight([each for each in _names(request) if each not in there], ANSWER_BYTES // 2)
+            # Once as a name, and once in the bytes of the answer.
+            kept.answers += 2 * _weight([each for each in _names(request) if each not in there], ANSWER_BYTES)
         kept.strange = channel.strange
         if (kept.claims or _claims(request)) and kept.known is not channel.known:
             kept.known = channel.known

@@ -65,7 +65,7 @@ class Limits:
     """Streams from one address, and as many connections without a client that was let in."""
     streams_per_identity: int = 1_000
     """Streams of clients that have proven to be the same."""
-    held_per_client: int = 256 << 20
+    held_per_client: int = 512 << 20
     """Bytes that all streams of one identity, or where nobody proves one of one address, make the server keep: mostly
     names that do not exist."""
     held: int = 1 << 30

@@ -33,7 +33,7 @@ _WHY: Final = (
     *("age", "closed", "cut", "drained", "invalid_argument", "permission_denied", "resource_exhausted"),
     *("unauthenticated", "unavailable"),
 )
-_REASONS: Final = ("ambiguous", "certificate", "crowd", "expired", "token", "unknown", "unmapped")
+_REASONS: Final = ("ambiguous", "certificate", "crowd", "expired", "token", "too_much", "unknown", "unmapped")
 
 
 class Now(NamedTuple):
