@@ -115,8 +115,8 @@ class PodBed:
         with ExitStack() as stack:
             path = f"{self.folder}/xds.sock"
             self.write(self.variant)
-            program = load_text(self._text(self.variant))
-            self.mesh = stack.enter_context(Mesh(program, None, Between.NONE, folder=self.folder / "mesh"))
+            nothing_between = Mesh(load_text(self._text(self.variant)), None, Between.NONE, folder=self.folder / "mesh")
+            self.mesh = stack.enter_context(nothing_between)
             stack.enter_context(relay(path, XDS_PORT))
             both = [self._text(Variant(cart=side)) for side in (EGRESS, INGRESS)]
             self.pods = Pods(self.mesh, self.folder, path, both[0])
