@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 PREFIX: Final = "type.googleapis.com/"
+_ANY: Final = "google.protobuf.Any"
 
 
 class UnknownTypeError(ValueError):
@@ -86,7 +87,51 @@ def message(type_name: str, value: Json) -> Message:
     load(type_name)
     _load_all(value)
     target: Message = message_factory.GetMessageClass(_descriptor(type_name))()
-    return json_format.ParseDict(value, target)
+    _pack_anew(json_format.ParseDict(value, target))
+    return target
+
+
+def _pack_anew(item: Message) -> None:
+    """The extensions in a message as the same bytes in every process: what packs them from JSON leaves the maps in them
+    (fields of a log, settings by filter) in an order that differs from process to process."""
+    if item.DESCRIPTOR.full_name == _ANY:
+        _pack_one(item)
+        return
+    for field, value in item.ListFields():
+        if field.message_type is None or not _may_pack(field.message_type):
+            continue
+        if not field.is_repeated:
+            _pack_anew(value)
+        elif not field.message_type.GetOptions().map_entry:
+            for each in value:
+                _pack_anew(each)
+        elif field.message_type.fields_by_name["value"].message_type is not None:
+            for each in value.values():
+                _pack_anew(each)
+
+
+def _pack_one(packed: Any) -> None:
+    from google.protobuf import message_factory
+
+    content = message_factory.GetMessageClass(_descriptor(packed.TypeName())).FromString(packed.value)
+    _pack_anew(content)
+    packed.value = content.SerializeToString(deterministic=True)
+
+
+@cache
+def _may_pack(descriptor: Any) -> bool:
+    """Whether messages of a type can have extensions in them, at any depth."""
+    seen = {descriptor.full_name}
+    left = [descriptor]
+    while left:
+        found = left.pop()
+        if found.full_name == _ANY:
+            return True
+        for field in found.fields:
+            if field.message_type is not None and field.message_type.full_name not in seen:
+                seen.add(field.message_type.full_name)
+                left.append(field.message_type)
+    return False
 
 
 def to_json(item: Message) -> Json:

@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+from envoy.extensions.access_loggers.stream.v3.stream_pb2 import StdoutAccessLog
+from google.protobuf import descriptor_pool, message_factory
+from google.protobuf.any_pb2 import Any
 
+from emitters.addresses import Addresses
+from emitters.envoy import Mode, emit
 from emitters.envoy.typed import to_yaml
 from tests.emitters.envoy.support import ENVOY, bootstraps, load, validate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from google.protobuf.message import Message
 
 
 @pytest.mark.parametrize(
@@ -39,3 +47,36 @@ policy d = deny() on n -> y when method matches ""
         path = tmp_path / f"{name}.yaml"
         path.write_bytes(content)
         assert validate(path) == ""
+
+
+def test_the_bytes_of_what_is_packed_are_the_same_in_every_process() -> None:
+    """A version is a digest of them, and a proxy drains the connections of a listener whose bytes differ."""
+    program, placement = load(
+        """external internet
+service n { http 8000 }
+call internet -> n
+policy logged = access_log(format: "json") on internet -> n
+"""
+    )
+    (found,) = emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+    packed = [each for part in (found.listeners, found.routes) for item in part.values() for each in _packed(item)]
+    logs = [content for _, content in packed if isinstance(content, StdoutAccessLog)]
+    assert logs
+    assert all(len(log.log_format.json_format.fields) > 5 for log in logs)
+    for value, content in packed:
+        assert value == content.SerializeToString(deterministic=True)
+
+
+def _packed(item: Message) -> Iterator[tuple[bytes, Message]]:
+    """All extensions in a message: their bytes, and what these say."""
+    for field, value in item.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        for each in value if field.is_repeated else [value]:
+            if isinstance(each, Any):
+                name = descriptor_pool.Default().FindMessageTypeByName(each.TypeName())
+                content = message_factory.GetMessageClass(name).FromString(each.value)
+                yield each.value, content
+                yield from _packed(content)
+            else:
+                yield from _packed(each)
