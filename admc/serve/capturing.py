@@ -66,6 +66,10 @@ class Known(NamedTuple):
     """Service -> the rules that were loaded for the transition under way."""
 
 
+Look = tuple["Seen | None", ...]
+"""What the files of one service look like."""
+
+
 class Capturing:
     """What is known to be redirected. Every method may take its time, and belongs in a thread."""
 
@@ -77,6 +81,8 @@ class Capturing:
         """Of services that were asked: what is in the folder for them."""
         self._left: Seen | None = None
         """What `redirected.json` looked like when it was read or written last."""
+        self._looks: dict[str, Look] = {}
+        """The same of what is there to be loaded."""
 
     @property
     def said(self) -> str:
@@ -100,23 +106,35 @@ class Capturing:
             self._known = _parsed(json.loads(content))
             self._left = look(self._folder / NAME)
         except (CommandError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            said = f"`{self._folder / NAME}` cannot be used: what is loaded has to be confirmed again"
-            LOG.error("redirection_unknown", extra={"problem": said})
-            self._known = Known({}, {}, {})
+            self._known = _unknown(self._folder)
         self._rules = {
             name: own
             for name, asked in self._known.asked.items()
             if (own := _rules_there(self._folder, name)) is not None and own.digest == asked.digest
         }
+        self._looks = {name: _look(self._folder, name) for name in self._rules}
 
     def keep(self) -> None:
-        """Have in the folder what is known and what was asked for, if somebody has removed that, or put another's in
-        its place: then nothing counts that is said there. Raises `CommandError` where the folder takes nothing."""
+        """Have in the folder what is known and what was asked for, if somebody has removed or touched that, or put
+        another's in its place: then nothing counts that is said there. Raises `CommandError` where the folder takes
+        nothing."""
         folder, known = self._folder, self._known
         if folder is None or known is None:
             return
         if self._lost(folder):
             self._put(folder, known)
+        touched = self._touched(folder)
+        if touched:
+            self._write(folder, {name: self._rules[name] for name in touched})
+            LOG.error("redirection_renewed", extra={"services": sorted(touched)})
+
+    def _touched(self, folder: Path) -> frozenset[str]:
+        """The services at which somebody else has removed or changed what is there to be loaded."""
+        return frozenset(name for name, left in self._looks.items() if _look(folder, name) != left)
+
+    def _write(self, folder: Path, rules: Mapping[str, Rules]) -> None:
+        write(folder, rules)
+        self._looks.update((name, _look(folder, name)) for name in rules)
 
     def _lost(self, folder: Path) -> bool:
         return self._left is not None and look(folder / NAME) != self._left
@@ -125,6 +143,9 @@ class Capturing:
         """Go on with the transition from this plan that an earlier server was in."""
         self.recall()
         if self._known is None:
+            if self._folder is not None and redirected:
+                # It was there before the first step was: nobody knows what it said.
+                self._known = _unknown(self._folder)
             self.begin(old, redirected=redirected)
 
     def begin(self, old: Placed, *, redirected: bool) -> None:
@@ -153,8 +174,8 @@ class Capturing:
         asked = {name: Asked(own.digest, needed[name]) for name, own in rules.items()}
         # Whatever was said so far is not about rules that are asked for only now, the same as before or not.
         there = {name for name in self._rules if known.asked.get(name) == asked.get(name)}
-        write(self._folder, {name: own for name, own in rules.items() if name not in there})
-        self._rules = rules
+        self._write(self._folder, {name: own for name, own in rules.items() if name not in there})
+        self._rules, self._looks = rules, {name: self._looks[name] for name in rules}
         self._know(
             Known(
                 {name: names for name, names in known.redirected.items() if name in missing or name not in asked},
@@ -169,7 +190,8 @@ class Capturing:
         if folder is None or known is None:
             return
         done = {name: own for name, own in known.asked.items() if _said(folder, name) == own.digest}
-        if done and not self._lost(folder):  # else it is another's word; `keep` sees to it
+        if done and not self._lost(folder) and not self._touched(folder) & done.keys():
+            # Else it is another's word, or about other rules; `keep` sees to it.
             self._know(
                 Known(
                     {**known.redirected, **{name: own.captures for name, own in done.items()}},
@@ -177,7 +199,24 @@ class Capturing:
                     {**known.digests, **{name: own.digest for name, own in done.items()}},
                 )
             )
+            for name in done:
+                self._looks.pop(name, None)
             LOG.info("redirection_loaded", extra={"services": sorted(done)})
+
+    def rest(self, placed: Placed) -> None:
+        """This plan alone is in force: what it does not need is asked for no more. Raises `CommandError` where the
+        folder takes nothing."""
+        known = self._known
+        if self._folder is None or known is None or not known.asked:
+            return
+        needed = captures(placed)
+        asked = {
+            name: own
+            for name, own in known.asked.items()
+            if not needed.get(name, frozenset()) <= known.redirected.get(name, frozenset())
+        }
+        self._looks = {name: look for name, look in self._looks.items() if name in asked}
+        self._know(known._replace(asked=asked))
 
     def there(self, step: Step) -> frozenset[str]:
         """The services at which all is redirected that a step rests on."""
@@ -192,7 +231,7 @@ class Capturing:
 
     def _put(self, folder: Path, known: Known) -> None:
         if self._lost(folder):
-            write(folder, {name: own for name, own in self._rules.items() if name in known.asked})
+            self._write(folder, {name: own for name, own in self._rules.items() if name in known.asked})
         document = {
             "schema_version": SCHEMA_VERSION,
             "redirected": {name: sorted(names) for name, names in sorted(known.redirected.items())},
@@ -237,6 +276,17 @@ def write(folder: Path, rules: Mapping[str, Rules]) -> None:
             raise wrong_usage("ADM803", f"cannot write to the folder `{place}`", cause=error.strerror) from error
         for name, content in {**own.files, "digest": own.digest + "\n"}.items():
             write_whole(place / name, content.encode())
+
+
+def _unknown(folder: Path) -> Known:
+    said = f"`{folder / NAME}` cannot be used: what is loaded has to be confirmed again"
+    LOG.error("redirection_unknown", extra={"problem": said})
+    return Known({}, {}, {})
+
+
+def _look(folder: Path, service: str) -> Look:
+    place = folder / "interception" / service
+    return tuple(look(place / name) for name in (*FAMILIES, "digest"))
 
 
 def _said(folder: Path, service: str) -> str:

@@ -173,8 +173,8 @@ class Kept:
         return same and (self.folder / "objects").is_dir()
 
     def settle(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> None:
-        """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where the
-        folder is not this process's any more: what another one keeps there is left alone."""
+        """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where
+        the folder is not this process's any more: what another one keeps there is left alone."""
         with self._writing:
             if not self._holds():
                 raise _cannot_keep(self.folder, "somebody has removed or replaced it")

@@ -139,7 +139,7 @@ class Moving:
             elif self._next is None and not underway.walk.back and version(underway.new.plain) == version(new.plain):
                 await self._relocate(underway, new, groups)
             else:
-                waiting, was_back = self._next, underway.walk.back
+                before, waiting, was_back = underway, self._next, underway.walk.back
                 blocked = underway.walk.blocked(self._sight(underway))
                 underway = replace(underway, walk=underway.walk.redone() if blocked else underway.walk.undone())
                 if not self._may_end(underway):
@@ -148,7 +148,7 @@ class Moving:
                 try:
                     await self._move(underway)
                     if blocked:
-                        await self._take(underway)
+                        await self._take_again(underway, before)
                     if underway.walk.back and not was_back:
                         LOG.info("transition_undoing", extra={"state": underway.old.state.version})
                     if self._may_end(underway):
@@ -213,6 +213,7 @@ class Moving:
             before = self.underway
             try:
                 redirected = old.state.source.mode is Mode.REDIRECT
+                await self._secure()
                 await asyncio.to_thread(self._capturing.begin, old.placed, redirected=redirected)
                 await self._move(underway)
                 await self._take(underway)
@@ -261,8 +262,9 @@ class Moving:
         what is in force where none is under way any more; until that is kept, a restart has to begin with the last
         step. What proxies took in the steps before is kept, too: older connections need it in the next one."""
         if self._folder is not None:
-            if self._settle is not None:
-                await self._settle(None if rest is None else rest.recipe)
+            await self._secure(None if rest is None else rest.recipe)
+            if rest is not None:
+                await asyncio.to_thread(self._capturing.rest, rest.placed)
             record = None
             if underway is not None and underway.old.recipe is not None and underway.new.recipe is not None:
                 walk = underway.walk
@@ -280,6 +282,10 @@ class Moving:
                 )
             await asyncio.to_thread(write, self._folder, record)
         self.underway = underway
+
+    async def _secure(self, recipe: Recipe | None = None) -> None:
+        if self._settle is not None:
+            await self._settle(recipe)
 
     async def _look(self) -> None:
         underway = self.underway
@@ -385,6 +391,14 @@ class Moving:
             if getattr(step, name):
                 said[name] = list(getattr(step, name))
         LOG.info("transition_step", extra=said)
+
+    async def _take_again(self, underway: Underway, before: Underway) -> None:
+        """A step forward once more. One that is not published must not be taken for acknowledged."""
+        try:
+            await self._take(underway)
+        except CommandError:
+            self.underway = before
+            raise
 
     async def _confirm(self) -> None:
         """Look whether redirection has been loaded that was asked for."""

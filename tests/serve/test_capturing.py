@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.serve import feed, groups
+from admc.serve import feed, groups, record
 from admc.serve.feed import Source
+from admc.serve.moving import Moving
 from admc.serve.underway import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
-from tests.serve.agreeing import PROGRAM, Agreeing, begun, following, hasten, phase_of
+from tests.serve.agreeing import PROGRAM, Agreeing, begun, following, hasten, phase_of, planned_by
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,3 +58,87 @@ def test_what_was_loaded_for_an_earlier_transition_is_not_taken_for_loaded(
 
     asyncio.run(run())
     assert asked == ["cart", "web"] * 2
+
+
+def test_rules_that_somebody_removes_or_changes_are_written_again_and_what_was_said_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hasten(monkeypatch, 0.1)
+    egress, ingress = planned(tmp_path, "egress"), planned(tmp_path, "ingress")
+    place = tmp_path / "interception" / "cart"
+
+    async def run() -> None:
+        moving = await begun(Agreeing(), egress, tmp_path)
+        await moving.change(egress, ingress, groups.snapshots(ingress.state))
+        async with following(moving) as until:
+            await until(lambda: moving.waits == ("`cart`: its interception",))
+            rules = {path: path.read_bytes() for path in place.iterdir()}
+            assert len(rules) == 3
+            for path in rules:
+                for spoil in (path.unlink, lambda path=path: path.write_bytes(b"# nothing\n")):
+                    digest = (place / "digest").read_bytes()
+                    async with moving._turn:  # whoever loads them has read what was there before that
+                        spoil()
+                        (place / "loaded").write_bytes(digest)
+                    await asyncio.sleep(0)
+                    await moving.keep(anew=False)
+                    assert {path: path.read_bytes() for path in place.iterdir()} == rules
+            await until(lambda: moving.waits == ("`cart`: its interception",))
+            (place / "loaded").write_bytes((place / "digest").read_bytes())
+            await until(lambda: moving.underway is None)
+            # Once they are loaded they are nobody's concern.
+            for path in rules:
+                path.unlink()
+            await moving.keep(anew=False)
+            assert not (place / "digest").exists()
+
+    asyncio.run(run())
+
+
+def test_what_no_plan_needs_any_more_is_asked_for_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hasten(monkeypatch, 0.1)
+    without = PROGRAM.partition("policy")[0]
+    plans = [planned_by(tmp_path / "none.adm", without, Mode.REDIRECT), planned(tmp_path, "egress")]
+
+    async def run() -> None:
+        moving = await begun(Agreeing(), plans[0], tmp_path)
+        async with following(moving) as until:
+            await moving.change(*plans, groups.snapshots(plans[1].state))
+            await until(lambda: moving.underway is None)
+            assert "nobody has said that all redirection is loaded at `web`" in moving.said
+            await moving.change(*plans[::-1], groups.snapshots(plans[0].state))
+            await until(lambda: moving.underway is None)
+            assert moving.said == ""
+        assert json.loads((tmp_path / "redirected.json").read_text())["asked"] == {}
+
+    asyncio.run(run())
+
+
+def test_what_is_known_to_be_loaded_and_goes_while_no_server_runs_has_to_be_said_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old plan needs it; but nobody has ever said that it is there."""
+    hasten(monkeypatch, 0.1)
+    more = "policy r = request_count() on web -> cart\npin r at ingress\n"
+    head = PROGRAM.replace("SIDE", "egress")
+    plans = [
+        planned_by(tmp_path / f"{number}.adm", text, Mode.REDIRECT)
+        for number, text in enumerate((head, head + more, PROGRAM.replace("SIDE", "ingress") + more))
+    ]
+
+    async def run() -> None:
+        server = Agreeing()
+        moving = await begun(server, plans[0], tmp_path)
+        async with following(moving) as until:
+            await moving.change(plans[0], plans[1], groups.snapshots(plans[1].state))
+            await until(lambda: moving.underway is None)
+            await moving.change(plans[1], plans[2], groups.snapshots(plans[2].state))
+        kept = record.read(tmp_path)
+        assert kept is not None
+        (tmp_path / "redirected.json").unlink()
+        again = Moving(server, moving._publish, drain_seconds=0.0, folder=tmp_path)  # type: ignore[arg-type]
+        await again.resume(kept, plans[1], plans[2])
+        async with following(again) as until:
+            await until(lambda: phase_of(again) is Phase.PREPARE and "interception" in "".join(again.waits))
+
+    asyncio.run(run())
