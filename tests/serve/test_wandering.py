@@ -1,0 +1,186 @@
+"""Whatever happens to a server and its proxies, in whatever order: no request passes unenforced, and it comes to rest.
+
+python -m tests.serve.test_wandering --examples 5000      tries longer, with other orders each time
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import logging
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from tests.serve.wandering import PLACES, PLANS, REPLICAS, World, simulated
+
+SERVICES = st.sampled_from(sorted(REPLICAS))
+NUMBERS = itertools.count()
+
+
+class Wandering(RuleBasedStateMachine):
+    """See the module."""
+
+    root: Path
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world: World | None = None
+        self._patches = simulated(lambda: self.world)
+        self._patches.__enter__()
+
+    @initialize(first=st.sampled_from(PLANS))
+    def begins(self, first: tuple[str, str, int]) -> None:
+        folder = self.root / str(next(NUMBERS))
+        folder.mkdir()
+        self.world = World(folder, first)
+
+    def _proxies(self, service: str) -> list:  # type: ignore[type-arg]
+        return [proxy for proxy in self.world.proxies if proxy.service == service]
+
+    @rule(plan=st.sampled_from(PLANS))
+    def newer_plan(self, plan: tuple[str, str, int]) -> None:
+        self.world.wanted = plan
+        self.world.compile()
+
+    @rule()
+    def same_plan_again(self) -> None:
+        self.world.compile()
+
+    @rule(place=st.sampled_from(PLACES))
+    def other_addresses(self, place: int) -> None:
+        self.world.place = place
+        self.world.compile()
+
+    @rule(seconds=st.sampled_from((0.1, 0.6, 1.1, 4.0, 13.0)))
+    def time_passes(self, seconds: float) -> None:
+        self.world.tick(seconds)
+
+    @rule()
+    def all_goes_well_for_a_while(self) -> None:
+        for _ in range(3):
+            self.world.all_advance()
+            self.world.judge()
+            self.world.tick(1.1)
+            self.world.judge()
+
+    @rule()
+    def all_goes_well_for_long(self) -> None:
+        for _ in range(2):
+            self.world.all_advance()
+            self.world.tick(0.1)
+            self.world.judge()
+            self.world.tick(13.0)
+            self.world.judge()
+
+    @rule(service=SERVICES, which=st.integers(0, 1), times=st.integers(1, 4))
+    def takes_something(self, service: str, which: int, times: int) -> None:
+        found = self._proxies(service)
+        for _ in range(times):
+            self.world.advance(found[which % len(found)])
+            self.world.judge()
+
+    @rule(service=SERVICES, which=st.integers(0, 1))
+    def refuses(self, service: str, which: int) -> None:
+        found = self._proxies(service)
+        self.world.advance(found[which % len(found)], refuse=True)
+
+    @rule(service=SERVICES, which=st.integers(0, 1), how=st.sampled_from(("leaves", "comes", "is new")))
+    def a_proxy(self, service: str, which: int, how: str) -> None:
+        found = self._proxies(service)
+        proxy = found[which % len(found)]
+        if how == "leaves":
+            proxy.leave()
+        elif how == "is new":
+            if not self.world.refusals:  # else it has nothing, and what there is was refused
+                proxy.restart()
+        elif self.world.force is not None and not proxy.connected:
+            proxy.come()
+
+    @rule(service=SERVICES)
+    def rules_are_looked_at(self, service: str) -> None:
+        self.world.look_at_rules(service)
+
+    @rule(service=SERVICES)
+    def rules_are_loaded(self, service: str) -> None:
+        self.world.load_rules(service)
+
+    @rule(service=SERVICES)
+    def pods_are_replaced(self, service: str) -> None:
+        self.world.replace_pods(service)
+
+    @rule()
+    def it_is_kept(self) -> None:
+        self.world.keep()
+
+    @rule(full=st.sampled_from(("", "parts", "all")))
+    def the_disk(self, full: str) -> None:
+        self.world.disk.full = full
+
+    @rule(fuse=st.integers(0, 12))
+    def it_is_to_die(self, fuse: int) -> None:
+        if self.world.force is not None:
+            self.world.disk.fuse = fuse
+
+    @rule()
+    def it_dies(self) -> None:
+        if self.world.force is not None:
+            self.world.died()
+
+    @precondition(lambda self: self.world is not None and self.world.force is None)
+    @rule(compiles=st.booleans())
+    def another_begins(self, compiles: bool) -> None:
+        self.world.start()
+        for proxy in self.world.proxies:
+            if self.world.force is not None:
+                proxy.come()
+        if compiles:
+            self.world.compile()
+
+    def check_invariants(self, *arguments: object, **named: object) -> None:
+        super().check_invariants(*arguments, **named)  # type: ignore[arg-type]
+        if self.world is not None:
+            self.world.judge()
+
+    def teardown(self) -> None:
+        try:
+            if self.world is not None:
+                self.world.come_to_rest()
+        finally:
+            if self.world is not None:
+                self.world.close()
+            self._patches.__exit__(None, None, None)
+
+
+def wander(root: Path, examples: int, steps: int, *, derandomize: bool) -> None:
+    logging.getLogger("admc.serve").setLevel(logging.CRITICAL)
+    Wandering.root = root
+    run_state_machine_as_test(
+        Wandering,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=derandomize,
+            database=None,
+            print_blob=False,
+            phases=(Phase.explicit, Phase.generate, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_whatever_happens_nothing_slips_by(tmp_path: Path) -> None:
+    wander(tmp_path, 30, 40, derandomize=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--examples", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=60)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        wander(Path(folder), options.examples, options.steps, derandomize=False)
