@@ -28,6 +28,7 @@ from xds_server import csds
 from xds_server.garbage import search_less_often
 from xds_server.health import Health
 from xds_server.server import ServerError
+from xds_server.turns import Loop
 
 if TYPE_CHECKING:
     from admc.serve.handshakes import Handshakes
@@ -64,7 +65,8 @@ def serve(options: Options, listening: Listening) -> int:
     """Serve until a signal says to stop. Raises `CommandError` where it cannot begin."""
     search_less_often()
     sys.setswitchinterval(SWITCH_SECONDS)
-    return asyncio.run(_serve(options, listening))
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        return runner.run(_serve(options, listening))
 
 
 async def _serve(options: Options, listening: Listening) -> int:

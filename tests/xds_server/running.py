@@ -25,6 +25,7 @@ from tests.xds_server.build import resource
 from xds_server.server import Limits, XdsServer
 from xds_server.snapshot import Snapshot
 from xds_server.store import SnapshotStore
+from xds_server.turns import Loop
 from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET
 from xds_server.wire import Composer
 
@@ -177,4 +178,5 @@ class Running:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(main())

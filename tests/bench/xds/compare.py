@@ -37,6 +37,10 @@ class Scenario(NamedTuple):
     storm: bool = False
     """Whether it is the opening of the streams that is measured."""
 
+    @property
+    def name(self) -> str:
+        return f"{self.title}, {self.streams:,} streams"
+
 
 class Round(NamedTuple):
     """Seconds until half of the streams, 99 of 100, and all have acknowledged: one each for each change."""

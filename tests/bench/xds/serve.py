@@ -17,6 +17,7 @@ from xds_server.references import message_class
 from xds_server.server import Limits, XdsServer
 from xds_server.snapshot import Resource, Snapshot
 from xds_server.store import SnapshotStore
+from xds_server.turns import Loop
 from xds_server.types import PREFIX
 
 GROUP = "bench"
@@ -49,5 +50,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(main())
+    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(main())

@@ -69,8 +69,8 @@ PROMISED: Final[tuple[tuple[Scenario, tuple[Measure, ...]], ...]] = (
 )
 
 
-def xds(console: Console, folder: Path, rounds: int) -> None:
-    """Measure and print. Raises `SkippedError` and `BrokenError`."""
+def xds(console: Console, folder: Path, rounds: int, only: str = "") -> None:
+    """Measure the scenarios whose titles have `only` in them, and print. Raises `SkippedError` and `BrokenError`."""
     compiler = go()
     if compiler is None:
         raise SkippedError(f"there is no Go here. Skipped without it: {SKIPPED}")
@@ -86,6 +86,8 @@ def xds(console: Console, folder: Path, rounds: int) -> None:
         table.add_column(name, justify="left" if name in ("scenario", "figure") else "right")
     lost = []
     for scenario, measures in PROMISED:
+        if only not in scenario.name:
+            continue
         states = write_states(folder, scenario.clusters, scenario.changed, STATES)
         found: dict[str, list[Round]] = {name: [] for name in servers}
         for number in range(rounds if scenario.streams == STREAMS else 1):
@@ -93,7 +95,7 @@ def xds(console: Console, folder: Path, rounds: int) -> None:
                 if console.is_terminal:
                     console.print(f"{scenario.title}, {scenario.streams} streams, {name}", style="dim")
                 found[name].append(measure(servers[name], client, scenario, states, CHANGES))
-        title = f"{scenario.title}, {scenario.streams:,} streams"
+        title = scenario.name
         for measured in (*measures, *COSTS):
             table.add_row(title, *_row(measured, found["theirs"], found["ours"]))
             title = ""
