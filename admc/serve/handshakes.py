@@ -57,7 +57,10 @@ _CAUSES: Final = (
     (r"WRONG_VERSION_NUMBER|HTTP_REQUEST", Cause("no_tls", "it does not speak TLS")),
     (r"ALPN", Cause("no_http2", "it has not asked for HTTP/2 (`h2` in ALPN)")),
     (r"_ALERT_", Cause("client", "it has broken off, maybe since it does not take the server's certificate")),
-    (r"timed out|DEADLINE_EXCEEDED", Cause("silent", "it has not finished the handshake in time")),
+    (
+        r"Endpoint closing|timed out",
+        Cause("silent", "it was not through with the handshake when its time was over, or the server stopped"),
+    ),
     (r"Handshake (?:read|write) failed", Cause("closed", "it has hung up")),
 )
 _OTHER: Final = Cause("other", "`said` is all that is known")
