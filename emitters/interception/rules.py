@@ -129,8 +129,14 @@ def _filter(interception: Interception, family: Family) -> list[str]:
     ]
     lines.append("# whatever is still on its way to an enforced port is older than the redirection")
     lines += [f"-A ADMC_IN_GATE -p tcp --dport {inbound.port} {_REFUSE}" for inbound in interception.ingress]
+    to_itself = f"-d {_LOOPBACK[family]} -p tcp --dport"
     lines += [
         f"-A ADMC_OUT_GATE {resets}",
+        # The kernel remembers a connection that was reset, and what became of it. Whoever opens one from the same port
+        # to the same address meanwhile gets the same.
+        "# what the ADM opens, and the system takes for an older connection that was redirected, would loop",
+        f"-A ADMC_OUT_GATE {to_itself} {EGRESS_PORT} -m mark --mark {PACKET_MARK:#x}/{PACKET_MASK:#x} {_REFUSE}",
+        f"-A ADMC_OUT_GATE {to_itself} {INGRESS_PORT} -m mark --mark {INGRESS_MARK:#x} {_REFUSE}",
         f"-A ADMC_OUT_GATE -m mark --mark {PACKET_MARK:#x}/{PACKET_MASK:#x} -j RETURN",
     ]
     if any(capture.reached is Reached.PORT for capture in interception.egress):

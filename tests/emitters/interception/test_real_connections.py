@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,7 +36,6 @@ from tests.emitters.interception.namespaces import (
 )
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -60,6 +61,12 @@ RULES = Interception(
         EgressCapture("outside", Reached.PORT, None, BY_PORT, ("limit",)),
     ),
 )
+
+
+def reset(connection: socket.socket) -> None:
+    """End it without a word of goodbye."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
 
 
 @pytest.fixture
@@ -116,6 +123,37 @@ def test_what_the_adm_opens_is_not_looped(
     server = pair.listen(pair.world, family, port)
     client = pair.connect(pair.pod, family, places[family], port, mark=mark)
     assert talks(client, pair.accepted(server))
+
+
+@pytest.mark.parametrize("first", [0, EGRESS_MARK])
+@pytest.mark.parametrize(("places", "port"), [(SERVICE, 80), (OTHER_POD, 8080), (ELSEWHERE, BY_PORT)])
+def test_a_connection_that_the_system_takes_for_one_that_was_reset_is_refused_not_looped_or_missed(
+    pair: Pair, family: Family, places: dict[Family, str], port: int, first: int
+) -> None:
+    """The service and its ADM have their own ports from one range, and call the same addresses."""
+    pair.load(RULES)
+    server, adm = pair.listen(pair.world, family, port), pair.listen(pair.pod, family, EGRESS_PORT)
+    client = pair.connect(pair.pod, family, places[family], port, mark=first)
+    own = client.getsockname()[:2]
+    reset(pair.accepted(server if first else adm))
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+    client.close()
+    with pytest.raises(ConnectionRefusedError):
+        pair.connect(pair.pod, family, places[family], port, mark=0 if first else EGRESS_MARK, source=own)
+
+
+def test_the_ingress_listener_does_not_reach_itself_by_a_port_of_a_call_to_itself(pair: Pair, family: Family) -> None:
+    pair.load(RULES)
+    adm = pair.listen(pair.pod, family, INGRESS_PORT)
+    client = pair.connect(pair.pod, family, POD[family], 8080)
+    own = client.getsockname()[:2]
+    reset(pair.accepted(adm))
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+    client.close()
+    with pytest.raises(ConnectionRefusedError):
+        pair.connect(pair.pod, family, POD[family], 8080, mark=INGRESS_MARK, source=own)
 
 
 def test_the_ingress_listener_reaches_its_own_process(pair: Pair, family: Family) -> None:
