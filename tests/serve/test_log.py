@@ -1,4 +1,4 @@
-"""Events as text: for a person who runs the server by hand, with the same fields as JSON."""
+"""A server in the hands of a person: its events as text, and two signals in a row."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
+import grpc
 import pytest
+from envoy.config.core.v3 import base_pb2
+from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
 from admc.serve.log import TextLines
-from tests.serve.serving import SECONDS
+from tests.serve.serving import SECONDS, served
+from xds_server.types import CLUSTER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 TIME = re.compile(r"^\d\d:\d\d:\d\d ", re.MULTILINE)
@@ -98,6 +105,28 @@ def test_text_to_a_terminal_and_where_it_is_asked_for(
         process.kill()
         process.wait()
         os.close(mine)
+
+
+def test_a_second_signal_does_not_wait_for_a_proxy_that_owes_an_answer(tmp_path: Path) -> None:
+    (tmp_path / "policies.adm").write_text(
+        "app x\nservice a, b { http 80 }\ncall a -> b\npolicy p = timeout(after: 1s) on a -> b\n"
+    )
+    with served(tmp_path, "policies.adm", "--mode", "explicit") as server, grpc.insecure_channel(server.xds) as channel:
+        server.until_event("compiled")
+        ask = discovery_pb2.DiscoveryRequest(node=base_pb2.Node(id="a", cluster="a"), type_url=CLUSTER)
+        held = threading.Event()
+
+        def requests() -> Iterator[discovery_pb2.DiscoveryRequest]:
+            yield ask
+            held.wait()
+
+        answers = ads_pb2_grpc.AggregatedDiscoveryServiceStub(channel).StreamAggregatedResources(requests())
+        assert next(answers).type_url == CLUSTER
+        server.process.send_signal(signal.SIGTERM)
+        server.until_event("draining")
+        assert server.stop(signal.SIGTERM) == 128 + signal.SIGTERM
+        assert server.events("cut_short")
+        held.set()
 
 
 def _until(stream: int, words: str) -> str:
