@@ -72,14 +72,14 @@ def text(side: str, rank: str = "1", more: str = "") -> str:
 class Moved:
     """An application with a server, and callers whose every request has to meet `once` and `closed`."""
 
-    def __init__(self, folder: Path, stack: ExitStack, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, capsys: pytest.CaptureFixture[str], more: str = "") -> None:
         self._capsys = capsys
         self.program = folder / "policies.adm"
         self.script = folder / "script.lua"
         (folder / "lane.yaml").write_text(LANE)
         (folder / "script.yaml").write_text(SCRIPT.replace("FOLDER", str(folder)))
         self.script.write_text(GOOD)
-        self.program.write_text(text("ingress"))
+        self.program.write_text(text("ingress", more=more))
         loaded = load(self.program)
         port = free_port()
         assert ENVOY is not None
@@ -142,7 +142,7 @@ class Moved:
             # What was under way when the proxy was there again may have begun before.
             self._away[id(keeper)].update(range(first, len(keeper.answers) + 2))
 
-    def judge(self, since: int) -> None:
+    def judge(self, since: int, ranks: str) -> None:
         """`since` is how many requests had arrived when another plan ended what was refused in `final`: on connections
         that are older than it, what had moved may then be met twice."""
         for keepers, status in ((self.passed, 200), (self.refused, 403)):
@@ -158,7 +158,7 @@ class Moved:
         assert {seen.header("x-once") for seen in arrived[since:]} <= {("1",), ("1", "1")}
         assert arrived[-1].header("x-once") == ("1",)
         assert {seen.header("x-script") for seen in arrived} == {("1",)}
-        assert {seen.header("x-rank") for seen in arrived} == {("1",), ("2",)}
+        assert {seen.header("x-rank") for seen in arrived} == {(rank,) for rank in ranks}
         assert not any(seen.header("x-out") or seen.header("x-admc-met") for seen in arrived)
 
 
@@ -195,4 +195,23 @@ def test_a_step_that_a_proxy_refuses_is_the_last_until_a_good_plan_comes(
         assert it.phases()[since:] == ["final", "clean"]
         it.more()
         it.server.until(lambda: main(["status", "--server", f"http://{it.server.ops}", "--detailed-exitcode"]) == 0)
-    it.judge(arrived)
+    it.judge(arrived, "12")
+
+
+def test_a_receiver_refuses_to_let_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What changes in place at a receiver comes to it with the step in which it lets go: till then both sides hold."""
+    lane = "policy lane = slow_lane(kbps: KBPS) on {shop, till} -> cart\npin lane at ingress"
+    good, bad = lane.replace("KBPS", "9000"), lane.replace("KBPS", "0")
+    with ExitStack() as stack:
+        it = Moved(tmp_path, stack, capsys, good)
+        since = it.write(text("egress", more=bad))
+        stopped = ["announce", "prepare", "senders", "receivers"]
+        it.server.until(lambda: it.phases()[since:] == stopped and bool(it.server.events("refused")))
+        it.more()
+        assert it.phases()[since:] == stopped
+        assert "`cart`: 1 of 1 proxies refused it" in it.server.status()["server"]["why"]
+        since = it.write(text("egress", rank="2", more=good))
+        back = ["senders", "prepare", "announce"]
+        it.server.until(lambda: it.phases()[since:][:5] == [*back, "announce", "prepare"])
+        it.more()
+    it.judge(len(it.bed.services.record.all()), "1")
