@@ -117,48 +117,69 @@ def message_class(type_name: str) -> type[Message] | None:
 
 def references(message: Message) -> frozenset[Reference]:
     """All that a message, or what is packed in it, refers to."""
-    return frozenset(_walk(message, MAX_DEPTH))
+    found: set[Reference] = set()
+    _walk(message, MAX_DEPTH, found)
+    return frozenset(found)
 
 
-def _walk(message: Any, depth: int) -> Iterator[Reference]:
+class _Shape(NamedTuple):
+    """What there is to look at in a type of message."""
+
+    kind: str
+    packed: bool
+    spelled_out: bool
+    own: bool
+    """Whether it may name something itself."""
+    leading: Mapping[str, bool]
+    """The fields that hold messages, and whether it is by keys."""
+
+
+def _walk(message: Any, depth: int, found: set[Reference]) -> None:
     if depth == 0:
         return
-    kind = message.DESCRIPTOR.full_name
-    if kind == "google.protobuf.Any" or kind in _TYPED_STRUCTS:
-        content = _spelled_out(message) if kind in _TYPED_STRUCTS else _unpacked(message)
+    shape = _shape(message.DESCRIPTOR)
+    if shape.packed or shape.spelled_out:
+        content = _unpacked(message) if shape.packed else _spelled_out(message)
         if content is not None:
-            yield from _walk(content, depth - 1)
+            _walk(content, depth - 1, found)
         return
-    if kind in _OWN_KINDS or "config_discovery" in message.DESCRIPTOR.fields_by_name:
-        yield from _own(message, kind)
-    leading = _leading(message.DESCRIPTOR)
+    if shape.own:
+        found.update(_own(message, shape.kind))
+    leading = shape.leading
+    if not leading:
+        return
     for field, value in message.ListFields():
-        if field.name not in leading:
+        by_key = leading.get(field.name)
+        if by_key is None:
             continue
-        if leading[field.name]:
+        if by_key:
             for item in value.values():
-                yield from _walk(item, depth - 1)
+                _walk(item, depth - 1, found)
         elif hasattr(value, "DESCRIPTOR"):
-            yield from _walk(value, depth - 1)
+            _walk(value, depth - 1, found)
         else:
             for item in value:
-                yield from _walk(item, depth - 1)
+                _walk(item, depth - 1, found)
 
 
 @cache
-def _leading(kind: Any) -> Mapping[str, bool]:
-    """The fields of a type of message that hold messages, and whether it is by keys.
-
-    To ask descriptors for each message anew takes most of the time that a snapshot takes to make.
-    """
-    found = {}
+def _shape(kind: Any) -> _Shape:
+    """To ask descriptors for each message anew takes most of the time that a snapshot takes to make."""
+    leading = {}
     for field in kind.fields:
         if field.type == field.TYPE_MESSAGE:
             by_key = field.message_type.GetOptions().map_entry
             inner = field.message_type.fields_by_name["value"] if by_key else field
             if inner.type == inner.TYPE_MESSAGE and inner.message_type.full_name not in _LEAVES:
-                found[field.name] = by_key
-    return found
+                leading[field.name] = by_key
+    name = kind.full_name
+    return _Shape(
+        name,
+        packed=name == "google.protobuf.Any",
+        spelled_out=name in _TYPED_STRUCTS,
+        own=name in _OWN_KINDS or "config_discovery" in kind.fields_by_name,
+        leading=leading,
+    )
 
 
 def _own(message: Any, kind: str) -> Iterator[Reference]:
