@@ -16,7 +16,7 @@ from tests.xds_server.transcript import world
 from xds_server import csds
 from xds_server.server import XdsServer
 from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER, SECRET
+from xds_server.types import CLUSTER, LISTENER, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -28,11 +28,13 @@ BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
 
 
 @contextlib.asynccontextmanager
-async def serving(may_ask: Callable[[Caller], bool] = lambda _: True) -> AsyncIterator[tuple[XdsServer, int, Any]]:
+async def serving(
+    may_ask: Callable[[Caller], bool] = lambda _: True, **how: Callable[[Any], Any]
+) -> AsyncIterator[tuple[XdsServer, int, Any]]:
     store = SnapshotStore()
     store.publish("web", world("clusters a=1- b=1-"))
     server = XdsServer(store, lambda caller: caller.node.cluster or None)
-    port = await server.start("127.0.0.1:0", services=[lambda it: csds.add(it, server, may_ask)])
+    port = await server.start("127.0.0.1:0", services=[lambda it: csds.add(it, server, may_ask, **how)])
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             yield server, port, csds_pb2_grpc.ClientStatusDiscoveryServiceStub(channel)
@@ -157,6 +159,38 @@ async def test_secrets_are_named_and_not_shown() -> None:
         (item,) = config.generic_xds_configs
         assert item.version_info
         assert not item.HasField("xds_config")
+
+
+@BOTH
+async def test_what_waits_for_something_else_is_not_sent_and_what_is_to_go_is_stale(variant: str) -> None:
+    async with serving() as (server, port, stub), Client(port, variant) as client:
+        await client.send(CLUSTER)
+        clusters = await client.read()
+        await client.send(LISTENER)
+        server.store.publish("web", world("clusters a=1- b=1-; listeners l=1"))
+        await client.send(CLUSTER, nonce=clusters.nonce, error="a is bad")
+        # Refused, and never there before; the listener waits for that to be mended.
+        config = await until(stub, {"a": "ERROR", "b": "ERROR", "l": "NOT_SENT"})
+        assert not any(item.version_info or item.HasField("xds_config") for item in config.generic_xds_configs)
+        if variant == "delta":
+            listeners = await client.read()  # it has none yet, and is told so
+            await client.send(LISTENER, nonce=listeners.nonce)
+        server.store.publish("web", world("clusters a=2-; listeners l=1"))
+        await until(stub, {"a": "STALE", "l": "NOT_SENT"})
+
+
+async def test_what_may_not_be_shown_is_not() -> None:
+    async with (
+        serving(shown=lambda body: body[:0] + b"-", said=lambda error: error.replace("key", "...")) as (_, port, stub),
+        Client(port, "delta") as client,
+    ):
+        await client.send(CLUSTER)
+        first = await client.read()
+        config = await until(stub, {"a": "STALE", "b": "STALE"})
+        assert [item.xds_config.value for item in config.generic_xds_configs] == [b"-", b"-"]
+        await client.send(CLUSTER, nonce=first.nonce, error="bad key")
+        config = await until(stub, {"a": "ERROR", "b": "ERROR"})
+        assert [item.error_state.details for item in config.generic_xds_configs] == ["bad ...", "bad ..."]
 
 
 async def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
