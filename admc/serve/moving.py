@@ -22,9 +22,10 @@ from admc.serve import progress
 from admc.serve.capturing import Capturing
 from admc.serve.elsewhere import changed, elsewhere, is_elsewhere
 from admc.serve.groups import Groups
-from admc.serve.record import Record, is_kept, unusable, write
+from admc.serve.record import NAME, unusable, write
 from admc.serve.stepping import passing, replicas, told, walked
 from admc.serve.underway import Next, Planned, Told, Underway
+from admc.serve.watch import look
 from admc.transition.driver import OLDER, Sight, Walk
 from admc.transition.model import Phase
 from admc.transition.older import dropped, names
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
     from admc.serve.feed import State
     from admc.serve.kept import Recipe
+    from admc.serve.record import Record
+    from admc.serve.watch import Seen
     from admc.transition.older import Dropped
     from xds_server.server import XdsServer
 
@@ -100,6 +103,8 @@ class Moving:
         self._failure: _Failure | None = None
         self._capturing = Capturing(folder)
         self._told = Told()
+        self._left: Seen | None = None
+        """What `transition.json` looked like when it was read or written last."""
         self._confirmed = 0.0
         """When it was last looked whether redirection is loaded."""
 
@@ -118,8 +123,10 @@ class Moving:
         async with self._turn:
             old, new = old._replace(names=kept.old_names), new._replace(names=kept.new_names)
             made = await asyncio.to_thread(walked, old.placed, new.placed, new.state, kept.key, kept.undone)
-            if self._folder is not None and kept.at >= len(made):
-                raise unusable(self._folder)
+            if self._folder is not None:
+                self._left = await asyncio.to_thread(look, self._folder / NAME)
+                if kept.at >= len(made):
+                    raise unusable(self._folder)
             walk = Walk(made, kept.at, kept.back, reached=len(made) - 1)
             walk = replace(walk, steps=outlasting(made, kept.lingering))
             nothing = await asyncio.to_thread(passing, new.state)
@@ -173,11 +180,11 @@ class Moving:
                 await self._relocate(self.underway, new, groups)
 
     async def keep(self, *, anew: bool) -> None:
-        """Have on disk where it is, if somebody has removed that, or put another's in its place (`anew`). Raises
-        `CommandError`."""
+        """Have on disk where it is, if somebody has removed or touched that, or put another folder in its place
+        (`anew`). Raises `CommandError`."""
         async with self._turn:
             folder, underway = self._folder, self.underway
-            if folder is not None and (anew or await asyncio.to_thread(is_kept, folder) != (underway is not None)):
+            if folder is not None and (anew or await asyncio.to_thread(look, folder / NAME) != self._left):
                 await self._move(underway)
             await asyncio.to_thread(self._capturing.keep)
 
@@ -265,22 +272,9 @@ class Moving:
             await self._secure(None if rest is None else rest.recipe)
             if rest is not None:
                 await asyncio.to_thread(self._capturing.rest, rest.placed)
-            record = None
-            if underway is not None and underway.old.recipe is not None and underway.new.recipe is not None:
-                walk = underway.walk
-                record = Record(
-                    underway.old.recipe,
-                    underway.new.recipe,
-                    walk.kept,
-                    walk.back,
-                    underway.key,
-                    underway.lingering,
-                    underway.undone,
-                    underway.old.names,
-                    underway.new.names,
-                    frozenset(underway.dropped),
-                )
+            record = None if underway is None else underway.record
             await asyncio.to_thread(write, self._folder, record)
+            self._left = await asyncio.to_thread(look, self._folder / NAME)
         self.underway = underway
 
     async def _secure(self, recipe: Recipe | None = None) -> None:

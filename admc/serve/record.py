@@ -72,11 +72,6 @@ def write(folder: Path, record: Record | None) -> None:
     write_whole(path, (json.dumps(document) + "\n").encode(), private=True)
 
 
-def is_kept(folder: Path) -> bool:
-    """Whether there is a transition under way."""
-    return (folder / NAME).exists()
-
-
 def read(folder: Path) -> Record | None:
     """The transition that was under way, if any. Raises `CommandError` (ADM854) where the file cannot be used."""
     path = folder / NAME

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.serve.record import Record
 from admc.transition.model import Placed
 from admc.transition.older import renamed
 
@@ -60,6 +61,24 @@ class Underway:
     def involved(self) -> frozenset[str]:
         """The services that nobody else may publish for."""
         return self.lingering | {service for step in self.walk.steps for service in (*step.awaits, *step.leaves)}
+
+    @property
+    def record(self) -> Record | None:
+        """What a server that comes back has to know; None where nobody asked for plans that can be made again."""
+        if self.old.recipe is None or self.new.recipe is None:
+            return None
+        return Record(
+            self.old.recipe,
+            self.new.recipe,
+            self.walk.kept,
+            self.walk.back,
+            self.key,
+            self.lingering,
+            self.undone,
+            self.old.names,
+            self.new.names,
+            frozenset(self.dropped),
+        )
 
 
 class Told(NamedTuple):

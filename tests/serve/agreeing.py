@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from admc.serve import feed, groups
+from admc.serve import feed, groups, record
 from admc.serve.feed import Source
 from admc.serve.moving import Moving
 from admc.serve.underway import Planned
@@ -87,6 +87,15 @@ async def begun(server: Agreeing, first: Planned, folder: Path | None) -> Moving
 
     await publish(groups.snapshots(first.state), first.state)
     return Moving(server, publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
+
+
+async def back(moving: Moving, folder: Path, old: Planned, new: Planned) -> Moving:
+    """A server that comes back, and goes on with what the one before it was in."""
+    kept = record.read(folder)
+    assert kept is not None
+    again = Moving(moving._server, moving._publish, drain_seconds=0.0, folder=folder)
+    await again.resume(kept, old, new)
+    return again
 
 
 @asynccontextmanager

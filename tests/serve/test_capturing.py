@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.serve import feed, groups, record
+from admc.serve import feed, groups
 from admc.serve.feed import Source
-from admc.serve.moving import Moving
 from admc.serve.underway import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
-from tests.serve.agreeing import PROGRAM, Agreeing, begun, following, hasten, phase_of, planned_by
+from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned_by
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,11 +132,8 @@ def test_what_is_known_to_be_loaded_and_goes_while_no_server_runs_has_to_be_said
             await moving.change(plans[0], plans[1], groups.snapshots(plans[1].state))
             await until(lambda: moving.underway is None)
             await moving.change(plans[1], plans[2], groups.snapshots(plans[2].state))
-        kept = record.read(tmp_path)
-        assert kept is not None
         (tmp_path / "redirected.json").unlink()
-        again = Moving(server, moving._publish, drain_seconds=0.0, folder=tmp_path)  # type: ignore[arg-type]
-        await again.resume(kept, plans[1], plans[2])
+        again = await back(moving, tmp_path, plans[1], plans[2])
         async with following(again) as until:
             await until(lambda: phase_of(again) is Phase.PREPARE and "interception" in "".join(again.waits))
 

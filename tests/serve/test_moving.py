@@ -19,7 +19,7 @@ from admc.transition.driver import Walk
 from admc.transition.model import Phase
 from admc.transition.steps import steps
 from emitters.envoy import Mode
-from tests.serve.agreeing import PROGRAM, Agreeing, begun, following, hasten, phase_of, planned, planned_by
+from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned, planned_by
 from xds_server.types import CLUSTER, EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
@@ -254,10 +254,7 @@ def test_a_name_that_comes_back_is_another_until_connections_are_closed_that_hav
         assert moving.underway.new.names == {"p": "p~2"}
         assert filters() == {"p", "q", "p~2"}
         # The same by a server that comes back, and by one whose plan is compiled anew.
-        kept = record.read(tmp_path)
-        assert kept is not None
-        again = Moving(server, moving._publish, drain_seconds=0.0, folder=tmp_path)  # type: ignore[arg-type]
-        await again.resume(kept, second, other)
+        again = await back(moving, tmp_path, second, other)
         await again.change(other, other, groups.snapshots(other.state))
         assert filters() == {"p", "q", "p~2"}
         async with following(again) as until:
@@ -283,10 +280,7 @@ def test_a_server_that_comes_back_knows_what_older_connections_have(tmp_path: Pa
         moving = await begun(server, first, tmp_path)
         await moving.change(first, second, groups.snapshots(second.state))
         await moving.change(second, third, groups.snapshots(third.state))
-        kept = record.read(tmp_path)
-        assert kept is not None
-        again = Moving(server, moving._publish, drain_seconds=0.0, folder=tmp_path)  # type: ignore[arg-type]
-        await again.resume(kept, second, third)
+        again = await back(moving, tmp_path, second, third)
         # It knows the names alone, so it takes none of them for the same.
         await again.change(third, first, groups.snapshots(first.state))
         assert again.underway is not None
@@ -304,9 +298,9 @@ def test_a_step_that_there_is_not_is_none_to_go_on_with(tmp_path: Path) -> None:
         await moving.change(first, second, groups.snapshots(second.state))
         kept = record.read(tmp_path)
         assert kept is not None
-        again = Moving(server, moving._publish, folder=tmp_path)  # type: ignore[arg-type]
+        record.write(tmp_path, kept._replace(at=7))
         with pytest.raises(CommandError, match="the kept transition"):
-            await again.resume(kept._replace(at=7), first, second)
+            await back(moving, tmp_path, first, second)
 
     asyncio.run(run())
 
@@ -346,10 +340,7 @@ def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_need_
         for type_url in (ROUTES, CLUSTER, EXTENSION):
             assert final.collections[type_url].resources.keys() >= before.collections[type_url].resources.keys()
         # A server that comes back knows what everybody passes on with, before it has compiled anything.
-        kept = record.read(tmp_path)
-        assert kept is not None
-        again = Moving(server, moving._publish, drain_seconds=0.0, folder=tmp_path)  # type: ignore[arg-type]
-        await again.resume(kept, first, second)
+        again = await back(moving, tmp_path, first, second)
         resumed = server.store.current("cart")
         assert resumed is not None
         assert resumed.version == final.version
@@ -386,10 +377,7 @@ def test_a_folder_that_goes_is_made_again_with_what_is_redirected_and_what_was_a
         async with following(moving) as until:
             await until(lambda: moving.waits == ("`cart`: its interception",))
         if again:
-            kept = record.read(folder)
-            assert kept is not None
-            moving = Moving(server, moving._publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
-            await moving.resume(kept, old, new)
+            moving = await back(moving, folder, old, new)
         async with following(moving) as until:
             before = content()
             assert before.keys() == {
@@ -414,6 +402,26 @@ def test_a_folder_that_goes_is_made_again_with_what_is_redirected_and_what_was_a
             folder.mkdir()
             await moving.keep(anew=True)
             assert json.loads((folder / "redirected.json").read_text()) == known
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("touched", [True, False])
+def test_the_step_is_written_again_if_somebody_removes_or_touches_it(tmp_path: Path, touched: bool) -> None:
+    old, new = planned(tmp_path, "ingress"), planned(tmp_path, "egress")
+    path = tmp_path / record.NAME
+
+    async def run() -> None:
+        moving = await begun(Agreeing(), old, tmp_path)
+        await moving.change(old, new, groups.snapshots(new.state))
+        for again in (moving, await back(moving, tmp_path, old, new)):
+            content = path.read_bytes()
+            if touched:
+                path.write_text("{}")
+            else:
+                path.unlink()
+            await again.keep(anew=False)
+            assert path.read_bytes() == content
 
     asyncio.run(run())
 

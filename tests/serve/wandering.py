@@ -27,6 +27,7 @@ from envoy.config.listener.v3 import listener_pb2
 from envoy.config.route.v3 import route_pb2
 from google.protobuf import wrappers_pb2
 
+from admc.exits import CommandError
 from admc.serve import feed
 from admc.serve.capturing import Rules
 from admc.serve.feed import Read, Source, State
@@ -456,7 +457,10 @@ class World:
             await asyncio.to_thread(force.moving._capturing.recall)
             force.let_go()
 
-        self.run(begin)
+        try:
+            self.run(begin)
+        except CommandError:
+            self.died()  # in the middle of a transition it does not begin where the folder takes nothing
 
     def died(self) -> None:
         if self.force is not None:
