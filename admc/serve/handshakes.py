@@ -171,6 +171,10 @@ def ask_core(*, tls: bool) -> None:
     """Say what core is to write. It looks for that when gRPC is imported, and never again."""
     if tls and TRACE not in os.environ:
         os.environ |= {TRACE: ASKED, "GRPC_VERBOSITY": "INFO"}
+    elif not tls and os.environ.get(TRACE) == ASKED:
+        # From a server with TLS that this process was, or one that has started it: without TLS nobody would listen.
+        del os.environ[TRACE]
+        os.environ["GRPC_VERBOSITY"] = "NONE"
     # It would write lines of its own between ours; what they say, ours say, too.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 

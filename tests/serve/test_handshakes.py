@@ -20,7 +20,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from admc.serve import overhear
-from admc.serve.handshakes import REASONS, cause_of
+from admc.serve.handshakes import REASONS, ask_core, cause_of
 from admc.serve.overhear import MAX_LINE, MAX_WORDS, REPEATS, Listener, Others
 from tests.serve.pki import Authority, Pair
 from tests.serve.serving import SECONDS, served
@@ -263,6 +263,16 @@ def test_whoever_wants_to_read_core_itself_may(tmp_path: Path, monkeypatch: pyte
     with over_tls(tmp_path) as server:
         assert not [pid for pid in children(server.process.pid) if "overhear" in command(pid)]
         assert "admc_tls_refusals_total" not in server.get("/metrics")[1]
+
+
+def test_without_tls_core_is_not_asked_whatever_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GRPC_TRACE", "GRPC_VERBOSITY"):
+        monkeypatch.setenv(name, "")  # so that it is as it was afterwards
+        monkeypatch.delenv(name)
+    ask_core(tls=True)
+    assert (os.environ["GRPC_TRACE"], os.environ["GRPC_VERBOSITY"]) == ("handshaker", "INFO")
+    ask_core(tls=False)
+    assert ("GRPC_TRACE" in os.environ, os.environ["GRPC_VERBOSITY"]) == (False, "NONE")
 
 
 def children(pid: int) -> list[int]:
