@@ -18,6 +18,9 @@ What changes sides at one destination while requests come in:
 Each step changes one end of a call only. A request meets the old side or the new one, never neither, and never both:
 from `senders` to `release` the marker says which. Whatever goes wrong with the marker means both, not neither.
 
+Destinations that have to change one after the other (`asks`) take `senders` to `release` in rounds of their own, and
+`release` waits until no connection is left that is older.
+
 Where no marker is needed, since meeting a policy twice is the same as once, or possible (connections, filters of a
 cluster), both sides hold from `prepare` on. What comes or leaves without a counterpart at the other side changes with
 its own ADM, at once.

@@ -4,6 +4,7 @@ as long as anybody may ask."""
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,8 +13,12 @@ from admc.transition.steps import steps
 from dsl import load_text
 from emitters.errors import EmitError
 from solver.place import place
+from tests.serve.serving import served
 from tests.transition.test_walks import judge, judge_asked
 from tests.transition.world import Leg, asked, chain, moments
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 APP = """
 app asks
@@ -173,3 +178,17 @@ def test_a_plan_that_follows_before_older_connections_are_closed(scope: str, end
     found = list(asked(chain(old, [Leg(middle, end), Leg(new)])))
     assert found
     assert all(any(one.policy == "q" for one in each.policies) for each in found)
+
+
+def test_a_server_refuses_what_has_no_order_and_says_why(tmp_path: Path) -> None:
+    program = tmp_path / "policies.adm"
+    old, new = UNORDERED["one asker stops and another begins"]
+    program.write_text(APP + old)
+    with served(tmp_path, "policies.adm", "--mode", "explicit", xds="127.0.0.1:0") as server:
+        before = server.until_event("compiled")["state"]
+        program.write_text(APP + new)
+        server.until(lambda: bool(server.events("finding")))
+        (found,) = server.events("finding")
+        assert found["code"] == "ADM855"
+        assert [event["state"] for event in server.events("published")] == [before]
+        assert not server.events("transition_step")
