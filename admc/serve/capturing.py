@@ -114,19 +114,21 @@ class Capturing:
         }
         self._looks = {name: _look(self._folder, name) for name in self._rules}
 
-    def keep(self) -> None:
+    def keep(self) -> bool:
         """Have in the folder what is known and what was asked for, if somebody has removed or touched that, or put
-        another's in its place: then nothing counts that is said there. Raises `CommandError` where the folder takes
-        nothing."""
+        another's in its place: then nothing counts that is said there. Whether that was so. Raises `CommandError` where
+        the folder takes nothing."""
         folder, known = self._folder, self._known
         if folder is None or known is None:
-            return
-        if self._lost(folder):
+            return False
+        lost = self._lost(folder)
+        if lost:
             self._put(folder, known)
         touched = self._touched(folder)
         if touched:
             self._write(folder, {name: self._rules[name] for name in touched})
             LOG.error("redirection_renewed", extra={"services": sorted(touched)})
+        return lost or bool(touched)
 
     def _touched(self, folder: Path) -> frozenset[str]:
         """The services at which somebody else has removed or changed what is there to be loaded."""

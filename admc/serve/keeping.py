@@ -105,15 +105,20 @@ class Keeping:
         try:
             renewed = await asyncio.to_thread(self._kept.renew)
             if renewed:
-                problems.counts.kept_errors += 1
-                LOG.error("kept_folder_renewed", extra={"folder": str(self._kept.folder)})
+                self._renewed()
             # The step first: the state that is wanted is not the one that proxies have in the middle of a transition.
-            await force.moving.keep(anew=renewed)
+            if await force.moving.keep(anew=renewed) and not renewed:
+                self._renewed()
             await asyncio.to_thread(self._kept.save, force.recipe, force.taken)
         except CommandError as error:
             problems.not_kept("kept", error.diagnostics)
         else:
             problems.clear("kept")
+
+    def _renewed(self) -> None:
+        """Somebody has removed or touched something, which was written again."""
+        self._force.problems.counts.kept_errors += 1
+        LOG.error("kept_folder_renewed", extra={"folder": str(self._kept.folder)})
 
 
 def _recipes(kept: Recipe | None, underway: Record | None) -> tuple[Recipe, ...]:

@@ -179,14 +179,15 @@ class Moving:
             else:
                 await self._relocate(self.underway, new, groups)
 
-    async def keep(self, *, anew: bool) -> None:
-        """Have on disk where it is, if somebody has removed or touched that, or put another folder in its place
-        (`anew`). Raises `CommandError`."""
+    async def keep(self, *, anew: bool) -> bool:
+        """Have on disk where it is and what it asks for, if somebody has removed or touched that, or put another folder
+        in its place (`anew`); whether that was so. Raises `CommandError`."""
         async with self._turn:
-            folder, underway = self._folder, self.underway
-            if folder is not None and (anew or await asyncio.to_thread(look, folder / NAME) != self._left):
-                await self._move(underway)
-            await asyncio.to_thread(self._capturing.keep)
+            folder = self._folder
+            touched = folder is not None and (anew or await asyncio.to_thread(look, folder / NAME) != self._left)
+            if touched:
+                await self._move(self.underway)
+            return await asyncio.to_thread(self._capturing.keep) or touched
 
     async def follow(self) -> None:
         """Go on whenever a step is over, for ever."""

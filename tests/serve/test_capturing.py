@@ -79,8 +79,7 @@ def test_rules_that_somebody_removes_or_changes_are_written_again_and_what_was_s
                     async with moving._turn:  # whoever loads them has read what was there before that
                         spoil()
                         (place / "loaded").write_bytes(digest)
-                    await asyncio.sleep(0)
-                    await moving.keep(anew=False)
+                    assert await moving.keep(anew=False)
                     assert {path: path.read_bytes() for path in place.iterdir()} == rules
             await until(lambda: moving.waits == ("`cart`: its interception",))
             (place / "loaded").write_bytes((place / "digest").read_bytes())
@@ -88,7 +87,7 @@ def test_rules_that_somebody_removes_or_changes_are_written_again_and_what_was_s
             # Once they are loaded they are nobody's concern.
             for path in rules:
                 path.unlink()
-            await moving.keep(anew=False)
+            assert not await moving.keep(anew=False)
             assert not (place / "digest").exists()
 
     asyncio.run(run())

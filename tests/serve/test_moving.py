@@ -420,8 +420,9 @@ def test_the_step_is_written_again_if_somebody_removes_or_touches_it(tmp_path: P
                 path.write_text("{}")
             else:
                 path.unlink()
-            await again.keep(anew=False)
+            assert await again.keep(anew=False)
             assert path.read_bytes() == content
+            assert not await again.keep(anew=False)
 
     asyncio.run(run())
 
