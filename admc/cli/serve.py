@@ -154,15 +154,15 @@ def serve(
         raise wrong_usage("ADM801", f"`--drain` must be between 0 and {MAX_DRAIN:.0f}")
     from admc.serve import handshakes
 
-    handshakes.ask_core(tls=door.tls_cert is not None)
-    from admc.serve import identity
-    from admc.serve.feed import Source
-    from admc.serve.inforce import Options
-    from admc.serve.kept import opened
-    from admc.serve.log import LogFormat
-    from admc.serve.run import Listening
-    from admc.serve.run import serve as serve_
-    from emitters.envoy import Mode
+    with handshakes.core_asked(tls=door.tls_cert is not None):
+        from admc.serve import identity
+        from admc.serve.feed import Source
+        from admc.serve.inforce import Options
+        from admc.serve.kept import opened
+        from admc.serve.log import LogFormat
+        from admc.serve.run import Listening
+        from admc.serve.run import serve as serve_
+        from emitters.envoy import Mode
 
     source = Source(program, Mode.EXPLICIT if mode is ServeMode.EXPLICIT else Mode.REDIRECT, effort)
     form = None if log is None else LogFormat(log.value)

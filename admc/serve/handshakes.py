@@ -34,7 +34,7 @@ LAST_SECONDS: Final = 5.0
 """For what it has not passed on at the end."""
 TRACE: Final = "GRPC_TRACE"
 """Whoever has set this wants to read core's lines as they are."""
-ASKED: Final = "handshaker"
+VERBOSITY: Final = "GRPC_VERBOSITY"
 
 
 class Cause(NamedTuple):
@@ -167,23 +167,29 @@ class Handshakes:
             self._repeats.warn("handshake_refused", peer.rpartition(":")[0], cause.reason, words)
 
 
-def ask_core(*, tls: bool) -> None:
-    """Say what core is to write. It looks for that when gRPC is imported, and never again."""
-    if tls and TRACE not in os.environ:
-        os.environ |= {TRACE: ASKED, "GRPC_VERBOSITY": "INFO"}
-    elif not tls and os.environ.get(TRACE) == ASKED:
-        # From a server with TLS that this process was, or one that has started it: without TLS nobody would listen.
-        del os.environ[TRACE]
-        os.environ["GRPC_VERBOSITY"] = "NONE"
+@contextmanager
+def core_asked(*, tls: bool) -> Iterator[None]:
+    """Core is told what to write if gRPC is imported meanwhile: it looks for that then, and never again."""
+    before = {name: os.environ.get(name) for name in (TRACE, VERBOSITY)}
+    if tls and before[TRACE] is None:
+        os.environ |= {TRACE: "handshaker", VERBOSITY: "INFO"}
     # It would write lines of its own between ours; what they say, ours say, too.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    os.environ.setdefault(VERBOSITY, "NONE")
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
 def heard() -> Iterator[Handshakes | None]:
     """Hear of refused handshakes as long as this lasts, in a running event loop, if core was asked to tell of them. To
     be entered before gRPC starts."""
-    if os.environ.get(TRACE) != ASKED:
+    if TRACE in os.environ:
         yield None
         return
     own = sys.stderr

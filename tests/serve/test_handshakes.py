@@ -20,7 +20,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from admc.serve import overhear
-from admc.serve.handshakes import REASONS, ask_core, cause_of
+from admc.serve.handshakes import REASONS, cause_of, core_asked
 from admc.serve.overhear import MAX_LINE, MAX_WORDS, REPEATS, Listener, Others
 from tests.serve.pki import Authority, Pair
 from tests.serve.serving import SECONDS, served
@@ -265,14 +265,22 @@ def test_whoever_wants_to_read_core_itself_may(tmp_path: Path, monkeypatch: pyte
         assert "admc_tls_refusals_total" not in server.get("/metrics")[1]
 
 
-def test_without_tls_core_is_not_asked_whatever_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GRPC_TRACE", "GRPC_VERBOSITY"):
-        monkeypatch.setenv(name, "")  # so that it is as it was afterwards
-        monkeypatch.delenv(name)
-    ask_core(tls=True)
-    assert (os.environ["GRPC_TRACE"], os.environ["GRPC_VERBOSITY"]) == ("handshaker", "INFO")
-    ask_core(tls=False)
-    assert ("GRPC_TRACE" in os.environ, os.environ["GRPC_VERBOSITY"]) == (False, "NONE")
+@pytest.mark.parametrize(
+    ("tls", "chosen", "found"),
+    [(True, None, ("handshaker", "INFO")), (True, "http", ("http", "NONE")), (False, None, (None, "NONE"))],
+)
+def test_core_is_asked_only_as_long_as_it_looks(
+    tls: bool, chosen: str | None, found: tuple[str | None, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither children nor whoever comes later in this process are to be asked."""
+    for name, value in (("GRPC_TRACE", chosen), ("GRPC_VERBOSITY", None)):
+        monkeypatch.setenv(name, value or "")
+        if value is None:
+            monkeypatch.delenv(name)
+    before = dict(os.environ)
+    with core_asked(tls=tls):
+        assert (os.environ.get("GRPC_TRACE"), os.environ["GRPC_VERBOSITY"]) == found
+    assert dict(os.environ) == before
 
 
 def children(pid: int) -> list[int]:
