@@ -25,8 +25,8 @@ from admc.serve.tls import Certificates, TlsFiles
 from admc.transition.marker import concealed, concealed_text
 from emitters.envoy import Mode
 from xds_server import csds
-from xds_server.garbage import search_less_often
 from xds_server.health import Health
+from xds_server.process import suit_many_streams
 from xds_server.server import ServerError
 from xds_server.turns import Loop
 
@@ -63,7 +63,7 @@ class Listening(NamedTuple):
 
 def serve(options: Options, listening: Listening) -> int:
     """Serve until a signal says to stop. Raises `CommandError` where it cannot begin."""
-    search_less_often()
+    suit_many_streams()
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=Loop) as runner:
         return runner.run(_serve(options, listening))

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from tests.xds_server.build import resource
+from xds_server.process import suit_many_streams
 from xds_server.server import Limits, XdsServer
 from xds_server.snapshot import Snapshot
 from xds_server.store import SnapshotStore
@@ -91,6 +92,7 @@ def _give_back() -> None:
 
 
 async def main() -> None:
+    suit_many_streams()
     noticed = _Noticed()
     logging.getLogger().addHandler(noticed)
     loop = asyncio.get_running_loop()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envoy.service.discovery.v3 import discovery_pb2
 
-from xds_server.garbage import search_less_often
+from xds_server.process import suit_many_streams
 from xds_server.references import message_class
 from xds_server.server import Limits, XdsServer
 from xds_server.snapshot import Resource, Snapshot
@@ -34,7 +34,7 @@ def read(path: str) -> list[object]:
 
 
 async def main() -> None:
-    search_less_often()
+    suit_many_streams()
     states = [read(path) for path in sys.argv[1:]]
     store = SnapshotStore()
     limits = Limits(streams_per_peer=20_000, streams_per_connection=1_000)
