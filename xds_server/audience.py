@@ -23,7 +23,7 @@ class Seen(NamedTuple):
     acknowledged: str
     """Version of the last snapshot of which it acknowledged all that it can use; empty before that."""
     refuses: bool
-    """Whether its last answer about some type was a refusal."""
+    """Whether it has refused something that it has not taken or given up since."""
     fresh: bool
     """Whether it had nothing when its stream began, so that no connection through it is older than that."""
 
