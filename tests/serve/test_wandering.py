@@ -18,6 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.serve.wandering import PLACES, PLANS, REPLICAS, World, simulated
 
 SERVICES = st.sampled_from(sorted(REPLICAS))
+KEPT = (
+    *("", "objects", "state.json", "transition.json", "redirected.json", "interception"),
+    *(f"interception/{name}/{file}" for name in sorted(REPLICAS) for file in ("digest", "iptables.rules")),
+)
+"""What somebody may remove; the first is the whole folder."""
 NUMBERS = itertools.count()
 
 
@@ -116,6 +121,10 @@ class Wandering(RuleBasedStateMachine):
     def it_is_kept(self) -> None:
         self.world.keep()
 
+    @rule(name=st.sampled_from(KEPT))
+    def somebody_removes(self, name: str) -> None:
+        self.world.lose(name)
+
     @rule(full=st.sampled_from(("", "parts", "all")))
     def the_disk(self, full: str) -> None:
         self.world.disk.full = full
@@ -174,7 +183,7 @@ def wander(root: Path, examples: int, steps: int, *, derandomize: bool) -> None:
 
 
 def test_whatever_happens_nothing_slips_by(tmp_path: Path) -> None:
-    wander(tmp_path, 30, 40, derandomize=True)
+    wander(tmp_path, 80, 40, derandomize=True)
 
 
 if __name__ == "__main__":

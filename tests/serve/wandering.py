@@ -507,6 +507,17 @@ class World:
 
         self.run(follow)
 
+    def lose(self, name: str) -> None:
+        """Somebody removes something of what is kept, and the server has a moment to see it."""
+        if self.force is None or self.disk.full or self.disk.fuse is not None:
+            return
+        path = self.folder / "state" / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+        self.keep()
+
     # ---- what happens to proxies ----
 
     def advance(self, proxy: Proxy, *, refuse: bool = False) -> None:
