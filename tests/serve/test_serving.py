@@ -171,7 +171,7 @@ def test_a_service_that_has_lost_its_policies_passes_everything_on(folder: Path)
             names = [cluster_pb2.Cluster.FromString(item.value).name for item in web.ask(CLUSTER)]
             # What older connections need goes once they are closed.
             assert names == ["egress/cart:8081/even", "egress/passthrough", "ingress/passthrough"]
-        assert server.status()["adms"] == []
+        server.until(lambda: server.status()["adms"] == [])
 
 
 BAD_ENDPOINTS = {

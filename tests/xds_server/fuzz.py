@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import math
 import random
 import sys
 import time
@@ -210,18 +211,19 @@ async def good_client(port: int, variant: str) -> str:
 
 
 async def fuzz(seconds: float, seed: int, report: Callable[[Stats, int], None] | None = None) -> Outcome:
-    """Go on for so long."""
+    """Go on for so long after the first round."""
     chosen, streams, failures = _drawing(seed), 0, []
     async with Running() as server:
         await server.publish(0)
         before: Stats | None = None
-        until = time.monotonic() + seconds
+        until = math.inf
         while before is None or time.monotonic() < until:
             await one_round(server.port, _drawing(chosen.random()), server)
             streams += ROUND
             failures += filter(None, [await good_client(server.port, variant) for variant in METHODS])
             if before is None:
                 before = await server.at_rest()  # the first round fills caches and pools
+                until = time.monotonic() + seconds
             elif report is not None:
                 report(await server.stats(), streams)
         return Outcome(before, await server.at_rest(before.files), streams, failures)
