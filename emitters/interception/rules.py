@@ -18,7 +18,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from emitters.interception.captures import EgressCapture, Family, Interception, Probe, Reached
-from emitters.ports import EGRESS_PORT, INGRESS_MARK, INGRESS_PORT, PACKET_MARK, PACKET_MASK
+from emitters.ports import EGRESS_MARK, EGRESS_PORT, INGRESS_MARK, INGRESS_PORT, PACKET_MARK, PACKET_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -137,7 +137,17 @@ def _filter(interception: Interception, family: Family) -> list[str]:
         "# what the ADM opens, and the system takes for an older connection that was redirected, would loop",
         f"-A ADMC_OUT_GATE {to_itself} {EGRESS_PORT} -m mark --mark {PACKET_MARK:#x}/{PACKET_MASK:#x} {_REFUSE}",
         f"-A ADMC_OUT_GATE {to_itself} {INGRESS_PORT} -m mark --mark {INGRESS_MARK:#x} {_REFUSE}",
-        f"-A ADMC_OUT_GATE -m mark --mark {PACKET_MARK:#x}/{PACKET_MASK:#x} -j RETURN",
+    ]
+    if interception.ingress:
+        lines.append("# what the ADM's egress listener sends to the service itself, past its ingress policies")
+    from_egress = f"{_own_address(family)} -m mark --mark {EGRESS_MARK:#x} -p tcp --dport"
+    lines += [f"-A ADMC_OUT_GATE {from_egress} {inbound.port} {_REFUSE}" for inbound in interception.ingress]
+    lines.append(f"-A ADMC_OUT_GATE -m mark --mark {PACKET_MARK:#x}/{PACKET_MASK:#x} -j RETURN")
+    if interception.refused_to_self:
+        lines.append("# what the service sends to itself, past its own egress policies")
+    lines += [
+        f"-A ADMC_OUT_GATE {to_itself} {INGRESS_PORT} -m conntrack --ctorigdstport {port} {_REFUSE}"
+        for port in interception.refused_to_self
     ]
     if any(capture.reached is Reached.PORT for capture in interception.egress):
         # A client's own port may happen to be a captured number: answers to it are not calls.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import socket
 import struct
@@ -61,6 +62,17 @@ RULES = Interception(
         EgressCapture("outside", Reached.PORT, None, BY_PORT, ("limit",)),
     ),
 )
+
+TO_ITSELF = Interception(
+    service="sample",
+    ingress=(IngressCapture(8080, ("guard",)),),
+    egress=tuple(
+        EgressCapture("sample", Reached.POD_ADDRESS, ipaddress.ip_network(POD[family]), 8080, ("quota",))
+        for family in Family
+    ),
+    refused_to_self=(8080,),
+)
+"""The service calls itself, with policies at both sides."""
 
 
 def reset(connection: socket.socket) -> None:
@@ -189,6 +201,65 @@ def test_a_call_to_itself_with_an_egress_enforcement_is_refused_where_it_is_not_
     with pytest.raises(ConnectionRefusedError):
         pair.connect(pair.pod, family, POD[family], 8080)
     assert pair.connect(pair.world, family, POD[family], 8080)
+
+
+def test_a_call_to_itself_meets_both_listeners_in_turn(pair: Pair, family: Family) -> None:
+    pair.load(TO_ITSELF)
+    for mark, port in ((0, EGRESS_PORT), (EGRESS_MARK, INGRESS_PORT), (INGRESS_MARK, 8080)):
+        listener = pair.listen(pair.pod, family, port)
+        client = pair.connect(pair.pod, family, POD[family], 8080, mark=mark)
+        assert talks(client, pair.accepted(listener))
+
+
+# By the mark of an older connection: where it arrives, and who must not follow it there.
+FOLLOWS = [(EGRESS_MARK, INGRESS_PORT, 0), (INGRESS_MARK, 8080, EGRESS_MARK), (INGRESS_MARK, 8080, 0)]
+
+
+@pytest.mark.parametrize(("first", "arrives", "mark"), FOLLOWS)
+def test_a_call_to_itself_misses_no_listener_by_a_port_of_an_older_one(
+    pair: Pair, family: Family, first: int, arrives: int, mark: int
+) -> None:
+    pair.load(TO_ITSELF)
+    listener = pair.listen(pair.pod, family, arrives)
+    client = pair.connect(pair.pod, family, POD[family], 8080, mark=first)
+    own = client.getsockname()[:2]
+    reset(pair.accepted(listener))
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+    client.close()
+    with pytest.raises(ConnectionRefusedError):
+        pair.connect(pair.pod, family, POD[family], 8080, mark=mark, source=own)
+
+
+# Rules that lack one side, whose connection they leave alone, and where it arrives.
+OLDER = [
+    (dataclasses.replace(TO_ITSELF, egress=(), refused_to_self=()), 0, INGRESS_PORT),
+    (dataclasses.replace(TO_ITSELF, ingress=()), EGRESS_MARK, 8080),
+]
+
+
+@pytest.mark.parametrize(("older", "mark", "arrives"), OLDER, ids=["egress", "ingress"])
+def test_a_call_to_itself_that_is_older_than_the_rules_of_one_side_is_reset(
+    pair: Pair, family: Family, older: Interception, mark: int, arrives: int
+) -> None:
+    pair.load(older)
+    listener = pair.listen(pair.pod, family, arrives)
+    client = pair.connect(pair.pod, family, POD[family], 8080, mark=mark)
+    assert talks(client, pair.accepted(listener))
+    pair.load(TO_ITSELF)
+    client.sendall(b"ask")
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+
+
+def test_a_call_to_itself_that_is_captured_at_ingress_alone_is_refused_where_a_policy_is_at_egress(
+    pair: Pair, family: Family
+) -> None:
+    pair.load(dataclasses.replace(TO_ITSELF, egress=()))
+    adm = pair.listen(pair.pod, family, INGRESS_PORT)
+    with pytest.raises(ConnectionRefusedError):
+        pair.connect(pair.pod, family, POD[family], 8080)
+    assert talks(pair.connect(pair.world, family, POD[family], 8080), pair.accepted(adm))
 
 
 @pytest.mark.parametrize("port", [INGRESS_PORT, EGRESS_PORT])
