@@ -31,6 +31,9 @@ _WRITES_ONCE: Final = frozenset(
 )
 """Kinds whose writing twice is the same as once. Annotations do not tell them from those that add."""
 
+_DECIDES: Final = frozenset((Verb.REJECTS, Verb.WRITES, Verb.ROUTES))
+"""What may keep a request, or what it says, from the service: one way of it may take the place of another."""
+
 
 class Entry(NamedTuple):
     """One policy at one side of one destination, in the common frame."""
@@ -97,10 +100,15 @@ def acts_once(policy: Policy) -> bool:
     return not verbs <= {Verb.READS, Verb.WRITES, Verb.REJECTS}
 
 
-def _may_do_the_same(one: Policy, other: Policy) -> bool:
-    """A policy does nothing but its effects, of which reading is none. Who says nothing of them may do anything."""
+def may_replace(one: Policy, other: Policy) -> bool:
+    """Whether some request may be meant by either policy, and either may do what the other did to it.
+
+    Whoever writes `*` means callers of whom nothing is known, too, so these may be anybody. A policy does nothing but
+    its effects, of which reading is none; who says nothing of them may do anything.
+    """
     verbs = [{effect.verb for effect in policy.effects or ()} - {Verb.READS} for policy in (one, other)]
-    return not all(verbs) or not verbs[0].isdisjoint(verbs[1])
+    does = not all(verbs) or not verbs[0].isdisjoint(verbs[1]) or not any(_DECIDES.isdisjoint(each) for each in verbs)
+    return does and (one.open_sources or other.open_sources or not one.sources.isdisjoint(other.sources))
 
 
 def _act_once(policies: Sequence[Policy]) -> bool:
@@ -125,6 +133,7 @@ class Change:
         everyone = frozenset((*self.program.services, *self.program.externals))
         self.old = _entries(old, index, everyone)
         self.new = _entries(new, index, everyone)
+        self._ports = _ports(old.program, new.program)
         self.order = _order(
             [policy.name for policy in old.program.policies], [policy.name for policy in new.program.policies]
         )
@@ -160,17 +169,14 @@ class Change:
         """Whether some request may meet either policy, and both may do the same to it; or they have one name."""
         if one.policy.name == other.policy.name:
             return True
-        return (
-            _may_do_the_same(one.policy, other.policy)
-            and not one.policy.sources.isdisjoint(other.policy.sources)
-            and not self._targets(one).isdisjoint(self._targets(other))
-        )
+        return may_replace(one.policy, other.policy) and not self._targets(one).isdisjoint(self._targets(other))
 
     def _targets(self, entry: Entry) -> frozenset[int]:
-        """Where requests that it is about arrive: nobody sees by what port they were sent there."""
-        service = self.program.services.get(entry.decision.destination)
-        targets = {} if service is None else {port.number: port.target for port in service.ports}
-        return frozenset(targets.get(number, number) for number in entry.ports(self.program))
+        """Where requests that it is about arrive, or have arrived before: nobody sees by what port they were sent."""
+        numbers = entry.ports(self.program)
+        return frozenset(
+            target for number, target in self._ports.get(entry.decision.destination, ()) if number in numbers
+        )
 
     @cached_property
     def marked(self) -> frozenset[str]:
@@ -217,9 +223,17 @@ class Change:
         return (entry.key in self.old) != (entry.key in self.new)
 
     def stays(self, entry: Entry) -> bool:
-        """Whether it can be at this side only, in routes or in a cluster: nothing elsewhere takes its place, and what
-        does so here must not be there together with it."""
-        return tuple(entry.policy.kind.sides.values()) in ((Stage.ROUTING,), (Stage.CLUSTER,))
+        """Whether it can be at this side only, in routes or in a cluster, and takes the place of its like there, or
+        gives its place to it: the two must not be there together."""
+        if tuple(entry.policy.kind.sides.values()) not in ((Stage.ROUTING,), (Stage.CLUSTER,)):
+            return False
+        return any(
+            other.key[1:] == entry.key[1:]
+            and other.key != entry.key
+            and other.policy.kind.name == entry.policy.kind.name
+            and not other.hosts(self.program).isdisjoint(entry.hosts(self.program))
+            for other in (*(self.coming if entry.key in self.old else self.leaving), *self.changed)
+        )
 
     def forwards(self, entry: Entry) -> bool:
         """Whether it copies requests, or sends them on, to a destination at which something changes sides."""
@@ -260,10 +274,20 @@ def _frame(old: Program, new: Program) -> Program:
     )
 
 
+def _ports(old: Program, new: Program) -> Mapping[str, frozenset[tuple[int, int]]]:
+    """Numbers and targets of every service's ports, in either program."""
+    found: dict[str, set[tuple[int, int]]] = {}
+    for program in (old, new):
+        for name, service in program.services.items():
+            found.setdefault(name, set()).update((port.number, port.target) for port in service.ports)
+    return {name: frozenset(ports) for name, ports in found.items()}
+
+
 def _entries(placed: Placed, index: Mapping[CallKey, int], everyone: frozenset[str]) -> dict[EntryKey, Entry]:
     """Entries in canonical order: that of the placement's decisions."""
     program = placed.program
-    policies = {policy.name: _reframed(policy, program, index, everyone) for policy in program.policies}
+    others = everyone - program.services.keys() - program.externals.keys()
+    policies = {policy.name: _reframed(policy, program, index, everyone, others) for policy in program.policies}
     found = {}
     for decision in placed.placement.decisions:
         calls = _moved(decision.calls, program, index)
@@ -277,9 +301,19 @@ def _moved(calls: Iterable[int], program: Program, index: Mapping[CallKey, int])
     return tuple(sorted(index[_key(program.calls[call])] for call in calls))
 
 
-def _reframed(policy: Policy, program: Program, index: Mapping[CallKey, int], everyone: frozenset[str]) -> Policy:
-    """The policy in the common frame. One that is about everybody stays so, with more of them."""
-    sources = everyone if everybody(program, policy) else policy.sources
+def _reframed(
+    policy: Policy,
+    program: Program,
+    index: Mapping[CallKey, int],
+    everyone: frozenset[str],
+    others: frozenset[str],
+) -> Policy:
+    """The policy in the common frame. One for callers whom nobody has declared is for those, too, whom only the other
+    program knows: no step may take them for known, and so for not meant."""
+    if everybody(program, policy):
+        sources = everyone
+    else:
+        sources = policy.sources | others if policy.open_sources and others else policy.sources
     return replace(policy, sources=sources, calls=_moved(policy.calls, program, index))
 
 

@@ -17,12 +17,15 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from admc.transition.change import Change, akin, alike
+from admc.transition.change import Change, akin, alike, may_replace
 from admc.transition.model import Placed
 from dsl.program import Side
 from emitters.scope import filter_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from admc.transition.change import Entry
     from dsl.program import Policy
 
 AGAIN: Final = "~"
@@ -52,7 +55,7 @@ def names(older: Dropped, now: Placed, following: Placed) -> Names:
     # In one frame: a policy for everybody is the same though there are more of them.
     before = {entry.policy.name: entry.policy for entry in change.old.values()}
     after = {entry.policy.name: entry.policy for entry in change.new.values()}
-    given = _given_away(before, after)
+    given = _given_away(before, after) | _handed_on(change)
     taken = {key[2] for key in (*older, *_filters(now))}
     placed: dict[str, list[Key]] = {}
     for key in _filters(following):
@@ -122,6 +125,44 @@ def _given_away(before: Mapping[str, Policy], after: Mapping[str, Policy]) -> fr
         for name in changed
         if any(policy.name != name and akin(policy, before[name]) for policy in came)
         or any(policy.name != name and akin(policy, after[name]) for policy in went)
+    )
+
+
+def _handed_on(change: Change) -> frozenset[str]:
+    """Names of policies that change where they are, while another takes over some of their requests, or loses some to
+    them: what they were and what they become then leave and come like any other."""
+    went, came = (
+        (*change.leaving, *(change.old[entry.key] for entry in change.changed)),
+        (*change.coming, *change.changed),
+    )
+    found = set()
+    for after in change.changed:
+        before = change.old[after.key]
+        if (not _includes(after.policy, before.policy) and _replaced(before, came)) or (
+            not _includes(before.policy, after.policy) and _replaced(after, went)
+        ):
+            found.add(after.policy.name)
+    return frozenset(found)
+
+
+def _replaced(entry: Entry, others: Iterable[Entry]) -> bool:
+    return any(
+        other.policy.name != entry.policy.name
+        and other.decision.destination == entry.decision.destination
+        and may_replace(entry.policy, other.policy)
+        for other in others
+    )
+
+
+def _includes(one: Policy, other: Policy) -> bool:
+    """Whether whatever meets the second meets the first, which does as much to it."""
+    verbs = [None if policy.effects is None else {effect.verb for effect in policy.effects} for policy in (one, other)]
+    return (
+        (one.kind.name == other.kind.name or (None not in verbs and (verbs[0] or set()) >= (verbs[1] or set())))
+        and one.sources >= other.sources
+        and (one.open_sources or not other.open_sources)
+        and (one.ports is None or (other.ports is not None and one.ports >= other.ports))
+        and (one.match is None or one.match == other.match)
     )
 
 

@@ -64,7 +64,8 @@ def _where(side: Side, destination: str) -> str:
 
 
 def _twice(change: Change, entry: Entry) -> bool:
-    return acts_once(entry.policy) and not (single(change, entry) and not _connections(change, entry))
+    moves = len(entry.policy.kind.sides) > 1
+    return moves and acts_once(entry.policy) and not (single(change, entry) and not _connections(change, entry))
 
 
 def _connections(change: Change, entry: Entry) -> bool:

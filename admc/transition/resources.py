@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from admc.transition.model import Phase
 from admc.transition.toggles import toggled
 from emitters.envoy import Mode, emit
+from xds_server.references import Reference
 from xds_server.snapshot import Snapshot
 from xds_server.types import LISTENER
 
@@ -48,18 +49,28 @@ def resources(
     return {service: made[service] for service in sorted(made)}
 
 
-def keeping(step: Step, new: Snapshot, before: Snapshot | None) -> Snapshot:
-    """What is published in a step: the new snapshot, with all of the earlier one that old connections may need."""
+def keeping(
+    step: Step, new: Snapshot, before: Snapshot | None, unwanted: frozenset[Reference] = frozenset()
+) -> Snapshot:
+    """What is published in a step: the new snapshot, with all of the earlier one that old connections may need.
+
+    `unwanted` is left out, with what refers to it: proxies that refuse something take nothing that comes with it.
+    """
     if before is None or step.phase is Phase.CLEAN:
         return new
-    held = list(_all(new))
-    names = {(resource.type_url, resource.name) for resource in held}
-    held += [
-        resource
+    held = {Reference(resource.type_url, resource.name): resource for resource in _all(new)}
+    older = {
+        key: resource
         for resource in _all(before)
-        if resource.type_url != LISTENER and (resource.type_url, resource.name) not in names
-    ]
-    return Snapshot.of(held, elsewhere=new.elsewhere | before.elsewhere)
+        if resource.type_url != LISTENER
+        and (key := Reference(resource.type_url, resource.name)) not in held
+        and key not in unwanted
+    }
+    gone = unwanted - held.keys()
+    while gone:
+        gone = frozenset(key for key, resource in older.items() if resource.references & gone)
+        older = {key: resource for key, resource in older.items() if key not in gone}
+    return Snapshot.of((*held.values(), *older.values()), elsewhere=new.elsewhere | before.elsewhere)
 
 
 def _all(snapshot: Snapshot) -> Iterator[Resource]:

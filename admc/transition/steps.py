@@ -146,7 +146,7 @@ def _parts(
     for key, name in _named(placed):
         names.setdefault(key[0], {})[key] = name
     return {
-        service: Part(own, {name: told[key] for key, name in names[service].items() if key in told})
+        service: Part(own, {name: told[key] for key, name in names.get(service, {}).items() if key in told})
         for service, own in placed.items()
     }
 

@@ -6,13 +6,14 @@ import pytest
 
 from admc.transition.change import Change
 from admc.transition.model import Phase, Placed
+from admc.transition.older import names, renamed
 from admc.transition.steps import steps
 from dsl import load_text
 from solver.place import place
 
 APP = """
 app crossing
-service s, t { http 80 }
+service s, t, u { http 80 }
 service d { http web 80  http admin 81  http again 82 -> 80 }
 call s, t -> d:web
 call s, t -> d:admin
@@ -39,6 +40,11 @@ CASES = {
         'set_request_header(name: "x-b", value: "1") on s -> d:web',
         True,
     ),
+    "what changes requests instead of refusing them": (
+        LEAVES,
+        'remove_request_header(name: "x-b") on s -> d:web',
+        True,
+    ),
     "what says nothing of what it does": (LEAVES, "own() on s -> d:web", True),
 }
 
@@ -63,3 +69,96 @@ def test_the_long_way_is_for_what_may_take_the_place_of_another(case: str, back:
 def test_one_name_is_one_policy_whatever_becomes_of_it() -> None:
     old, new = placed(LEAVES, "one", "ingress"), placed("request_count() on t -> d:admin", "one", "egress")
     assert Change(old, new).crossing == {"d"}
+
+
+def at(app: str, *policies: tuple[str, str, str]) -> Placed:
+    """Policies by name and side in an application of one port."""
+    written = "".join(f"policy {name} = {what}\npin {name} at {side}\n" for name, side, what in policies)
+    program = load_text(f"app small\n{app}{written}")
+    return Placed(program, place(program))
+
+
+PLAIN = "service s, t, u { http 80 }\nservice d { http web 80 }\ncall s, t -> d\n"
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_callers_whom_nobody_has_declared_may_be_meant_by_both(back: bool) -> None:
+    ends = (
+        at(PLAIN, ("old", "ingress", "deny() on * except {t, u, d} -> d")),
+        at(PLAIN, ("new", "egress", "deny() on * except {s, u, d} -> d")),
+    )
+    old, new = reversed(ends) if back else ends
+    assert Change(old, new).crossing == {"d"}
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_port_that_gets_another_number_still_leads_to_the_same(back: bool) -> None:
+    """Whoever sends to its target was met by the one, and is to be met by the other."""
+    app = "service s { http 80 }\nservice d { http web PORT }\ncall s -> d:web\n"
+    ends = (
+        at(app.replace("PORT", "80 -> 8080"), ("old", "ingress", "deny() on s -> d:web")),
+        at(app.replace("PORT", "8080"), ("new", "egress", "deny() on s -> d:web")),
+    )
+    old, new = reversed(ends) if back else ends
+    assert Change(old, new).crossing == {"d"}
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_policy_for_undeclared_callers_is_for_those_whom_only_the_other_program_knows(back: bool) -> None:
+    known = PLAIN + "service n { http 80 }\ncall n -> d\n"
+    ends = (
+        at(PLAIN, ("guard", "ingress", "deny() on * except d -> d")),
+        at(known, ("guard", "egress", "deny() on * except d -> d")),
+    )
+    old, new = reversed(ends) if back else ends
+    for step in steps(old, new, b"key"):
+        placed = step.parts["d"].placed if "d" in step.parts else None
+        for policy in placed.program.policies if placed is not None else ():
+            assert "n" in policy.sources, step.phase
+
+
+def test_a_port_may_go_with_what_was_enforced_there() -> None:
+    two = PLAIN.replace("web 80", "web 80  http admin 81").replace("-> d", "-> d:web, d:admin")
+    old, new = at(two, ("old", "ingress", "deny() on s -> d:admin")), at(PLAIN)
+    assert [step.phase for step in steps(old, new, b"key")] == [Phase.FINAL, Phase.CLEAN]
+
+
+LIMIT = "rate_limit(requests: {}, per: 1s) on {} -> d"
+TAKEN = {
+    "some of its requests are taken by another elsewhere": (
+        [("q", "ingress", LIMIT.format(9, "{s, t}"))],
+        [("q", "ingress", LIMIT.format(5, "t")), ("r", "egress", LIMIT.format(4, "s"))],
+        {"d"},
+    ),
+    "and at the same side": (
+        [("q", "ingress", LIMIT.format(9, "{s, t}"))],
+        [("q", "ingress", LIMIT.format(5, "t")), ("r", "ingress", LIMIT.format(4, "s"))],
+        set(),
+    ),
+    "by one that has others, too": (
+        [("q", "ingress", LIMIT.format(9, "{s, t}")), ("r", "egress", LIMIT.format(4, "u"))],
+        [("q", "ingress", LIMIT.format(5, "t")), ("r", "egress", "deny() on {s, u} -> d")],
+        {"d"},
+    ),
+}
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("case", TAKEN)
+def test_what_changes_in_its_place_may_be_replaced_in_part(case: str, back: bool) -> None:
+    """What it was goes on under its name, in older connections, too, until the other is in force."""
+    before, after, crosses = TAKEN[case]
+    ends = (
+        at(PLAIN.replace("call s, t", "call s, t, u"), *before),
+        at(PLAIN.replace("call s, t", "call s, t, u"), *after),
+    )
+    old, new = reversed(ends) if back else ends
+    called = names({}, old, new)
+    assert called["q"] == "q~2"
+    assert Change(old, renamed(new, called)).crossing == crosses
+
+
+def test_what_only_changes_keeps_its_name_beside_others() -> None:
+    old = at(PLAIN, ("q", "ingress", LIMIT.format(9, "s")))
+    new = at(PLAIN, ("r", "egress", "deny() on t -> d"), ("q", "ingress", LIMIT.format(5, "{s, t}")))
+    assert names({}, old, new) == {}

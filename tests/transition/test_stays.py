@@ -61,3 +61,22 @@ def test_no_step_has_both(kind: str, other: int, sides: tuple[str, str]) -> None
         assert resources(step, Addresses.loopback(new.program), Mode.REDIRECT)
     assert (names(walked[0]), names(walked[-1])) == ({("one",)}, {("two",)})
     assert [step.phase for step in walked] == list(Phase)
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_what_has_no_like_beside_it_holds_until_the_other_does(back: bool) -> None:
+    """A breaker takes the place of outliers that are put out, at the other side and of another kind."""
+    app = "app stays\nservice s, d { http 80 }\ncall s -> d\n"
+    texts = (
+        "policy one = outlier_detection() on s -> d\n",
+        "policy two = circuit_breaking(max_requests: 9) on s -> d\n",
+    )
+    ends = [load_text(app + text) for text in texts]
+    old, new = (Placed(program, place(program)) for program in (reversed(ends) if back else ends))
+    walked = steps(old, new, b"key")
+    assert [step.phase for step in walked] == list(Phase)
+    came, went = ("one", "two") if back else ("two", "one")
+    has = {step.phase: {name for each in names(step) for name in each} for step in walked}
+    assert all(came in has[phase] for phase in tuple(Phase)[1:])
+    assert went in has[Phase.SENDERS]
+    assert (went in has[Phase.RECEIVERS]) is (went == "one")
