@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from xds_server.metrics import Metrics
+from xds_server.references import Reference
 from xds_server.snapshot import Collection, Snapshot, SnapshotError
 from xds_server.types import CLUSTER, ENDPOINTS, SECRET
 
@@ -35,8 +36,7 @@ class _Refusal(NamedTuple):
 
     def concerns(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot has just these: as soon as any has changed they may be tried again."""
-        there = snapshot.of_type(self.type_url).resources
-        return all(name in there and there[name].version == version for name, version in self.versions.items())
+        return all(_has(snapshot, self.type_url, name, version) for name, version in self.versions.items())
 
 
 @dataclass(slots=True)
@@ -101,6 +101,19 @@ class SnapshotStore:
         found = self._groups.get(group)
         return None if found is None else found.accepted
 
+    def unwanted(self, group: str) -> frozenset[Reference]:
+        """What the group's snapshot has that clients refused, and none is known to have taken."""
+        found = self._groups.get(group)
+        if found is None:
+            return frozenset()
+        return frozenset(
+            Reference(refusal.type_url, name)
+            for refusal in found.refusals
+            if refusal.concerns(found.current)
+            for name, version in refusal.versions.items()
+            if found.accepted is None or not _has(found.accepted, refusal.type_url, name, version)
+        )
+
     @property
     def groups(self) -> tuple[str, ...]:
         return tuple(sorted(self._groups))
@@ -115,11 +128,10 @@ class SnapshotStore:
     def refused(self, group: str, refusal: Refused) -> None:
         """A client has refused a part of what its group had at that time, and maybe still has."""
         found = self._groups.get(group)
-        there = refusal.snapshot.of_type(refusal.type_url).resources
         versions = {
             name: version
             for name, version in refusal.resources.items()
-            if version is not None and name in there and there[name].version == version
+            if version is not None and _has(refusal.snapshot, refusal.type_url, name, version)
         }
         # A name that a client made up, or a removal, is no reason to keep anything from others.
         if found is not None and versions:
@@ -142,6 +154,11 @@ class SnapshotStore:
         for watcher in list(self.watchers):
             watcher(group, old, snapshot)
         return True
+
+
+def _has(snapshot: Snapshot, type_url: str, name: str, version: str) -> bool:
+    there = snapshot.of_type(type_url).resources
+    return name in there and there[name].version == version
 
 
 def up_to_date(old: Snapshot, new: Snapshot) -> Snapshot:

@@ -26,7 +26,7 @@ from admc.transition.captures import captures, of_parts
 from emitters.interception import Family, interceptions, restore_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from admc.serve.watch import Seen
@@ -114,10 +114,11 @@ class Capturing:
         }
         self._looks = {name: _look(self._folder, name) for name in self._rules}
 
-    def keep(self) -> bool:
+    def keep(self, rest: tuple[Placed, Addresses] | None = None) -> bool:
         """Have in the folder what is known and what was asked for, if somebody has removed or touched that, or put
         another's in its place: then nothing counts that is said there. Whether that was so. Raises `CommandError` where
-        the folder takes nothing."""
+        the folder takes nothing. `rest`: the plan in force, where no transition is under way: of what went while no
+        server ran it says what to ask for."""
         folder, known = self._folder, self._known
         if folder is None or known is None:
             return False
@@ -127,8 +128,20 @@ class Capturing:
         touched = self._touched(folder)
         if touched:
             self._write(folder, {name: self._rules[name] for name in touched})
-            LOG.error("redirection_renewed", extra={"services": sorted(touched)})
-        return lost or bool(touched)
+        gone = frozenset() if rest is None else known.asked.keys() - self._rules.keys()
+        if rest is not None and gone:
+            self._ask_again(folder, gone, *rest)
+        if touched or gone:
+            LOG.error("redirection_renewed", extra={"services": sorted(touched | gone)})
+        return lost or bool(touched or gone)
+
+    def _ask_again(self, folder: Path, gone: Collection[str], placed: Placed, addresses: Addresses) -> None:
+        known, needed = self._known or Known({}, {}, {}), captures(placed)
+        rules = wanted(dict.fromkeys(gone, placed), addresses)
+        self._write(folder, rules)
+        asked = {name: own for name, own in known.asked.items() if name not in gone}
+        self._know(known._replace(asked={**asked, **{name: Asked(rules[name].digest, needed[name]) for name in rules}}))
+        self._rules.update(rules)
 
     def _touched(self, folder: Path) -> frozenset[str]:
         """The services at which somebody else has removed or changed what is there to be loaded."""
@@ -304,9 +317,10 @@ def _rules_there(folder: Path, service: str) -> Rules | None:
     place = folder / "interception" / service
     try:
         files = {name: read_bounded(place / name, MAX_RULES, "rules", regular=True).decode() for name in FAMILIES}
+        digest = read_bounded(place / "digest", MAX_LOADED, "their digest", regular=True).decode().strip()
     except (CommandError, UnicodeDecodeError):
         return None
-    return Rules(files, _digest(files.values()))
+    return Rules(files, digest) if digest == _digest(files.values()) else None
 
 
 def _parsed(document: Any) -> Known:

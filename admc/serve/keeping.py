@@ -107,7 +107,7 @@ class Keeping:
             if renewed:
                 self._renewed()
             # The step first: the state that is wanted is not the one that proxies have in the middle of a transition.
-            if await force.moving.keep(anew=renewed) and not renewed:
+            if await force.moving.keep(anew=renewed, force=force.state) and not renewed:
                 self._renewed()
             await asyncio.to_thread(self._kept.save, force.recipe, force.taken)
         except CommandError as error:

@@ -27,7 +27,7 @@ from admc.serve.stepping import passing, replicas, told, walked
 from admc.serve.underway import Next, Planned, Told, Underway
 from admc.serve.watch import look
 from admc.transition.driver import OLDER, Sight, Walk
-from admc.transition.model import Phase
+from admc.transition.model import Phase, Placed
 from admc.transition.older import dropped, names
 from admc.transition.resources import keeping
 from admc.transition.steps import outlasting, version
@@ -179,19 +179,22 @@ class Moving:
             else:
                 await self._relocate(self.underway, new, groups)
 
-    async def keep(self, *, anew: bool) -> bool:
+    async def keep(self, *, anew: bool, force: State | None = None) -> bool:
         """Have on disk where it is and what it asks for, if somebody has removed or touched that, or put another folder
-        in its place (`anew`); whether that was so. Raises `CommandError`."""
+        in its place (`anew`); whether that was so. `force`: what is in force. Raises `CommandError`."""
         async with self._turn:
             folder = self._folder
             touched = folder is not None and (anew or await asyncio.to_thread(look, folder / NAME) != self._left)
             if touched:
                 await self._move(self.underway)
-            return await asyncio.to_thread(self._capturing.keep) or touched
+            rests = self.underway is None and force is not None and force.source.mode is Mode.REDIRECT
+            rest = (Placed(force.program, force.placement), force.addresses) if force is not None and rests else None
+            return await asyncio.to_thread(self._capturing.keep, rest) or touched
 
     async def follow(self) -> None:
         """Go on whenever a step is over, for ever."""
-        await asyncio.to_thread(self._capturing.recall)
+        async with self._turn:
+            await asyncio.to_thread(self._capturing.recall)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             async with self._turn:
@@ -378,7 +381,7 @@ class Moving:
         for service in sorted(underway.involved - gone):
             found = made.get(service, underway.passing)
             if found is not None:
-                given[service] = keeping(step, found, store.current(service))
+                given[service] = keeping(step, found, store.current(service), store.unwanted(service))
         store.publish_all(given)
         self._told = self._told.and_now(step, {name: snapshot.version for name, snapshot in given.items()})
         said: dict[str, object] = {"phase": step.phase.value, "groups": len(given)}

@@ -112,6 +112,33 @@ def test_what_no_plan_needs_any_more_is_asked_for_no_more(tmp_path: Path, monkey
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("name", ["iptables.rules", "ip6tables.rules", "digest"])
+def test_rules_that_go_while_no_server_runs_are_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    hasten(monkeypatch, 0.1)
+    without = PROGRAM.partition("policy")[0]
+    none, some = planned_by(tmp_path / "none.adm", without, Mode.REDIRECT), planned(tmp_path, "egress")
+    place = tmp_path / "interception" / "web"
+
+    async def run() -> None:
+        moving = await begun(Agreeing(), none, tmp_path)
+        async with following(moving) as until:
+            await moving.change(none, some, groups.snapshots(some.state))
+            await until(lambda: moving.underway is None)
+        (place / name).unlink()
+        again = await begun(Agreeing(), some, tmp_path)
+        async with following(again) as until:
+            await until(lambda: "redirection is loaded at `web`" in again.said)
+            assert await again.keep(anew=False, force=some.state)
+            assert not await again.keep(anew=False, force=some.state)
+            (place / "loaded").write_bytes((place / "digest").read_bytes())
+            await until(lambda: again.said == "")
+            assert (place / name).exists()
+
+    asyncio.run(run())
+
+
 def test_what_is_known_to_be_loaded_and_goes_while_no_server_runs_has_to_be_said_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

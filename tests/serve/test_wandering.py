@@ -39,9 +39,7 @@ class Wandering(RuleBasedStateMachine):
 
     @initialize(first=st.sampled_from(PLANS))
     def begins(self, first: tuple[str, str, int]) -> None:
-        folder = self.root / str(next(NUMBERS))
-        folder.mkdir()
-        self.world = World(folder, first)
+        self.world = World(_folder(self.root), first)
 
     def _proxies(self, service: str) -> list:  # type: ignore[type-arg]
         return [proxy for proxy in self.world.proxies if proxy.service == service]
@@ -100,8 +98,7 @@ class Wandering(RuleBasedStateMachine):
         if how == "leaves":
             proxy.leave()
         elif how == "is new":
-            if not self.world.refusals:  # else it has nothing, and what there is was refused
-                proxy.restart()
+            proxy.restart()
         elif self.world.force is not None and not proxy.connected:
             proxy.come()
 
@@ -184,6 +181,39 @@ def wander(root: Path, examples: int, steps: int, *, derandomize: bool) -> None:
 
 def test_whatever_happens_nothing_slips_by(tmp_path: Path) -> None:
     wander(tmp_path, 80, 40, derandomize=True)
+
+
+def test_what_was_refused_is_not_kept_from_whoever_comes(tmp_path: Path) -> None:
+    """Else a proxy that was restarted would stay on the old policies whatever plan came."""
+    worlds: list[World] = []
+    with simulated(lambda: worlds[0] if worlds else None):
+        world = World(_folder(tmp_path), ("ingress", "ingress", 0))
+        worlds.append(world)
+        (stock,) = (proxy for proxy in world.proxies if proxy.service == "stock")
+        _change(world, ("ingress", "ingress", 2))
+        world.advance(stock, refuse=True)
+        assert stock.refuses
+        _change(world, ("ingress", "ingress", 0))
+        stock.restart()
+        for number in (1, 3):
+            for _ in range(4):
+                world.advance(stock)
+            world.judge()
+            _change(world, ("ingress", "ingress", number))
+        world.come_to_rest()
+        assert world.wanted == ("ingress", "ingress", 3)  # it took no further plan
+        world.close()
+
+
+def _folder(root: Path) -> Path:
+    folder = root / str(next(NUMBERS))
+    folder.mkdir()
+    return folder
+
+
+def _change(world: World, plan: tuple[str, str, int]) -> None:
+    world.wanted = plan
+    world.compile()
 
 
 if __name__ == "__main__":

@@ -291,6 +291,8 @@ class Proxy:
     before: dict[str, list[tuple[Table, float]]] = field(default_factory=dict)
     """Route tables that workers may still have, and until when."""
     filters: dict[str, Act] = field(default_factory=dict)
+    offered: Snapshot | None = None
+    """What its stream began with, or what was published since; none before it has one."""
     target: Snapshot | None = None
     stage: int = 0
     declined: str = ""
@@ -305,7 +307,8 @@ class Proxy:
         return SimpleNamespace(id=self.id)
 
     def leave(self) -> None:
-        self.connected, self.acknowledged, self.target, self.declined, self.refuses = False, "", None, "", False
+        self.connected, self.acknowledged, self.declined, self.refuses = False, "", "", False
+        self.offered = self.target = None
 
     def come(self) -> None:
         self.connected, self.fresh = True, self.listener is None
@@ -320,7 +323,8 @@ class Proxy:
         if not self.connected:
             return
         if self.target is None:
-            found = store.current(self.service) if self.acknowledged else store.start(self.service)
+            self.offered = self.offered or store.start(self.service)
+            found = self.offered
             if found is None or found.version in (self.acknowledged, self.declined):
                 return
             self.target, self.stage = found, 0
@@ -414,6 +418,8 @@ class World:
         """The plans of which proxies or connections may have something: all since it came to rest last."""
         self.refusals = self.forgot = False
         """Whether there was a refusal since then; whether a server died before it had kept what proxies took last."""
+        self.torn: set[str] = set()
+        """Services with a proxy that refused something since then, which another one may have begun to take."""
         self.force: InForce | None = None
         self.proxies = [Proxy(name, f"{name}-{n}") for name, number in REPLICAS.items() for n in range(number)]
         self.loaded = dict(captures(self.plan.placed))
@@ -449,6 +455,7 @@ class World:
         kept = opened(self.folder / "state")
         force = InForce(Options(self.source, None, Settings(Proof.NONE), kept, DRAIN), Problems())
         force.server.audience = _Audience(self)  # type: ignore[assignment]
+        force.store.watchers.append(self._published)
         self.force, self.keeping = force, Keeping(force, kept)
         self.kept = kept
 
@@ -461,6 +468,11 @@ class World:
             self.run(begin)
         except CommandError:
             self.died()  # in the middle of a transition it does not begin where the folder takes nothing
+
+    def _published(self, group: str, old: Snapshot | None, new: Snapshot) -> None:
+        for proxy in self.proxies:
+            if proxy.service == group and proxy.offered is not None:
+                proxy.offered = new
 
     def died(self) -> None:
         if self.force is not None:
@@ -508,8 +520,10 @@ class World:
         self.run(follow)
 
     def lose(self, name: str) -> None:
-        """Somebody removes something of what is kept, and the server has a moment to see it."""
-        if self.force is None or self.disk.full or self.disk.fuse is not None:
+        """Somebody removes something of what is kept, and the server has a moment to see it. While none runs, only the
+        rules: the rest it cannot know without."""
+        rules = name.startswith("interception")
+        if self.disk.full or self.disk.fuse is not None or (self.force is None and not rules):
             return
         path = self.folder / "state" / name
         if path.is_dir():
@@ -525,7 +539,9 @@ class World:
             return
         before = proxy.refuses
         proxy.advance(self.force.store, self.now, refuse=refuse)
-        self.refusals |= proxy.refuses and not before
+        if proxy.refuses and not before:
+            self.refusals = True
+            self.torn |= {proxy.service} if REPLICAS[proxy.service] > 1 else set()
 
     def all_advance(self) -> None:
         for proxy in self.proxies:
@@ -566,15 +582,16 @@ class World:
         force = self.force
         return force is not None and force.state is not None and force.moving.underway is None
 
-    def requests(self) -> Iterator[tuple[str, str, tuple[Act, ...], bool]]:
-        """Each way of each request: from whom to whom, what it meets, and whether it is lost."""
+    def requests(self) -> Iterator[tuple[str, str, tuple[Act, ...], frozenset[str]]]:
+        """Each way of each request: from whom to whom, what it meets, and where it is lost."""
         for source, destination in (("web", "cart"), ("till", "cart"), ("web", "stock")):
             out = self._ends(source, f"egress/{destination}:80")
             into = self._ends(destination, "ingress/80")
             for one, other in product(out, into):
                 marked = one.marks and one.secret == other.secret
                 met = (*one.met, *one.unless_marked, *other.met, *(() if marked else other.unless_marked))
-                yield source, destination, tuple(each for _, each in met), one.lost or other.lost
+                lost = frozenset(name for name, end in ((source, one), (destination, other)) if end.lost)
+                yield source, destination, tuple(each for _, each in met), lost
 
     def _ends(self, service: str, hop: str) -> set[End]:
         loaded = self.loaded.get(service, frozenset())
@@ -595,7 +612,7 @@ class World:
             inputs = self.force.state.program.inputs
             (now,) = (each for each in self.since if self._compiled(each).state.program.inputs == inputs)
             if self.since != [now]:
-                self.since, self.refusals, self.forgot = [now], False, False
+                self.since, self.refusals, self.forgot, self.torn = [now], False, False, set()
                 self.hold = self.met_by_all()
         plans = [self._compiled(each).placed for each in self.since]
         everywhere = [scope(each) for each in plans]
@@ -603,7 +620,7 @@ class World:
         once = act(plans[0].program.policy_by_name["p"])
         for source, destination, met, lost in self.requests():
             at = f"{source} -> {destination}: {[each.kind for each in met]} with {self.since}"
-            assert self.forgot or not lost, f"a connection has lost what it needs, {at}"
+            assert self.forgot or lost <= self.torn, f"a connection has lost what it needs, {at}"
             if lost:
                 continue  # it fails
             for one in held:
@@ -631,7 +648,7 @@ class World:
             assert force is not None
             if not force.moving.said and not force.problems.said and self.behind is None:
                 break
-            if number % 80 == 79 and any(proxy.declined for proxy in self.proxies):
+            if number % 80 == 79 and self.refusals:
                 self.wanted = next(others)  # what was refused, only a newer plan mends
         force = self.force
         assert force is not None
