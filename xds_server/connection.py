@@ -351,7 +351,10 @@ class Connection(Writer):
             left = min(self.admission.expires - time.time(), self._server.limits.age_seconds * 2)
             self._after(max(left, 0.0), lambda: self.refuse(grpc.StatusCode.UNAUTHENTICATED, "the proof has expired"))
         self._machine = self._variant.stream(
-            snapshot, self._server.shared, empty_is_all=not self.node.user_agent.startswith("gRPC")
+            snapshot,
+            self._server.shared,
+            self._server.store.past(self.group),
+            empty_is_all=not self.node.user_agent.startswith("gRPC"),
         )
 
     def _auth(self) -> Mapping[str, tuple[bytes, ...]]:

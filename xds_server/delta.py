@@ -44,8 +44,7 @@ class DeltaStream(Stream):
         if after != before:
             channel.subscribed(after)
         if first and request.initial:
-            channel.known = self._claims(channel, request.initial)
-            self._returned = True
+            self._brought_along(channel, self._claims(channel, request.initial))
             self._claimed += len(channel.known)
         named = set(request.subscribe) - {WILDCARD}
         owed = {name for name in named if not first or name not in channel.known}

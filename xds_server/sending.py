@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from xds_server.channel import Channel, Shared
+    from xds_server.past import Past
     from xds_server.snapshot import Collection, Difference, Snapshot
     from xds_server.wire import Payload
 
@@ -37,8 +38,9 @@ class _Now(NamedTuple):
 class Sender(ABC):
     """A stream as far as it sends; `stream` says when, and what follows from answers."""
 
-    def __init__(self, snapshot: Snapshot, shared: Shared) -> None:
+    def __init__(self, snapshot: Snapshot, shared: Shared, past: Past) -> None:
         self._shared = shared
+        self._past = past
         self._channels: dict[str, Channel] = {}
         """In the order in which they are served."""
         self._target = snapshot
@@ -204,6 +206,8 @@ class Sender(ABC):
         resources = self._shared.in_order(said)
         removed = tuple(sorted(name for name, item in said.items() if item is None))
         payload = self._compose(channel, version, resources, removed)
+        if whole is not None and channel.type_url == CLUSTER:
+            self._past.send(version, whole)
         if payload is None:
             channel.known = after
             if not channel.refused:

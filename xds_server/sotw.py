@@ -6,15 +6,21 @@ ignored: the client answers that response, too, and then with all names that it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from xds_server.snapshot import Claimed
 from xds_server.stream import Stream
-from xds_server.types import WHOLE
+from xds_server.types import CLUSTER, LISTENER, WHOLE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from xds_server.channel import Channel
-    from xds_server.snapshot import Resource
+    from xds_server.snapshot import Known, Resource
     from xds_server.wire import Payload, Response, SotwRequest
+
+UNKNOWN: Final = Claimed("")
+"""Something that the client has, and nobody knows what."""
 
 
 class SotwStream(Stream):
@@ -32,12 +38,33 @@ class SotwStream(Stream):
             self._answered(channel, request)
         before = channel.subscription
         after = before.replaced(request.names, empty_is_all=self._empty_is_all and channel.type_url in WHOLE)
-        channel.asked = True
+        first, channel.asked = not channel.asked, True
         if after != before:
             channel.subscribed(after)
+        if first and request.version:
+            self._brought_along(channel, self._brings(channel, request.version))
         channel.answer |= after.wildcard and not before.wildcard
         self._resubscribed(channel, after.names - before.names)
         return self._advance()
+
+    def _brings(self, channel: Channel, version: str) -> Mapping[str, Known]:
+        """What the client has from an earlier stream, as far as that is not sent again in any case.
+
+        All is sent again. What is gone stays until nothing uses it any more: whole responses have to have it, and the
+        others to be silent about it.
+        """
+        if channel.type_url == LISTENER:
+            return {}  # those that are gone go at once
+        there = channel.wanted(self._target.of_type(channel.type_url))
+        if channel.type_url != CLUSTER:
+            return dict.fromkeys(sorted(channel.subscription.names), UNKNOWN)
+        if self._shared.version(there) == version:
+            return {}
+        return {
+            name: item
+            for name, item in self._past.clusters(version).items()
+            if name not in there and channel.subscription.covers(name)
+        }
 
     def _compose(
         self, channel: Channel, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from xds_server.metrics import Metrics
+from xds_server.past import Past
 from xds_server.references import Reference
 from xds_server.snapshot import Collection, Snapshot, SnapshotError
 from xds_server.types import CLUSTER, ENDPOINTS, SECRET
@@ -46,6 +47,7 @@ class _Group:
     """The last one of which some client acknowledged all that it can use."""
     refusals: list[_Refusal] = field(default_factory=list)
     """What clients refused and nobody has accepted since. It may be in later snapshots, too."""
+    past: Past = field(default_factory=Past)
     start: Snapshot | None = None
     """What new clients get instead of `current`."""
 
@@ -101,6 +103,11 @@ class SnapshotStore:
         found = self._groups.get(group)
         return None if found is None else found.accepted
 
+    def past(self, group: str) -> Past:
+        """What clients of the group were sent before."""
+        found = self._groups.get(group)
+        return Past() if found is None else found.past
+
     def unwanted(self, group: str) -> frozenset[Reference]:
         """What the group's snapshot has that clients refused, and none is known to have taken."""
         found = self._groups.get(group)
@@ -124,6 +131,7 @@ class SnapshotStore:
         if found is not None and found.current is snapshot:
             found.accepted, found.start = snapshot, None
             found.refusals.clear()
+            found.past.accept(snapshot)
 
     def refused(self, group: str, refusal: Refused) -> None:
         """A client has refused a part of what its group had at that time, and maybe still has."""

@@ -15,8 +15,9 @@ from xds_server.bounds import check
 from xds_server.channel import Channel, Flight, Shared
 from xds_server.events import Accepted, Completed, Event, Refused, TypeStatus
 from xds_server.ordering import STAGED, Phase, complete, in_order, let_go, trial, users_unknown
+from xds_server.past import Past
 from xds_server.sending import Sender
-from xds_server.snapshot import Resource
+from xds_server.snapshot import Known, Resource
 from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL
 from xds_server.wire import ProtocolError, Request, Response, TooMuchError
 
@@ -40,9 +41,12 @@ class Wait(NamedTuple):
 class Stream(Sender):
     """What both variants of the protocol share; `sotw` and `delta` say what differs."""
 
-    def __init__(self, snapshot: Snapshot, shared: Shared, *, empty_is_all: bool = True) -> None:
-        """`empty_is_all`: whether an empty first request means everything (clients of gRPC never mean that)."""
-        super().__init__(snapshot, shared)
+    def __init__(
+        self, snapshot: Snapshot, shared: Shared, past: Past | None = None, *, empty_is_all: bool = True
+    ) -> None:
+        """`past`: what clients of the group were sent before. `empty_is_all`: whether an empty first request means
+        everything (clients of gRPC never mean that)."""
+        super().__init__(snapshot, shared, past or Past())
         self._empty_is_all = empty_is_all
         self._returned = False
         """Whether the client has said what it has from an earlier stream."""
@@ -197,6 +201,12 @@ class Stream(Sender):
         gone -= self._target.of_type(ENDPOINTS).resources.keys()
         if not gone.isdisjoint(endpoints.known):
             endpoints.known = {name: item for name, item in endpoints.known.items() if name not in gone}
+
+    def _brought_along(self, channel: Channel, known: Mapping[str, Known]) -> None:
+        """The client has this from an earlier stream. So a transition that seemed to be through is not."""
+        channel.known = known
+        self._returned = True
+        self._phase = min(self._phase, Phase.MAKE)
 
     def _resubscribed(self, channel: Channel, owed: Iterable[str]) -> None:
         """After a change of names: what has to be sent, whether the client has it or not."""

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.xds_server.build import MESSAGES, content_of, resource
 from xds_server.channel import Shared
 from xds_server.delta import DeltaStream
+from xds_server.past import Past
 from xds_server.references import references
 from xds_server.snapshot import Snapshot
 from xds_server.sotw import SotwStream
@@ -64,15 +65,16 @@ class Envoy:
         """By type, what the last refused response said, if nothing was asked for since."""
         self.held: dict[str, dict[str, Any]] = {CLUSTER: {}, ENDPOINTS: {}, LISTENER: {}, ROUTES: {}}
         self.versions: dict[str, dict[str, str]] = {kind: {} for kind in self.held}
+        self.said: dict[str, str] = {}
+        """By type, the version of the last response that it took."""
+        self.past = Past()
         self.connect(snapshot)
 
     def connect(self, snapshot: Snapshot) -> None:
         """A new stream, with what is left of the last one."""
         kind = SotwStream if self.variant == "sotw" else DeltaStream
-        self.keeps_used = self.variant == "delta" or not self.held[CLUSTER]
-        """State of the world does not tell what a client has from before: a cluster may be gone before its routes."""
         self.refused.clear()
-        self.stream: Any = kind(snapshot, Shared())
+        self.stream: Any = kind(snapshot, Shared(), self.past)
         self.up: deque[bytes] = deque()
         self.down: deque[bytes] = deque()
         self.nonces: dict[str, str] = {}
@@ -106,7 +108,7 @@ class Envoy:
         good = [item for item in found if not error or content_of(item[1]) != str(BAD)]
         if self.variant == "sotw" and kind in WHOLE:
             removed = sorted(self.held[kind].keys() - {name for name, _, _ in found})
-        if kind == CLUSTER and self.keeps_used:
+        if kind == CLUSTER:
             self._check_unused(removed)
         for name, message, version in good:
             if kind not in USED.values() or name in self.asked[kind]:
@@ -115,6 +117,8 @@ class Envoy:
         for name in removed:
             self.held[kind].pop(name, None)
             self.versions[kind].pop(name, None)
+        if self.variant == "sotw" and not error:
+            self.said[kind] = response.version_info
         self._request(kind, error=error)
         if kind in USED:
             self._ask_for_used(kind)
@@ -174,6 +178,7 @@ class Envoy:
         if error:
             fields["error_detail"] = {"code": 3, "message": error}
         if self.variant == "sotw":
+            fields["version_info"] = self.said.get(kind, "")
             request: Any = discovery_pb2.DiscoveryRequest(resource_names=sorted(self.asked.get(kind, ())), **fields)
         else:
             if not answers:
@@ -266,15 +271,55 @@ def test_a_client_that_refuses_is_healed_by_the_next_good_snapshot(
 
 @pytest.mark.parametrize("variant", ["sotw", "delta"])
 @RELAXED
-@given(first=worlds(), steps=STEPS, later=worlds(), more=STEPS, last=worlds())
+@given(
+    first=worlds(),
+    settled=st.booleans(),
+    steps=STEPS,
+    later=worlds(),
+    more=STEPS,
+    latest=st.none() | worlds(),
+    rest=STEPS,
+    last=worlds(),
+)
 def test_a_client_that_comes_back_is_led_on(
-    variant: str, first: World, steps: list[str | World], later: World, more: list[str | World], last: World
+    variant: str,
+    first: World,
+    settled: bool,
+    steps: list[str | World],
+    later: World,
+    more: list[str | World],
+    latest: World | None,
+    rest: list[str | World],
+    last: World,
 ) -> None:
     envoy = Envoy(variant, snapshot_of(first))
+    if settled:
+        envoy.drain()
     play(envoy, steps)
     envoy.connect(snapshot_of(later))
-    # State of the world does not tell what a client has from before, so a cluster may be gone before its routes.
-    play(envoy, more, checked=variant == "delta")
+    play(envoy, more)
+    if latest is not None:
+        envoy.connect(snapshot_of(latest))
+    play(envoy, rest)
     envoy.publish(snapshot_of(last))
     envoy.drain()
     assert envoy.contents() == expected(last)
+
+
+@pytest.mark.parametrize("variant", ["sotw", "delta"])
+@RELAXED
+@given(first=worlds(), later=worlds(), more=STEPS)
+def test_a_client_is_led_on_by_a_server_that_knows_what_was_acknowledged_last(
+    variant: str, first: World, later: World, more: list[str | World]
+) -> None:
+    envoy = Envoy(variant, snapshot_of(first))
+    envoy.drain()
+    assert envoy.stream.completed is not None
+    envoy.past = Past()
+    envoy.past.accept(envoy.stream.completed)
+    envoy.connect(snapshot_of(later))
+    play(envoy, more)
+    play(envoy, ["server", "client"] * 60)
+    assert envoy.stream.idle
+    assert not envoy.up
+    assert not envoy.down

@@ -226,6 +226,29 @@ async def test_what_was_refused_is_no_better_with_other_endpoints(variant: str, 
             assert said(await late.late()) == "l=3"
 
 
+@pytest.mark.parametrize("accepted", [False, True])
+async def test_a_state_of_the_world_client_that_comes_back_keeps_what_its_group_was_sent(accepted: bool) -> None:
+    """`accepted`: not by this server, which knows what clients acknowledged, as `admc serve` does after a restart."""
+    old = world("clusters a=1-")
+    async with serving(old) as (server, port):
+        version = old.of_type(CLUSTER).version
+        if accepted:
+            server.store.accepted("web", old)
+            version = "of another replica"
+        else:
+            async with Client(port, "sotw") as client:
+                await client.send(CLUSTER)
+                assert (await client.read()).version_info == version
+        server.store.publish("web", world("clusters b=1-"))
+        async with Client(port, "sotw") as client:
+            await client.send(CLUSTER, has={"": version})
+            assert said(await client.read()) == "a=1 b=1"
+        server.store.publish("web2", world("clusters b=1-"))
+        async with Client(port, "sotw", "web2") as client:
+            await client.send(CLUSTER, has={"": version})
+            assert said(await client.read()) == "b=1"
+
+
 async def test_an_inconsistent_snapshot_is_refused_and_the_last_one_stays() -> None:
     async with serving(world("clusters a=1-")) as (server, port), Client(port, "sotw") as client:
         await client.send(CLUSTER)

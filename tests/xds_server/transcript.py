@@ -9,8 +9,11 @@
     > routes nack 1 too many; +a -b                            ... and asks for other names in the same breath
     > endpoints a nonce 7                                      ... with this nonce, right or wrong
     > clusters +a has b=1                                      ... delta: `initial_resource_versions`
+    > clusters has b=1                                         ... state of the world: the version of these together
     < clusters 1: a=1 b=1                                      the server sends a response with nonce 1
     < clusters 2: -a                                           ... delta: that removes
+    again                                                      the client comes back on another stream
+    kept clusters a=1; routes r=1>a                            a snapshot that clients acknowledged before a restart
     patience                                                   the server waits no longer for a request of the client
     refused?                                                   it is asked for its status
     = clusters: too many                                       what the client said of what it refuses, or `nothing`
@@ -30,6 +33,7 @@ from envoy.service.discovery.v3 import discovery_pb2
 from tests.xds_server.build import MESSAGES, WORDS, content_of, resource
 from xds_server.channel import Shared
 from xds_server.delta import DeltaStream
+from xds_server.past import Past
 from xds_server.snapshot import Snapshot
 from xds_server.sotw import SotwStream
 from xds_server.wire import parse_delta, parse_sotw
@@ -63,6 +67,7 @@ class Conversation:
         self._grpc = grpc
         self.stream: Any = None
         self._snapshot = Snapshot.of([])
+        self._past = Past()
         self._names: dict[str, list[str]] = {}
 
     def hear(self, line: str) -> list[str]:
@@ -71,10 +76,15 @@ class Conversation:
         if word == "world":
             self._snapshot = world(rest)
             if self.stream is None:
-                kind = SotwStream if self._variant == "sotw" else DeltaStream
-                self.stream = kind(self._snapshot, Shared(), empty_is_all=not self._grpc)
+                self._begin()
                 return []
             return self._said(self.stream.publish(self._snapshot))
+        if word == "again":
+            self._begin()
+            return []
+        if word == "kept":
+            self._past.accept(world(rest))
+            return []
         if word == "patience":
             return self._said(self.stream.wait_no_longer())
         if word == "refused?":
@@ -86,6 +96,10 @@ class Conversation:
         request = self._sotw(rest) if self._variant == "sotw" else self._delta(rest)
         return self._said(self.stream.receive(parse(request.SerializeToString())))
 
+    def _begin(self) -> None:
+        kind = SotwStream if self._variant == "sotw" else DeltaStream
+        self.stream = kind(self._snapshot, Shared(), self._past, empty_is_all=not self._grpc)
+
     def _sotw(self, text: str) -> Any:
         word, *rest = shlex.split(text)
         request = discovery_pb2.DiscoveryRequest(type_url=WORDS[word])
@@ -95,6 +109,10 @@ class Conversation:
         elif "nonce" in rest:
             at = rest.index("nonce")
             request.response_nonce = rest[at + 1]
+            rest = rest[:at]
+        elif "has" in rest:
+            at = rest.index("has")
+            request.version_info = world(f"{word} {' '.join(rest[at + 1 :])}").of_type(WORDS[word]).version
             rest = rest[:at]
         request.resource_names.extend(rest)
         self._names[word] = rest
