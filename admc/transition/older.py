@@ -23,7 +23,7 @@ from dsl.program import Side
 from emitters.scope import filter_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from admc.transition.change import Entry
     from dsl.program import Policy
@@ -131,34 +131,39 @@ def _given_away(before: Mapping[str, Policy], after: Mapping[str, Policy]) -> fr
 def _handed_on(change: Change) -> frozenset[str]:
     """Names of policies that change where they are, while another takes over some of their requests, or loses some to
     them: what they were and what they become then leave and come like any other."""
-    went, came = (
-        (*change.leaving, *(change.old[entry.key] for entry in change.changed)),
-        (*change.coming, *change.changed),
-    )
     found = set()
     for after in change.changed:
         before = change.old[after.key]
-        if (not _includes(after.policy, before.policy) and _replaced(before, came)) or (
-            not _includes(before.policy, after.policy) and _replaced(after, went)
+        given = not _includes(after.policy, before.policy) and _shares(before, change.new.values(), change.old.values())
+        if given or (
+            not _includes(before.policy, after.policy) and _shares(after, change.old.values(), change.new.values())
         ):
             found.add(after.policy.name)
     return frozenset(found)
 
 
-def _replaced(entry: Entry, others: Iterable[Entry]) -> bool:
+def _shares(entry: Entry, others: Iterable[Entry], elsewhere: Collection[Entry]) -> bool:
+    """Whether some other policy, of its kind or as much a guard, is for some of its requests in the plan that it is not
+    in, and was not so anyway."""
     return any(
         other.policy.name != entry.policy.name
         and other.decision.destination == entry.decision.destination
+        and (other.policy.kind.name == entry.policy.kind.name or (other.policy.kind.guard and entry.policy.kind.guard))
         and may_replace(entry.policy, other.policy)
+        and not any(
+            each.policy.name == other.policy.name
+            and each.decision.destination == other.decision.destination
+            and _includes(each.policy, other.policy)
+            for each in elsewhere
+        )
         for other in others
     )
 
 
 def _includes(one: Policy, other: Policy) -> bool:
-    """Whether whatever meets the second meets the first, which does as much to it."""
-    verbs = [None if policy.effects is None else {effect.verb for effect in policy.effects} for policy in (one, other)]
+    """Whether whatever meets the second meets the first, which is of its kind."""
     return (
-        (one.kind.name == other.kind.name or (None not in verbs and (verbs[0] or set()) >= (verbs[1] or set())))
+        one.kind.name == other.kind.name
         and one.sources >= other.sources
         and (one.open_sources or not other.open_sources)
         and (one.ports is None or (other.ports is not None and one.ports >= other.ports))

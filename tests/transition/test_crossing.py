@@ -135,10 +135,10 @@ TAKEN = {
         [("q", "ingress", LIMIT.format(5, "t")), ("r", "ingress", LIMIT.format(4, "s"))],
         set(),
     ),
-    "by one that has others, too": (
-        [("q", "ingress", LIMIT.format(9, "{s, t}")), ("r", "egress", LIMIT.format(4, "u"))],
-        [("q", "ingress", LIMIT.format(5, "t")), ("r", "egress", "deny() on {s, u} -> d")],
-        {"d"},
+    "by another guard that has others, too": (
+        [("q", "ingress", "deny() on {s, t} -> d"), ("r", "ingress", "allow(callers: [t]) on u -> d")],
+        [("q", "ingress", "deny() on t -> d"), ("r", "ingress", "allow(callers: [t]) on {s, u} -> d")],
+        set(),
     ),
 }
 
@@ -158,7 +158,20 @@ def test_what_changes_in_its_place_may_be_replaced_in_part(case: str, back: bool
     assert Change(old, renamed(new, called)).crossing == crosses
 
 
-def test_what_only_changes_keeps_its_name_beside_others() -> None:
-    old = at(PLAIN, ("q", "ingress", LIMIT.format(9, "s")))
-    new = at(PLAIN, ("r", "egress", "deny() on t -> d"), ("q", "ingress", LIMIT.format(5, "{s, t}")))
+OTHERS = {
+    "of another kind": ([], [("r", "egress", "deny() on {s, t} -> d")]),
+    "that only moves": ([("r", "egress", LIMIT.format(7, "s"))], [("r", "ingress", LIMIT.format(7, "s"))]),
+}
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("case", OTHERS)
+def test_what_only_changes_keeps_its_name_beside_others(case: str, back: bool) -> None:
+    """It would be met together with what it was."""
+    before, after = OTHERS[case]
+    ends = (
+        at(PLAIN, *before, ("q", "ingress", LIMIT.format(9, "{s, t}"))),
+        at(PLAIN, *after, ("q", "ingress", LIMIT.format(5, "t"))),
+    )
+    old, new = reversed(ends) if back else ends
     assert names({}, old, new) == {}
