@@ -1,6 +1,6 @@
 """A new plan goes into force step by step where policies change sides (admc/transition).
 
-    change(old, new) -> Walk --look--> SnapshotStore, one step after the other
+    change(old, new) -> Walk --look--> Telling, one step after the other
 
 Only the services that a transition is about are held by it; all others have what the new plan says from the beginning.
 While one is under way, a newer plan waits until it is over, or undone as far as it has let go of anything. Where
@@ -23,13 +23,13 @@ from admc.serve.capturing import Capturing
 from admc.serve.elsewhere import changed, elsewhere, is_elsewhere
 from admc.serve.groups import Groups
 from admc.serve.record import NAME, unusable, write
-from admc.serve.stepping import passing, replicas, told, walked
-from admc.serve.underway import Next, Planned, Told, Underway
+from admc.serve.stepping import passing, walked
+from admc.serve.telling import Telling
+from admc.serve.underway import Next, Planned, Underway
 from admc.serve.watch import look
-from admc.transition.driver import OLDER, Sight, Walk
+from admc.transition.driver import OLDER, Walk
 from admc.transition.model import Phase, Placed
 from admc.transition.older import dropped, names
-from admc.transition.resources import keeping
 from admc.transition.steps import outlasting, version
 from emitters.envoy import Mode
 
@@ -87,7 +87,6 @@ class Moving:
         transition under way is kept; `settle` keeps there what proxies have taken, and the state with which a restart
         is to begin, if one is given. It raises `CommandError` where it cannot, or the folder is another server's.
         `failed` is told of each attempt at a step that failed."""
-        self._server = server
         self._publish = publish
         self._drain_seconds = drain_seconds
         self._folder = folder
@@ -102,7 +101,7 @@ class Moving:
         """Why the next step could not be taken, when that was tried last."""
         self._failure: _Failure | None = None
         self._capturing = Capturing(folder)
-        self._told = Told()
+        self._telling = Telling(server, self._capturing)
         self._left: Seen | None = None
         """What `transition.json` looked like when it was read or written last."""
         self._confirmed = 0.0
@@ -134,7 +133,7 @@ class Moving:
             underway = Underway(walk, old, new, kept.key, nothing, kept.lingering, older, kept.undone)
             redirected = old.state.source.mode is Mode.REDIRECT
             await asyncio.to_thread(self._capturing.resume, old.placed, redirected=redirected)
-            await self._take(underway)
+            await self._telling.take(underway)
             self.underway = underway
 
     async def change(self, old: Planned, new: Planned, groups: Groups) -> None:
@@ -147,7 +146,7 @@ class Moving:
                 await self._relocate(underway, new, groups)
             else:
                 before, waiting, was_back = underway, self._next, underway.walk.back
-                blocked = underway.walk.blocked(self._sight(underway))
+                blocked = underway.walk.blocked(self._telling.sight(underway))
                 underway = replace(underway, walk=underway.walk.redone() if blocked else underway.walk.undone())
                 if not self._may_end(underway):
                     await self._try(underway, new)
@@ -227,7 +226,7 @@ class Moving:
                 await self._secure()
                 await asyncio.to_thread(self._capturing.begin, old.placed, redirected=redirected)
                 await self._move(underway)
-                await self._take(underway)
+                await self._telling.take(underway)
             except CommandError:
                 self.underway = before  # its first step was not published: nobody may take it for acknowledged
                 raise
@@ -250,7 +249,7 @@ class Moving:
     async def _relocate(self, underway: Underway, new: Planned, groups: Groups) -> None:
         new = new._replace(names=underway.new.names)
         going = replace(underway, new=new, passing=groups.passing or underway.passing)
-        await self._take(going)
+        await self._telling.take(going)
         self.underway = going
         await self._publish(groups, new.state, underway.involved)
 
@@ -289,7 +288,7 @@ class Moving:
         underway = self.underway
         if underway is None:
             return
-        walk, waits = underway.walk.look(self._sight(underway), self._drain_seconds)
+        walk, waits = underway.walk.look(self._telling.sight(underway), self._drain_seconds)
         if waits and waits != self.waits:
             said = {"phase": walk.step.phase.value, "for": list(waits[:LOGGED]), "of": len(waits)}
             LOG.info("transition_waits", extra=said)
@@ -312,7 +311,7 @@ class Moving:
         walk = going.walk
         if walk.index != underway.walk.index:
             await self._move(going)
-            await self._take(going)
+            await self._telling.take(going)
             return
         self.underway = going
         over = walk.over and not self.waits and walk.since is not None
@@ -363,37 +362,14 @@ class Moving:
         was replaced, only a newer plan mends it: then a policy may be met twice on older connections."""
         if underway.walk.may_end:
             return True
-        store, seen = self._server.store, self._server.audience.seen(underway.involved)
-        refused = any(store.start(name) is not store.current(name) for name in underway.involved)
-        return underway.walk.step.phase is Phase.FINAL and (refused or any(client.refuses for client in seen))
-
-    async def _take(self, underway: Underway) -> None:
-        step = underway.walk.step
-        known = underway.new.state.program.services.keys()
-        # Who is in the program no more has no address: it keeps what it has until it passes everything on.
-        gone = underway.involved & step.parts.keys() - known
-        about = underway.involved & step.parts.keys() & known  # also of those that only some other step is about
-        made = await asyncio.to_thread(told, step, underway.new.state, about)
-        if underway.new.state.source.mode is Mode.REDIRECT:
-            await asyncio.to_thread(self._capturing.ask, step, underway.new.state.addresses)
-        store = self._server.store
-        given = {}
-        for service in sorted(underway.involved - gone):
-            found = made.get(service, underway.passing)
-            if found is not None:
-                given[service] = keeping(step, found, store.current(service), store.unwanted(service))
-        store.publish_all(given)
-        self._told = self._told.and_now(step, {name: snapshot.version for name, snapshot in given.items()})
-        said: dict[str, object] = {"phase": step.phase.value, "groups": len(given)}
-        for name in ("intercept", "closes", "release", "opens"):
-            if getattr(step, name):
-                said[name] = list(getattr(step, name))
-        LOG.info("transition_step", extra=said)
+        sight = self._telling.sight(underway)
+        refused = bool(sight.refused) or any(client.refuses for client in sight.clients)
+        return underway.walk.step.phase is Phase.FINAL and refused
 
     async def _take_again(self, underway: Underway, before: Underway) -> None:
         """A step forward once more. One that is not published must not be taken for acknowledged."""
         try:
-            await self._take(underway)
+            await self._telling.take(underway)
         except CommandError:
             self.underway = before
             raise
@@ -410,16 +386,3 @@ class Moving:
             self._confirmed = now + UNKEPT_SECONDS
             self._failed()
             LOG.error("redirection_not_kept", extra={"findings": [item.message for item in error.diagnostics]})
-
-    def _sight(self, underway: Underway) -> Sight:
-        store = self._server.store
-        versions = {name: found.version for name in underway.involved if (found := store.current(name)) is not None}
-        return Sight(
-            time.monotonic(),
-            self._server.audience.seen(underway.involved),
-            versions,
-            {name: replicas(underway.new.state, name) for name in underway.involved},
-            self._capturing.there(underway.walk.step) if underway.new.state.source.mode is Mode.REDIRECT else None,
-            refused=frozenset(name for name in versions if store.start(name) is not store.current(name)),
-            same=self._told.of(underway.walk.step),
-        )

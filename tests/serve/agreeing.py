@@ -93,7 +93,7 @@ async def back(moving: Moving, folder: Path, old: Planned, new: Planned) -> Movi
     """A server that comes back, and goes on with what the one before it was in."""
     kept = record.read(folder)
     assert kept is not None
-    again = Moving(moving._server, moving._publish, drain_seconds=0.0, folder=folder)
+    again = Moving(moving._telling._server, moving._publish, drain_seconds=0.0, folder=folder)
     await again.resume(kept, old, new)
     return again
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from hypothesis import given
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 import dsl
@@ -408,6 +409,7 @@ def test_keys_that_cannot_be_trusted_are_refused(tmp_path: Path, content: bytes 
     assert "c2VjcmV0LXdvcmRz" not in str(found)
 
 
+@examples(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine a draw takes seconds
 @given(
     st.dictionaries(
         st.sampled_from(["kty", "crv", "n", "e", "x", "y", "alg", "kid", "use"]),

@@ -101,16 +101,16 @@ def test_what_a_server_published_for_a_step_before_it_was_started_again_is_not_k
         await moving.change(old, new, groups.snapshots(new.state))
         underway = moving.underway
         assert underway is not None
-        first = moving._sight(underway).same
+        first = moving._telling.sight(underway).same
         moved = _at(tmp_path, "ingress", "10.1.0.4")
         await moving.relocate(moved, Groups({}, None))
         assert moving.underway is not None
-        both = moving._sight(moving.underway).same
+        both = moving._telling.sight(moving.underway).same
         assert all(first[name] <= both[name] for name in first)
         assert any(len(versions) == 2 for versions in both.values())
         again = await begun(server, old, None)
         again.underway = moving.underway
-        assert again._sight(moving.underway).same == {}
+        assert again._telling.sight(moving.underway).same == {}
 
     asyncio.run(run())
 

@@ -529,7 +529,7 @@ class World:
         if path.is_dir():
             shutil.rmtree(path)
         else:
-            path.unlink(missing_ok=True)
+            _UNLINK(path, missing_ok=True)  # by somebody else than the server
         self.keep()
 
     # ---- what happens to proxies ----
@@ -728,13 +728,14 @@ def simulated(world: Callable[[], World | None]) -> Iterator[None]:
 
     with ExitStack() as stack:
         for name, new in (
-            ("admc.serve.moving.told", told),
+            ("admc.serve.telling.told", told),
             ("admc.serve.stepping.told", told),
             ("admc.serve.moving.passing", passing),
             ("admc.serve.moving.changed", changed),
             ("admc.serve.capturing.wanted", wanted),
             ("admc.serve.keeping.recalled", _remade),
             ("admc.serve.moving.time", SimpleNamespace(monotonic=clock)),
+            ("admc.serve.telling.time", SimpleNamespace(monotonic=clock)),
             ("asyncio.to_thread", at_once),
             ("os.fsync", lambda _: None),
             ("pathlib.Path.unlink", checked(_UNLINK)),
