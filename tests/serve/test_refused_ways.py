@@ -18,24 +18,22 @@ if TYPE_CHECKING:
 
     from admc.serve.underway import Planned
 
-PROGRAM = """\
+APP = """\
 app shop
-service web, shop, copy { http 8080 }
-service cart            { http 8081 }
-call web -> cart, copy
-call shop -> cart
-policy p = set_request_header(name: "x-tier", value: "gold") on shop -> cart
-pin p at SIDE
+service web, shop, cart, guard { http 8080 }
+call web -> cart
+call cart, web -> guard
 """
+ONCE = 'add_request_header(name: "x-once", value: "1")'
 
 
-def planned(folder: Path, side: str, first: int) -> Planned:
-    """With five matches, each of which may hold together with any other."""
-    copies = "".join(
-        f'policy m{number} = mirror(to: copy) on web -> cart when header("x-{number}") == "1"\n'
-        for number in range(first, first + 5)
+def planned(folder: Path, asks: str, q: str, r: str) -> Planned:
+    """For `p` an ADM asks `guard`, that of `web` or of `cart`; `q` and `r` are on calls of these two to `guard`."""
+    policies = (
+        f"@{asks}\npolicy p = external_authorization(service: guard) on web -> cart\n"
+        f"policy q = {ONCE} on cart -> guard\npin q at {q}\npolicy r = {ONCE} on web -> guard\npin r at {r}\n"
     )
-    return planned_by(folder / f"{side}-{first}.adm", PROGRAM.replace("SIDE", side) + copies)
+    return planned_by(folder / f"{asks}-{q}-{r}.adm", APP + policies)
 
 
 @pytest.mark.parametrize("phase", [Phase.PREPARE, Phase.SENDERS])
@@ -43,9 +41,10 @@ def test_a_newer_plan_that_no_way_leads_to_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
     hasten(monkeypatch, 0.1)
-    first, second = planned(tmp_path, "ingress", 0), planned(tmp_path, "egress", 0)
-    # While `p` changes sides there are the matches of both plans: more than routes can be made for.
-    third = planned(tmp_path, "egress", 5)
+    first = planned(tmp_path, "ingress", "ingress", "egress")
+    second = planned(tmp_path, "ingress", "ingress", "ingress")
+    # From the first one: `r` would have to come before `web` begins to ask, and `q` to go after `cart` has stopped.
+    third = planned(tmp_path, "egress", "egress", "ingress")
     server = Agreeing()
 
     async def run() -> None:
@@ -55,10 +54,10 @@ def test_a_newer_plan_that_no_way_leads_to_is_refused_at_once(
             await until(lambda: phase_of(moving) is phase)
             with pytest.raises(CommandError) as refused:
                 await moving.change(second, third, groups.snapshots(third.state))
-            assert [item.code for item in refused.value.diagnostics] == ["ADM701"]
+            assert [item.code for item in refused.value.diagnostics] == ["ADM855"]
             assert moving.underway is not None
             assert not moving.underway.walk.back
             await until(lambda: moving.underway is None)
-            await moving.change(second, third, groups.snapshots(third.state))  # from there it is no move
+            await moving.change(second, third, groups.snapshots(third.state))  # from there is a way
 
     asyncio.run(run())
