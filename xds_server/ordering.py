@@ -58,8 +58,8 @@ def gate(type_url: str, channels: Mapping[str, Channel], *, warming: bool) -> Ga
         channel = channels.get(kind)
         if (kind == CLUSTER and warming) or (channel is not None and channel.flights):
             return Gate.SHUT
-        if channel is not None and channel.refused:
-            found = Gate.HELD
+        if channel is not None and any(channel.refused.values()):
+            found = Gate.HELD  # but not for a removal: nothing builds on it
     endpoints = channels.get(ENDPOINTS)
     return Gate.HELD if endpoints is not None and endpoints.in_doubt else found
 
