@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import Counter, defaultdict
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -212,7 +212,8 @@ def test_every_kind_moves_there_and_back(tmp_path: Path) -> None:
                     bed.publish(step)
                     once_more([*callers, *connections])
         tally.look(*COUNTED)
-        time.sleep(0.2)  # what is written behind the last answers: see `Envoys`
+        until_written(bed, callers, tmp_path)
+        time.sleep(0.2)  # what is written twice shows, too
         judge(bed, callers, tally, tmp_path)
         judge_connections(bed, connections)
 
@@ -231,6 +232,25 @@ def once_more(callers: list[Caller | Connections]) -> None:
     while any(caller.done < count for caller, count in zip(callers, wanted, strict=True)):
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def until_written(bed: Bed, callers: list[Caller], folder: Path) -> None:
+    """Logs and taps are written behind the last answers."""
+    asked = Counter(reply.case.name for caller in callers for reply in caller.replies)
+    until = time.monotonic() + 60
+    while logged(bed).total() < asked["logged"] or whole(folder) < asked["tapped"]:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def whole(folder: Path) -> int:
+    """How many files of taps are written to their end."""
+    found = 0
+    for path in (folder / "taps").iterdir():
+        with suppress(ValueError):
+            json.loads(path.read_bytes())
+            found += 1
+    return found
 
 
 def judge(bed: Bed, callers: list[Caller], tally: Tally, folder: Path) -> None:
