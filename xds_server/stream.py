@@ -244,6 +244,8 @@ class Stream(Sender):
             return True
         if not stuck and self._phase is not Phase.MAKE:
             self._phase = Phase.DONE
+            for channel in self._channels.values():
+                channel.error = ""  # what was refused has gone, by itself or with what used it
             if self._completed is not self._target and complete(self._channels, self._target, self._shared):
                 self._completed = self._target
                 self._events.append(Completed(self._target))
