@@ -1,7 +1,8 @@
 """What a client is sent of one type, given where its transition is: what is owed, what has changed, what may go.
 
 Listeners and clusters in state of the world are sent whole, all else resource by resource. While changes are held back,
-or something was refused, who asks is told what it has, and what it asks for and has not.
+or something was refused, who asks is told what it has, and what it asks for and has not, unless that leads to clusters
+that it has not.
 """
 
 from __future__ import annotations
@@ -161,18 +162,29 @@ class Sender(ABC):
         content: dict[str, Known | None] = {}
         if gate is Gate.SHUT:
             return content
+        waiting: set[str] = set()
         for name in sorted(channel.owed | channel.again if gate is Gate.OPEN else channel.owed):
             held, new = channel.known.get(name), wanted.get(name)
+            if gate is Gate.HELD and held is None and new is not None and not self._leads_somewhere(new):
+                waiting.add(name)
+                continue
             stays = held is not None and (gate is Gate.HELD or (new is None and not removing))
             if not stays:
                 content[name] = new
                 channel.strange += new is None
             elif isinstance(held, Resource):
                 content[name] = held
-        channel.owed.clear()
+        channel.owed = waiting
         if gate is Gate.OPEN:
             channel.again.clear()
         return content
+
+    def _leads_somewhere(self, resource: Resource) -> bool:
+        """Whether the client has the clusters that it uses, or does not ask for clusters."""
+        clusters = self._channels.get(CLUSTER)
+        return clusters is None or all(
+            reference.name in clusters.known for reference in resource.references if reference.type_url == CLUSTER
+        )
 
     def _send(
         self,
