@@ -154,7 +154,9 @@ class Kept:
         with self._writing:
             if self._left is None or self._looks() == self._left:
                 return False
-            if not self._holds():
+            if self._is_own():
+                _made(self.folder)  # not locked again: that is refused to whoever has the lock
+            else:
                 lock = _locked(self.folder)
                 self._lock.close()
                 self._lock = lock
@@ -166,17 +168,16 @@ class Kept:
         # One inside the other would change with every file of somebody else's in it: so not the folder itself.
         return tuple(look(self.folder / name) for name in ("lock", "objects", "state.json"))
 
-    def _holds(self) -> bool:
-        """Whether the lock is that of the folder that is there now, and whether its parts have a place."""
+    def _is_own(self) -> bool:
+        """Whether the lock is that of the folder that is there now."""
         there, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
-        same = there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
-        return same and (self.folder / "objects").is_dir()
+        return there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
 
     def settle(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> None:
         """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where
         the folder is not this process's any more: what another one keeps there is left alone."""
         with self._writing:
-            if not self._holds():
+            if not self._is_own() or not (self.folder / "objects").is_dir():
                 raise _cannot_keep(self.folder, "somebody has removed or replaced it")
         self.save(recipe, groups)
 
@@ -276,13 +277,20 @@ def opened(folder: Path) -> Kept:
     return Kept(folder, _locked(folder))
 
 
-def _locked(folder: Path) -> IO[bytes]:
+def _made(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / "objects").mkdir(mode=0o700, exist_ok=True)
-        lock = (folder / "lock").open("ab")
     except FileExistsError as error:
         raise _cannot_keep(folder, "it is no folder") from error
+    except OSError as error:
+        raise _cannot_keep(folder, error.strerror) from error
+
+
+def _locked(folder: Path) -> IO[bytes]:
+    _made(folder)
+    try:
+        lock = (folder / "lock").open("ab")
     except OSError as error:
         raise _cannot_keep(folder, error.strerror) from error
     try:

@@ -87,6 +87,19 @@ def test_a_folder_that_goes_is_noticed_by_a_server_that_has_written_nothing(tmp_
     assert recall(folder).recipe == RECIPE
 
 
+@pytest.mark.parametrize("gone", ["objects", "state.json", "lock"])
+def test_a_part_of_the_folder_that_goes_is_there_again_at_once(gone: str, tmp_path: Path) -> None:
+    folder, groups = tmp_path / "state", {"a": snapshot("x")}
+    with closing(opened(folder)) as kept:
+        kept.save(RECIPE, groups)
+        shutil.rmtree(folder / gone) if gone == "objects" else (folder / gone).unlink()
+        assert kept.renew()
+        assert kept.save(RECIPE, groups)
+        with pytest.raises(CommandError, match="another server keeps its state"):
+            opened(folder)
+    assert recall(folder).recipe == RECIPE
+
+
 def test_a_full_disk_is_not_taken_for_somebody_who_touches_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
