@@ -476,14 +476,17 @@ class World:
 
     def died(self) -> None:
         if self.force is not None:
-            store, kept = self.force.store, self.kept._groups
-            current = {name: store.current(name) for name in store.groups}
-            versions = {name: found.version for name, found in current.items() if found is not None}
-            self.forgot |= versions != {name: saved.version for name, saved in kept.items()}
+            self.forgot |= self._current() != {name: saved.version for name, saved in self.kept._groups.items()}
         self.kept.close()
         self.force, self.disk.fuse = None, None
         for proxy in self.proxies:
             proxy.leave()
+
+    def _current(self) -> dict[str, str]:
+        assert self.force is not None
+        store = self.force.store
+        found = {name: store.current(name) for name in store.groups}
+        return {name: snapshot.version for name, snapshot in found.items() if snapshot is not None}
 
     def compile(self) -> None:
         """What is wanted goes into force, or begins to."""
@@ -612,8 +615,10 @@ class World:
             inputs = self.force.state.program.inputs
             (now,) = (each for each in self.since if self._compiled(each).state.program.inputs == inputs)
             if self.since != [now]:
-                self.since, self.refusals, self.forgot, self.torn = [now], False, False, set()
+                self.since, self.refusals, self.torn = [now], False, set()
                 self.hold = self.met_by_all()
+            taken = {name: found.version for name, found in self.force.taken.items()}
+            self.forgot = self.forgot and not (taken and taken == self._current())
         plans = [self._compiled(each).placed for each in self.since]
         everywhere = [scope(each) for each in plans]
         held = self.hold.intersection(*everywhere)
