@@ -24,7 +24,8 @@ Row = tuple[str, ...]
 
 def render(status: Status) -> str:
     """The whole status, with a final line break. Whatever the server said is safe to print."""
-    rows = [HEAD, *(row for adm in status.adms for row in _rows(adm))]
+    moving = bool(status.server.transition)
+    rows = [HEAD, *(row for adm in status.adms for row in _rows(adm, moving=moving))]
     widths = [max(cells(row[column]) for row in rows if len(row) > 1) for column in range(len(HEAD) - 1)]
     lines = [*_about(status), ""]
     if status.adms:
@@ -49,12 +50,14 @@ def _about(status: Status) -> Iterator[str]:
         yield f"no address of: {names}{more}; connections that may be theirs are refused"
 
 
-def _rows(adm: AdmRow) -> Iterator[Row]:
+def _rows(adm: AdmRow, *, moving: bool) -> Iterator[Row]:
+    """`moving`: whether something is on the way, in which a proxy may enforce that is to have nothing in the end."""
     name = _cut(adm.service)
+    unplanned = ", may still enforce; the next plan has no ADM here" if moving else ", has no ADM in the plan"
     if not adm.nodes:
         yield (name, "-", _short(adm.wanted), "-", "-", "no proxy is connected")
     for node in adm.nodes:
-        about = _standing(node) + ("" if adm.in_plan else ", has no ADM in the plan")
+        about = _standing(node) + ("" if adm.in_plan else unplanned)
         if node.claimed not in ("", adm.service):
             about += f", calls itself `{_cut(node.claimed)}`"
         yield (name, _cut(node.id), _short(node.wanted), _short(node.sent), _short(node.acknowledged), about)

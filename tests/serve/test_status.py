@@ -122,6 +122,9 @@ def test_a_transition_is_no_problem_and_hides_none() -> None:
     moving = "`quota` changes sides: step `prepare`"
     said = render(serving(why=moving, transition=moving)).splitlines()
     assert said[2:4] == [f"on the way: {moving}", ""]
+    # Nobody is to take a proxy away that enforces up to the last step.
+    said = render(serving(client("old", "old-1"), transition=moving))
+    assert "in sync, may still enforce; the next plan has no ADM here\n" in said
     said = render(serving(why="there is no kind `rat_limit`", transition=moving)).splitlines()
     assert said[2:5] == ["problem: there is no kind `rat_limit`", f"on the way: {moving}", ""]
 
