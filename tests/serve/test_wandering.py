@@ -9,13 +9,18 @@ import argparse
 import itertools
 import logging
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from tests.serve.wandering import PLACES, PLANS, REPLICAS, World, simulated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SERVICES = st.sampled_from(sorted(REPLICAS))
 KEPT = (
@@ -162,21 +167,32 @@ class Wandering(RuleBasedStateMachine):
 
 
 def wander(root: Path, examples: int, steps: int, *, derandomize: bool) -> None:
-    logging.getLogger("admc.serve").setLevel(logging.CRITICAL)
     Wandering.root = root
-    run_state_machine_as_test(
-        Wandering,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            derandomize=derandomize,
-            database=None,
-            print_blob=False,
-            phases=(Phase.explicit, Phase.generate, Phase.shrink),
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    with _quiet():
+        run_state_machine_as_test(
+            Wandering,
+            settings=settings(
+                max_examples=examples,
+                stateful_step_count=steps,
+                deadline=None,
+                derandomize=derandomize,
+                database=None,
+                print_blob=False,
+                phases=(Phase.explicit, Phase.generate, Phase.shrink),
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    logger = logging.getLogger("admc.serve")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def test_whatever_happens_nothing_slips_by(tmp_path: Path) -> None:
