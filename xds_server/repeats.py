@@ -64,3 +64,8 @@ class Repeats:
             if number > LOGGED:
                 said = {"of": sort.event, "peer": sort.host, "reason": sort.reason, "lines": number - LOGGED}
                 LOG.warning("left_out", extra=said)
+
+
+def host_of(peer: str) -> str:
+    """The address of a peer without its port, as gRPC writes it."""
+    return peer.rpartition(":")[0]

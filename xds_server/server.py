@@ -30,7 +30,7 @@ from xds_server.connection import (
     known_type,
 )
 from xds_server.holdings import Budget
-from xds_server.repeats import Repeats
+from xds_server.repeats import Repeats, host_of
 from xds_server.store import SnapshotStore, only_differs_in
 from xds_server.types import ENDPOINTS, SECRET
 
@@ -258,7 +258,7 @@ class XdsServer:
                 "identity": admission.identity,
                 "peer": caller.peer,
             }
-            self._repeats.warn("claims_another", _host(caller.peer), admission.group, said)
+            self._repeats.warn("claims_another", host_of(caller.peer), admission.group, said)
         if admission.identity:
             self._identities[admission.identity] += 1
         self.metrics.connected += 1
@@ -281,7 +281,7 @@ class XdsServer:
             "reason": reason,
             "why": why,
         }
-        self._repeats.warn("denied", _host(caller.peer), reason, said)
+        self._repeats.warn("denied", host_of(caller.peer), reason, said)
         return None
 
     def left(self, connection: Connection) -> None:
@@ -355,7 +355,7 @@ class XdsServer:
 
     async def _talk(self, context: Any, variant: Variant) -> str:
         """Why the stream ended. Raises `RefusedStreamError`."""
-        host = _host(context.peer())
+        host = host_of(context.peer())
         if self._stopping:
             raise RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "the server is going away")
         if self._open >= self.limits.streams or self._peers[host] >= self.limits.streams_per_peer:
@@ -423,9 +423,4 @@ class XdsServer:
 
 def _client(connection: Connection) -> str:
     """Who is counted as one."""
-    return connection.admission.identity or _host(connection.peer)
-
-
-def _host(peer: str) -> str:
-    """The address of a peer without its port, as gRPC writes it."""
-    return peer.rpartition(":")[0]
+    return connection.admission.identity or host_of(connection.peer)

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.serve import overhear
-from xds_server.repeats import Repeats
+from xds_server.repeats import Repeats, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,7 +164,7 @@ class Handshakes:
         self.refused[cause.reason] += 1
         if cause.reason not in UNLOGGED:
             words = {"peer": peer, "reason": cause.reason, "why": cause.why, "said": plainly(said)}
-            self._repeats.warn("handshake_refused", peer.rpartition(":")[0], cause.reason, words)
+            self._repeats.warn("handshake_refused", host_of(peer), cause.reason, words)
 
 
 @contextmanager
