@@ -81,6 +81,14 @@ def reset(connection: socket.socket) -> None:
     connection.close()
 
 
+def broken_off(accepted: socket.socket, client: socket.socket) -> None:
+    """The connection is reset by the side that accepted it, and the client knows."""
+    reset(accepted)
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+    client.close()
+
+
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
     with Pair(tmp_path) as made:
@@ -147,10 +155,7 @@ def test_a_connection_that_the_system_takes_for_one_that_was_reset_is_refused_no
     server, adm = pair.listen(pair.world, family, port), pair.listen(pair.pod, family, EGRESS_PORT)
     client = pair.connect(pair.pod, family, places[family], port, mark=first)
     own = client.getsockname()[:2]
-    reset(pair.accepted(server if first else adm))
-    with pytest.raises(ConnectionResetError):
-        client.recv(1)
-    client.close()
+    broken_off(pair.accepted(server if first else adm), client)
     with pytest.raises(ConnectionRefusedError):
         pair.connect(pair.pod, family, places[family], port, mark=0 if first else EGRESS_MARK, source=own)
 
@@ -160,10 +165,7 @@ def test_the_ingress_listener_does_not_reach_itself_by_a_port_of_a_call_to_itsel
     adm = pair.listen(pair.pod, family, INGRESS_PORT)
     client = pair.connect(pair.pod, family, POD[family], 8080)
     own = client.getsockname()[:2]
-    reset(pair.accepted(adm))
-    with pytest.raises(ConnectionResetError):
-        client.recv(1)
-    client.close()
+    broken_off(pair.accepted(adm), client)
     with pytest.raises(ConnectionRefusedError):
         pair.connect(pair.pod, family, POD[family], 8080, mark=INGRESS_MARK, source=own)
 
@@ -223,10 +225,7 @@ def test_a_call_to_itself_misses_no_listener_by_a_port_of_an_older_one(
     listener = pair.listen(pair.pod, family, arrives)
     client = pair.connect(pair.pod, family, POD[family], 8080, mark=first)
     own = client.getsockname()[:2]
-    reset(pair.accepted(listener))
-    with pytest.raises(ConnectionResetError):
-        client.recv(1)
-    client.close()
+    broken_off(pair.accepted(listener), client)
     with pytest.raises(ConnectionRefusedError):
         pair.connect(pair.pod, family, POD[family], 8080, mark=mark, source=own)
 
