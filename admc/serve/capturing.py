@@ -130,13 +130,15 @@ class Capturing:
             self._write(folder, {name: self._rules[name] for name in touched})
         gone = frozenset() if rest is None else known.asked.keys() - self._rules.keys()
         if rest is not None and gone:
-            self._ask_again(folder, gone, *rest)
+            self._ask_again(folder, known, gone, *rest)
         if touched or gone:
             LOG.error("redirection_renewed", extra={"services": sorted(touched | gone)})
         return lost or bool(touched or gone)
 
-    def _ask_again(self, folder: Path, gone: Collection[str], placed: Placed, addresses: Addresses) -> None:
-        known, needed = self._known or Known({}, {}, {}), captures(placed)
+    def _ask_again(
+        self, folder: Path, known: Known, gone: Collection[str], placed: Placed, addresses: Addresses
+    ) -> None:
+        needed = captures(placed)
         rules = wanted(dict.fromkeys(gone, placed), addresses)
         self._write(folder, rules)
         asked = {name: own for name, own in known.asked.items() if name not in gone}
