@@ -129,7 +129,9 @@ def _ask(case: Case, port: int, targets: Mapping[tuple[str, str, int], Target]) 
         request = Request(spoken.method, spoken.path, headers, spoken.body)
         at = time.monotonic()
         reply = send(case.spoken, targets[ask.source, ask.destination, port], request, PATIENCE)
-        sent = Sent(ask.source, ask.destination, port, spoken.method, spoken.path, headers, spoken.body, at)
+        answered = time.monotonic()
+        to = (ask.source, ask.destination, port)
+        sent = Sent(*to, spoken.method, spoken.path, headers, spoken.body, at, answered)
         return sent, reply, beside
 
     for ask in case.asks:

@@ -101,9 +101,16 @@ class Run:
     counted: Counter[str] = field(default_factory=Counter)
     beside: int = 0
     """How many other requests were sent at the same time."""
+    answered: float = 0.0
+    """When the answer was seen."""
     chosen: dict[str, bool] = field(default_factory=dict)
     """What was chosen once for the whole request, by policy."""
     _deadlines: list[Deadline] = field(default_factory=list)
+
+    @property
+    def latest(self) -> float:
+        """The last instant at which what happens `now` can have happened in truth."""
+        return max(self.now, self.answered)
 
     def wait(self, seconds: float) -> None:
         """Time passes, unless somebody gives up first."""
@@ -177,7 +184,9 @@ class Judge:
         return tuple(every_way(lambda choices: self._once(world.copied(), sent, beside, choices)))
 
     def _once(self, world: World, sent: Sent, beside: int, choices: Choices) -> Outcome:
-        run = Run(self.program, self.handlers, self.serve, world, choices, sent.at, beside=beside)
+        run = Run(
+            self.program, self.handlers, self.serve, world, choices, sent.at, beside=beside, answered=sent.answered
+        )
         message = Message(sent.method, sent.path, sent.headers, sent.body)
         port = port_of(self.program, sent.destination, sent.port)
         answer = run.call(sent.source, sent.destination, port, message)

@@ -83,12 +83,12 @@ def quota(amount: str) -> Handler:
         bucket = run.world.buckets.get((policy.name, place.destination))
         if bucket is None:
             burst = whole(policy, "burst")
-            bucket = Bucket(burst, whole(policy, amount), seconds(policy, "per"), burst, burst, run.now, run.now)
+            bucket = Bucket(burst, whole(policy, amount), seconds(policy, "per"), burst, burst, run.now, run.latest)
             run.world.buckets[policy.name, place.destination] = bucket
         bucket.refill(run.now)
-        sure = 1.0 if bucket.least >= 1 else 0.0 if bucket.most < 1 else None
+        sure = 1.0 if bucket.least >= 1 else 0.0 if bucket.most_by(run.latest) < 1 else None
         if run.choices.flip(f"{policy.name} has a token", sure):
-            bucket.least, bucket.most = max(0.0, bucket.least - 1), max(0.0, bucket.most - 1)
+            bucket.least, bucket.most = max(0.0, bucket.least - 1), bucket.most - 1
             return inner(message)
         bucket.most = min(bucket.most, 0.999)
         return refusal(place, 429, EXHAUSTED)

@@ -11,7 +11,10 @@ Fields = tuple[tuple[str, str], ...]
 
 
 class Sent(NamedTuple):
-    """A request as the client sends it, and when (seconds on any clock that does not go back)."""
+    """A request as the client sends it, and when (seconds on any clock that does not go back).
+
+    What it met was decided at some instant from `at` until it was `answered`.
+    """
 
     source: str
     destination: str
@@ -21,6 +24,8 @@ class Sent(NamedTuple):
     headers: Fields = ()
     body: bytes = b""
     at: float = 0.0
+    answered: float = 0.0
+    """Not before `at` where somebody saw it; otherwise the policies are thought to take no time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,22 @@ def test_a_bucket_is_known_within_bounds() -> None:
     assert {each.answer.status for each in whole} == {200}
 
 
+def test_a_token_that_came_while_a_request_was_on_its_way_may_be_taken() -> None:
+    """Five come in a second: 0.1 s after both were taken there is none for sure, but an answer took 0.15 s more."""
+    judge = Judge(dsl.load_text(BASE + "policy q = rate_limit(requests: 5, per: 1s, burst: 2) on a -> b"), echo, ALL)
+    world = World()
+    for index in range(2):
+        (outcome,) = judge.outcomes(world, sent(Ask(), index))
+        world = outcome.world
+    quick = sent(Ask(), 2, at=0.1)
+    assert {each.answer.status for each in judge.outcomes(world, quick)} == {429}
+    slow = judge.outcomes(world, quick._replace(answered=0.25))
+    assert {each.answer.status for each in slow} == {200, 429}
+    (taken,) = (each.world for each in slow if each.answer.status == 200)
+    for at, found in ((0.35, {429}), (0.41, {200, 429})):  # what came while it was on its way is there once only
+        assert {each.answer.status for each in judge.outcomes(taken, sent(Ask(), 3, at=at))} == found
+
+
 def test_pairs_that_do_not_commute_are_asked_what_tells_their_orders_apart() -> None:
     """Of a third at least: where the rules are careful about kinds of which nothing is known, nobody may see more."""
     seen: dict[bool, int] = {True: 0, False: 0}

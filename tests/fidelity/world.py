@@ -1,6 +1,7 @@
 """What outlasts a request: buckets of quotas, ejected endpoints, how often a request has arrived.
 
-A bucket is known within bounds only, since a period may be counted from anywhere: `least` and `most` tokens.
+A bucket is known within bounds only: a period may be counted from anywhere, and nobody outside sees at which instant
+between a request and its answer the bucket was asked.
 """
 
 from __future__ import annotations
@@ -22,23 +23,26 @@ class Bucket:
     period: float
     least: float
     most: float
+    """What there is at `since`; below nothing, where only tokens that came after that can have been taken."""
     since: float
-    """When `least` and `most` were last brought up to date."""
     whole: float
     """The last instant that a whole period is counted from, at the latest."""
 
     def refill(self, now: float) -> None:
         """Steadily at the most, and in whole periods at the least."""
-        self.most = min(self.burst, self.most + self.amount * (now - self.since) / self.period + self._early(now))
+        self.most = self.most_by(now)
         periods = floor((now - self.whole) / self.period)
         if periods > 0:
             self.least = min(self.burst, self.least + self.amount * periods)
             self.whole += periods * self.period
         self.since = now
 
-    def _early(self, now: float) -> float:
-        """A period may have begun before anybody asked: its amount can come at any instant once."""
-        return self.amount if now - self.since >= self.period else 0
+    def most_by(self, instant: float) -> float:
+        """How many there can be at an instant after `since`, if nobody takes any until then."""
+        elapsed = instant - self.since
+        # A period may have begun before anybody asked: its amount can come at any instant once.
+        early = self.amount if elapsed >= self.period else 0
+        return min(self.burst, self.most + self.amount * elapsed / self.period + early)
 
 
 @dataclass

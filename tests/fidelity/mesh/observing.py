@@ -87,8 +87,10 @@ def send(mesh: Mesh, asked: Asked, timeout: float = 10.0) -> tuple[Sent, Reply]:
         replica=route.replica,
         timeout=timeout,
     )
+    answered = time.monotonic()
     path = asked.target if _untouched(mesh, asked) else asked.ask.path  # Envoy hands on the path alone, and the host
-    return Sent(asked.source, asked.destination, asked.port.number, ask.method, path, headers, ask.body, at), reply
+    to = (asked.source, asked.destination, asked.port.number)
+    return Sent(*to, ask.method, path, headers, ask.body, at, answered), reply
 
 
 def _untouched(mesh: Mesh, asked: Asked) -> bool:
