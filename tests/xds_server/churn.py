@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 LIFE_SECONDS: Final = 6.0
 CHANGE_SECONDS: Final = 0.5
+MORE_SECONDS: Final = 60.0
+"""How long a slow machine is waited for."""
 NEEDED: Final = 12
 """Readings from which a trend can be told."""
 MAY_DRIFT_BYTES: Final = 3_000_000
@@ -134,9 +136,11 @@ async def churn(
     streams: int = 200,
     every: float = 5.0,
     seed: int = 1,
+    least: int = 0,
     report: Callable[[Reading], None] | None = None,
 ) -> Outcome:
-    """Go on for so long, with so many streams, and a reading at these intervals of seconds."""
+    """Go on for so long, with so many streams, and a reading at these intervals of seconds; and then until there were
+    `least` responses, on a slow machine."""
     async with Running() as server:
         await server.publish(0)
         before = await server.stats()
@@ -154,12 +158,14 @@ async def churn(
                 for task in (changes, *clients):
                     if task.done():
                         task.result()
+            while crowd.responses < least and time.monotonic() - started < seconds + MORE_SECONDS:
+                await asyncio.sleep(0.1)
         finally:
             crowd.over = True
             for task in clients:
                 task.cancel()
             await asyncio.gather(changes, *clients, return_exceptions=True)
-        after = await server.at_rest(before.files)
+        after = await server.at_rest(before)
         return Outcome(before, readings, after, crowd.streams, crowd.responses, crowd.failures)
 
 

@@ -11,6 +11,9 @@ from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SECONDS = 60.0
+"""Whoever waits so long waits in vain, on any machine."""
+
 
 class Client:
     """One stream of one variant."""
@@ -69,10 +72,10 @@ class Client:
             fields["initial_resource_versions"] = has or {}
             await self.call.write(discovery_pb2.DeltaDiscoveryRequest(resource_names_subscribe=names, **fields))
 
-    async def read(self, seconds: float = 5.0) -> Any:
+    async def read(self, seconds: float = SECONDS) -> Any:
         return await asyncio.wait_for(self.call.read(), seconds)
 
-    async def status(self, seconds: float = 5.0) -> tuple[grpc.StatusCode, str]:
+    async def status(self, seconds: float = SECONDS) -> tuple[grpc.StatusCode, str]:
         """How the stream ended."""
         return await asyncio.wait_for(self.call.code(), seconds), await self.call.details()
 
@@ -84,7 +87,7 @@ class Client:
 
     async def late(self) -> Any:
         """What came after all."""
-        return await asyncio.wait_for(self._late, 5.0)
+        return await asyncio.wait_for(self._late, SECONDS)
 
 
 def names(response: Any) -> list[str]:

@@ -226,7 +226,7 @@ async def fuzz(seconds: float, seed: int, report: Callable[[Stats, int], None] |
                 until = time.monotonic() + seconds
             elif report is not None:
                 report(await server.stats(), streams)
-        return Outcome(before, await server.at_rest(before.files), streams, failures)
+        return Outcome(before, await server.at_rest(before), streams, failures)
 
 
 async def one_round(port: int, chosen: random.Random, server: Running) -> None:

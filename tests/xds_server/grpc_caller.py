@@ -15,7 +15,7 @@ def main() -> None:
         call = channel.unary_unary("/test.Echo/Say")
         for line in sys.stdin:
             try:
-                print(call(line.strip().encode(), timeout=10).decode(), flush=True)
+                print(call(line.strip().encode(), timeout=50).decode(), flush=True)
             except grpc.RpcError as error:
                 print(f"{error.code().name}: {error.details()}", flush=True)
 

@@ -54,7 +54,7 @@ def call(target: str) -> None:
             method = channel.unary_unary("/test.Echo/Say")
             while not over.is_set():
                 try:
-                    answer = method(b"hello", timeout=20.0).decode()
+                    answer = method(b"hello", timeout=50.0).decode()
                 except grpc.RpcError as error:
                     answer = f"{error.code().name}: {error.details()}"
                 with lock:

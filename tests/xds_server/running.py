@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 GROUPS: Final = ("web", "shop")
 NAMES: Final = tuple(f"{word}-{number}" for word in ("cart", "pay", "user") for number in range(10))
 LIMITS: Final = Limits(
-    streams_per_peer=5_000, first_request_seconds=2.0, age_seconds=20.0, age_grace_seconds=2.0, patience_seconds=0.5
+    streams_per_peer=5_000, first_request_seconds=10.0, age_seconds=20.0, age_grace_seconds=2.0, patience_seconds=0.5
 )
 
 
@@ -155,12 +155,14 @@ class Running:
     async def stats(self) -> Stats:
         return Stats(*json.loads(await self._ask("stats")))
 
-    async def at_rest(self, files: int | None = None, seconds: float = 30.0) -> Stats:
-        """What it holds once the last stream has ended, and it has no more files open than it may."""
+    async def at_rest(self, before: Stats | None = None, seconds: float = 60.0) -> Stats:
+        """What it holds once the last stream has ended, and it has no more files and tasks than before."""
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
             found = await self.stats()
-            rests = not found.streams and (files is None or found.files <= files)
+            rests = not found.streams and (
+                before is None or (found.files <= before.files and found.tasks <= before.tasks)
+            )
             if rests or asyncio.get_running_loop().time() > deadline:
                 return found
             await asyncio.sleep(0.1)

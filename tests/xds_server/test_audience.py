@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.xds_server.client import Client
+from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.test_server import serving
 from tests.xds_server.transcript import world
 from xds_server.types import CLUSTER, LISTENER
@@ -33,7 +33,7 @@ def counted(server: XdsServer) -> tuple[int, int]:
 
 
 async def until(server: XdsServer, connected: int, behind: int) -> None:
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(SECONDS):
         while counted(server) != (connected, behind):
             await asyncio.sleep(0.005)
 

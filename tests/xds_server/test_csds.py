@@ -11,7 +11,7 @@ import pytest
 from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 from google.protobuf import json_format
 
-from tests.xds_server.client import Client
+from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.transcript import world
 from xds_server import csds
 from xds_server.server import XdsServer
@@ -52,7 +52,7 @@ def shown(config: Any) -> dict[str, str]:
 
 async def until(stub: Any, wanted: dict[str, str]) -> Any:
     """Ask until the only client is shown like this."""
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(SECONDS):
         while True:
             (config,) = (await stub.FetchClientStatus(request())).config
             if shown(config) == wanted:
@@ -147,7 +147,7 @@ async def test_it_is_closed_to_all_but_administrators() -> None:
 async def test_whoever_may_not_ask_is_told_so_before_it_says_anything() -> None:
     async with serving(lambda _: False) as (_, _, stub):
         call = stub.StreamClientStatus()
-        assert await asyncio.wait_for(call.code(), 5.0) is grpc.StatusCode.PERMISSION_DENIED
+        assert await asyncio.wait_for(call.code(), SECONDS) is grpc.StatusCode.PERMISSION_DENIED
 
 
 async def test_secrets_are_named_and_not_shown() -> None:

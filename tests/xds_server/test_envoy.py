@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVOY = envoy_binary()
+SECONDS = 60.0
 pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
 BOTH = pytest.mark.parametrize("variant", ["GRPC", "DELTA_GRPC"])
 ADS = {"ads": {}, "resource_api_version": "V3"}
@@ -183,12 +184,12 @@ class Running:
         """What comes back from the service behind the proxy."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(b"GET / HTTP/1.1\r\nhost: web\r\nconnection: close\r\n\r\n")
-        data = await asyncio.wait_for(reader.read(), 5.0)
+        data = await asyncio.wait_for(reader.read(), SECONDS)
         writer.close()
         head, _, body = data.partition(b"\r\n\r\n")
         return f"{head.split()[1].decode()} {body.decode()}".strip()
 
-    async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:
+    async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = SECONDS) -> None:
         async with asyncio.timeout(seconds):
             while not await condition():
                 await asyncio.sleep(0.02)
@@ -207,9 +208,11 @@ class Running:
     async def stats(self) -> dict[str, int]:
         return await asyncio.to_thread(self.envoy.stats)
 
-    async def until_refused(self, stat: str) -> None:
+    async def until_refused(self, stat: str, type_url: str) -> None:
+        """Until the proxy has refused something, and the server has heard of it."""
+
         async def there() -> bool:
-            return (await self.stats()).get(stat, 0) > 0
+            return (await self.stats()).get(stat, 0) > 0 and self.server.metrics.rejects[type_url] > 0
 
         await self.until(there)
 
@@ -275,7 +278,7 @@ async def test_envoy_starts_follows_changes_and_refuses(variant: str, tmp_path: 
         refused = [cluster("b", 0), endpoints("b", one)]
         mended = [cluster("a"), endpoints("a", two), routes("r", "a"), *plain]
         store.publish("web", Snapshot.of([*refused, *mended]))
-        await bed.until_refused("cluster_manager.cds.update_rejected")
+        await bed.until_refused("cluster_manager.cds.update_rejected", CLUSTER)
         for _ in range(5):
             assert await bed.ask() == "200 one"
         assert bed.server.metrics.rejects[CLUSTER] == 1
@@ -302,7 +305,7 @@ async def test_a_restarted_server_and_a_restarted_proxy(variant: str, tmp_path: 
             # A listener that no Envoy takes.
             bad = [*good[:-1], listener(port), listener(port, "", "second")]
             bed.server.store.publish("web", Snapshot.of(bad))
-            await bed.until_refused("listener_manager.lds.update_rejected")
+            await bed.until_refused("listener_manager.lds.update_rejected", LISTENER)
             assert bed.server.metrics.rejects[LISTENER] == 1
             assert await bed.ask() == "200 one x-tier: gold"
 

@@ -13,6 +13,6 @@ async def test_nonsense_at_the_wire_leaves_nothing_behind() -> None:
 
 
 async def test_streams_that_come_and_go_leave_nothing_behind() -> None:
-    outcome = await churn(2.0, streams=20, every=0.5, seed=7)
-    assert outcome.responses > 100
+    outcome = await churn(2.0, streams=20, every=0.5, seed=7, least=100)
+    assert outcome.responses >= 100
     assert verdict(outcome) == []

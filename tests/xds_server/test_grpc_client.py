@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 CALLER = Path(__file__).with_name("grpc_caller.py")
+SECONDS = 60.0
 
 
 @contextlib.asynccontextmanager
@@ -85,12 +86,12 @@ async def said(process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None
     process.stdin.write(b"hello\n")
     await process.stdin.drain()
-    return (await asyncio.wait_for(process.stdout.readline(), 15.0)).decode().strip()
+    return (await asyncio.wait_for(process.stdout.readline(), SECONDS)).decode().strip()
 
 
 async def until_said(process: asyncio.subprocess.Process, wanted: str) -> None:
     """Call until the answer is this; no call fails on the way."""
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(SECONDS):
         while (answer := await said(process)) != wanted:
             assert answer.endswith(" hello"), answer
             await asyncio.sleep(0.02)

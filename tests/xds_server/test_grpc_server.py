@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 PEER = Path(__file__).with_name("grpc_peer.py")
 TEMPLATE = "grpc/server?xds.resource.listening_address=%s"
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Peer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import grpc
 import pytest
 
 from tests.serve.pki import Authority
-from tests.xds_server.client import Client, names
+from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
 from xds_server.crowding import address_of
 from xds_server.server import Limits, XdsServer
@@ -51,13 +52,13 @@ async def works(port: int, *, tls: bool) -> bool:
     async with client(port, tls=tls) as good:
         try:
             await good.send(CLUSTER)
-            return names(await good.read(10.0)) == ["a"]
+            return names(await good.read()) == ["a"]
         except (grpc.aio.AioRpcError, AttributeError):
             return False
 
 
 async def until_works(port: int, *, tls: bool) -> None:
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(SECONDS):
         while not await works(port, tls=tls):
             await asyncio.sleep(0.1)
 
@@ -76,7 +77,7 @@ async def silent(
     return found
 
 
-async def ended(reader: asyncio.StreamReader, seconds: float) -> bool:
+async def ended(reader: asyncio.StreamReader, seconds: float = 2 * SECONDS) -> bool:
     """Whether the server ends the connection in time, after whatever it says before."""
     try:
         async with asyncio.timeout(seconds):
@@ -96,25 +97,27 @@ def open_files() -> int:
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("say", [b"", b"\x16\x03\x01", b"PRI * HTT"])
 async def test_a_handshake_that_does_not_end_is_ended_and_others_are_served_meanwhile(tls: bool, say: bytes) -> None:
-    async with (
-        serving(Limits(handshake_seconds=1.0), tls=tls) as port,
-        contextlib.AsyncExitStack() as stack,
-    ):
+    limits = Limits(handshake_seconds=1.0)
+    async with serving(limits, tls=tls) as port, contextlib.AsyncExitStack() as stack:
         readers = await silent(stack, port, 50, say)
-        assert await works(port, tls=tls)
-        assert all(await asyncio.gather(*(ended(reader, 20.0) for reader in readers)))
+        began = time.monotonic()
+        if not await works(port, tls=tls):
+            # On a slow machine its own handshake may take too long.
+            assert time.monotonic() - began >= limits.handshake_seconds
+            await until_works(port, tls=tls)
+        assert all(await asyncio.gather(*(ended(reader) for reader in readers)))
 
 
 @pytest.mark.parametrize("tls", [False, True])
 async def test_silent_connections_take_no_more_file_handles_than_allowed(tls: bool) -> None:
     limit, many = 20, 120
-    async with serving(Limits(handshake_seconds=60.0, connections=limit), tls=tls) as port:
+    async with serving(Limits(handshake_seconds=10 * SECONDS, connections=limit), tls=tls) as port:
         before = open_files()
         async with contextlib.AsyncExitStack() as stack:
             readers = await silent(stack, port, many)
-            ends = [asyncio.create_task(ended(reader, 50.0)) for reader in readers]
+            ends = [asyncio.create_task(ended(reader)) for reader in readers]
             # Long before a handshake has to be over, all but the allowed ones are ended.
-            async with asyncio.timeout(20.0):
+            async with asyncio.timeout(SECONDS):
                 while sum(end.done() for end in ends) < many - limit:
                     await asyncio.sleep(0.01)
             # Each of ours is one handle; what the server takes besides is bounded.
@@ -129,7 +132,7 @@ async def test_silent_connections_take_no_more_file_handles_than_allowed(tls: bo
 @pytest.mark.parametrize("say", [b"", PREFACE])
 async def test_one_address_does_not_keep_out_others(tls: bool, say: bytes) -> None:
     """Whoever takes all connections that there may be loses most of them at once, and those that were let in none."""
-    limits = Limits(handshake_seconds=60.0, connections=60, streams_per_peer=20)
+    limits = Limits(handshake_seconds=10 * SECONDS, connections=60, streams_per_peer=20)
     async with (
         serving(limits, tls=tls) as port,
         client(port, tls=tls) as here,
@@ -138,10 +141,10 @@ async def test_one_address_does_not_keep_out_others(tls: bool, say: bytes) -> No
         await here.send(CLUSTER)
         first = await here.read()
         readers = await silent(stack, port, 200, say, "127.0.0.2")
-        ends = [asyncio.create_task(ended(reader, 50.0)) for reader in readers]
-        await asyncio.wait_for(until_works(port, tls=tls), 20.0)
+        ends = [asyncio.create_task(ended(reader)) for reader in readers]
+        await until_works(port, tls=tls)
         # So few that there is room for others, and not none: nobody knows which of them is honest.
-        async with asyncio.timeout(20.0):
+        async with asyncio.timeout(SECONDS):
             while sum(not end.done() for end in ends) > 20:
                 await asyncio.sleep(0.05)
         await here.send(CLUSTER, nonce=first.nonce)
@@ -158,8 +161,8 @@ async def test_clients_that_were_let_in_are_no_crowd() -> None:
         for each in good:
             await each.send(CLUSTER)
             await each.read()
-        ends = [asyncio.create_task(ended(reader, 50.0)) for reader in await silent(stack, port, 40)]
-        async with asyncio.timeout(20.0):
+        ends = [asyncio.create_task(ended(reader)) for reader in await silent(stack, port, 40)]
+        async with asyncio.timeout(SECONDS):
             while sum(not end.done() for end in ends) > 20:
                 await asyncio.sleep(0.05)
         for each in good:
@@ -188,7 +191,7 @@ async def test_a_connection_without_a_stream_ends() -> None:
         contextlib.AsyncExitStack() as stack,
     ):
         (reader,) = await silent(stack, port, 1, PREFACE)
-        assert await ended(reader, 20.0)
+        assert await ended(reader)
 
 
 async def test_a_connection_with_a_stream_is_not_idle() -> None:

@@ -10,6 +10,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tests.xds_server.client import SECONDS
 from xds_server.health import Health
 from xds_server.server import SERVICE, XdsServer
 from xds_server.store import SnapshotStore
@@ -58,10 +59,10 @@ async def test_watchers_hear_each_change_also_when_another_one_leaves() -> None:
     async with serving() as (health, stub):
         one, other = stub.Watch(asked("")), stub.Watch(asked(""))
         for watcher in (one, other):
-            assert (await asyncio.wait_for(watcher.read(), 5)).status == STATUS.NOT_SERVING
+            assert (await asyncio.wait_for(watcher.read(), SECONDS)).status == STATUS.NOT_SERVING
         one.cancel()
         health.set(serving=True)
-        assert (await asyncio.wait_for(other.read(), 5)).status == STATUS.SERVING
+        assert (await asyncio.wait_for(other.read(), SECONDS)).status == STATUS.SERVING
         health.set(serving=False)
-        assert (await asyncio.wait_for(other.read(), 5)).status == STATUS.NOT_SERVING
+        assert (await asyncio.wait_for(other.read(), SECONDS)).status == STATUS.NOT_SERVING
         other.cancel()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from tests.xds_server.client import Client, names
+from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
 from xds_server.channel import Shared
 from xds_server.connection import Admission, Connection
@@ -181,7 +181,7 @@ async def test_one_client_with_many_streams_is_stopped_and_another_is_not(caplog
         assert list((await good.read()).removed_resources) == ["b"]
         for client in list(server.connections):
             client.refuse(grpc.StatusCode.UNAVAILABLE, "enough")
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(SECONDS):
             while server.connections:
                 await asyncio.sleep(0.01)
         assert server._budget.sum == 0
@@ -200,7 +200,7 @@ async def test_nothing_stays_of_a_stream_that_was_refused() -> None:
             async with Client(port, "delta") as client:
                 await client.send(ROUTES, *wrong)
                 assert (await client.status())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(SECONDS):
             while any(isinstance(each, (Connection, DeltaStream)) for each in gc.get_objects()):
                 await asyncio.sleep(0.01)
     finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from tests.xds_server.client import Client
+from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.transcript import world
 from xds_server.connection import Admission, DeniedError
 from xds_server.repeats import LOGGED, OTHERS, SORTS, Repeats
@@ -32,7 +32,7 @@ async def test_the_rest_is_counted_and_then_it_begins_anew(caplog: pytest.LogCap
     repeats.warn("denied", "ipv4:10.0.0.2", "unknown", {"node": "elsewhere"})
     assert [line["node"] for line in lines(caplog, "denied")] == ["n-0", "n-1", "n-2", "other", "elsewhere"]
     assert lines(caplog, "left_out") == []
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(SECONDS):
         while not lines(caplog, "left_out"):
             await asyncio.sleep(0.01)
     (line,) = lines(caplog, "left_out")

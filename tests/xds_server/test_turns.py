@@ -14,7 +14,7 @@ import pytest
 from xds_server.turns import Loop
 
 WRITES = 50
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 class Watched(selectors.DefaultSelector):
