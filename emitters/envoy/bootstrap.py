@@ -1,4 +1,4 @@
-"""What an Envoy starts from: whole in itself (`static_bootstrap`), or asking an xDS server (`xds_bootstrap`).
+"""What an Envoy starts from: whole in itself (`static_json`), or asking an xDS server (`xds_bootstrap`).
 
 Both describe the same resources. In the static one every reference is replaced by what it refers to.
 """
@@ -41,13 +41,9 @@ _RUNTIME: Final = {
 }
 
 
-def static_bootstrap(resources: AdmResources, *, admin: tuple[str, int] | None = None) -> Message:
-    """A bootstrap that needs nothing else: what `envoy -c` runs."""
-    return message(BOOTSTRAP, static_json(resources, admin=admin))
-
-
-def static_json(resources: AdmResources, *, admin: tuple[str, int] | None = None) -> Json:
-    """`static_bootstrap` as JSON in canonical order, without the detour over a message: its parts were messages."""
+def static_json(resources: AdmResources) -> Json:
+    """A bootstrap that needs nothing else, what `envoy -c` runs: as JSON in canonical order, without the detour over a
+    message. Its parts were messages."""
     routes = {name: to_json(item) for name, item in resources.routes.items()}
     extensions = {name: to_json(item) for name, item in resources.extensions.items()}
     listeners = [_inline(to_json(item), routes, extensions) for item in resources.listeners.values()]
@@ -60,7 +56,7 @@ def static_json(resources: AdmResources, *, admin: tuple[str, int] | None = None
             content["type"] = "STATIC"
             content["load_assignment"] = to_json(resources.endpoints[name])
         clusters.append(content)
-    common = _common(resources, admin, resources.shares_limits)
+    common = _common(resources, None, resources.shares_limits)
     return ordered({**common, "static_resources": {"listeners": listeners, "clusters": clusters}})
 
 

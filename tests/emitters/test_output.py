@@ -12,8 +12,8 @@ import dsl
 from emitters.addresses import Addresses, Located
 from emitters.dial import binds, dials
 from emitters.envoy import Mode, emit
-from emitters.envoy.bootstrap import static_bootstrap, static_json
-from emitters.envoy.typed import to_json
+from emitters.envoy.bootstrap import BOOTSTRAP, static_json
+from emitters.envoy.typed import message, to_json
 from emitters.errors import EmitError
 from emitters.output import files
 from solver.place import place
@@ -108,7 +108,7 @@ def test_a_bootstrap_that_is_whole_is_a_message_in_canonical_order(mode: Mode) -
     program = dsl.load_text(TEXT)
     addresses = Addresses.loopback(program) if mode is Mode.EXPLICIT else ADDRESSES
     for resources in emit(program, place(program), addresses, mode):
-        assert json.dumps(static_json(resources)) == json.dumps(to_json(static_bootstrap(resources)))
+        assert json.dumps(static_json(resources)) == json.dumps(to_json(message(BOOTSTRAP, static_json(resources))))
 
 
 def test_the_admin_interface_is_for_loopback_and_shows_only() -> None:

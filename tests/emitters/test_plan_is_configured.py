@@ -20,8 +20,7 @@ from dsl.diagnostics import ProgramError
 from dsl.program import Program, Protocol, Side, Stage
 from emitters.addresses import Addresses
 from emitters.envoy import Mode, emit
-from emitters.envoy.bootstrap import static_bootstrap
-from emitters.envoy.typed import to_json
+from emitters.envoy.bootstrap import static_json
 from emitters.errors import EmitError
 from solver.place import place
 from solver.placement import Costs, PlacementError
@@ -184,7 +183,7 @@ def check(program: Program, placement: Placement, mode: Mode, emitted: Placement
     """The number of hops that were compared. `emitted` is what is configured, if not what is planned."""
     wanted = planned(program, placement)
     found = {
-        resources.service: Configured(to_json(static_bootstrap(resources)))
+        resources.service: Configured(static_json(resources))
         for resources in emit(program, emitted or placement, Addresses.loopback(program), mode)
     }
     by_service: dict[str, set[str]] = defaultdict(set)

@@ -16,8 +16,7 @@ from dsl.program import Protocol
 from emitters.addresses import Addresses
 from emitters.dial import binds, dials
 from emitters.envoy import Mode, emit
-from emitters.envoy.bootstrap import static_bootstrap
-from emitters.envoy.typed import to_json
+from emitters.envoy.bootstrap import static_json
 from solver.placement import Placement, Status
 from tests.emitters.envoy.support import ENVOY, private
 from tests.fidelity.cases import FIRST_PORT, Case
@@ -90,8 +89,7 @@ def observe(
     }
     folder.mkdir(parents=True, exist_ok=True)
     emitted = {
-        resources.service: to_json(static_bootstrap(resources))
-        for resources in emit(program, placement, addresses, Mode.EXPLICIT)
+        resources.service: static_json(resources) for resources in emit(program, placement, addresses, Mode.EXPLICIT)
     }
     paths = {}
     for service, content in change(emitted).items():

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import dsl
 from emitters.envoy import Mode, emit
-from emitters.envoy.bootstrap import static_bootstrap
-from emitters.envoy.typed import to_json, to_yaml
+from emitters.envoy.bootstrap import static_json
+from emitters.envoy.typed import to_yaml
 from solver.place import place
 from tests.testbed.mesh import Mesh
 from tests.testbed.mesh.needed import NEEDS_MESH
@@ -57,7 +57,7 @@ class Awaiting(Mesh):
     def _files(self) -> dict[str, bytes]:
         assert self.placement is not None
         told = emit(self.program, self.placement, self._told, Mode.REDIRECT, waiting=True)
-        bootstraps = {f"{each.service}/bootstrap.yaml": to_yaml(to_json(static_bootstrap(each))) for each in told}
+        bootstraps = {f"{each.service}/bootstrap.yaml": to_yaml(static_json(each)) for each in told}
         return super()._files() | bootstraps
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from emitters.scope import Hop
 
 _RBAC: Final = "envoy.extensions.filters.http.rbac.v3.RBAC"
-_NETWORK_RBAC: Final = "envoy.extensions.filters.network.rbac.v3.RBAC"
 _ANY: Final[Json] = {"any": True}
 
 
@@ -69,11 +68,6 @@ def allow(context: Context, hop: Hop, policy: Policy) -> Built:
 
 
 deny = allow
-
-
-def network_guard(context: Context, hop: Hop, policy: Policy) -> Json:
-    """`allow` or `deny` for connections."""
-    return rbac(_NETWORK_RBAC, admitted(context, hop, policy), stat_prefix=f"{stat_name(policy, hop)}.")
 
 
 def jwt(context: Context, hop: Hop, policy: Policy) -> Built:

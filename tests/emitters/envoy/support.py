@@ -22,8 +22,8 @@ from dsl.program import Program
 from emitters.addresses import Addresses, Located
 from emitters.dial import binds, dials
 from emitters.envoy import Mode, emit
-from emitters.envoy.bootstrap import static_bootstrap
-from emitters.envoy.typed import to_json, to_yaml
+from emitters.envoy.bootstrap import static_json
+from emitters.envoy.typed import to_yaml
 from solver.place import place
 from solver.placement import PlacementError
 from tests.testbed.client import Reply, Request, Target, send
@@ -73,10 +73,7 @@ def bootstraps(
 ) -> dict[str, bytes]:
     """The static bootstrap of each ADM."""
     where = private(Addresses.loopback(program)) if addresses is None else addresses
-    return {
-        resources.service: to_yaml(to_json(static_bootstrap(resources)))
-        for resources in emit(program, placement, where, mode)
-    }
+    return {resources.service: to_yaml(static_json(resources)) for resources in emit(program, placement, where, mode)}
 
 
 def written(program: Program, placement: Placement, addresses: Addresses, folder: Path) -> dict[str, Path]:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Diagnostics
 from dsl.program import Side
 from emitters.envoy import Mode
-from emitters.envoy.bootstrap import static_bootstrap
+from emitters.envoy.bootstrap import static_json
 from emitters.envoy.context import Context
 from emitters.envoy.listeners import resources
 from emitters.envoy.located import awaits_destination
-from emitters.envoy.typed import to_json, to_yaml
+from emitters.envoy.typed import to_yaml
 from emitters.errors import EmitError
 from emitters.interception import RULES_FILES, interception, restore_file
 from emitters.known import Known
@@ -58,7 +58,7 @@ def files(program: Program, placement: Placement, addresses: Addresses) -> dict[
         own = tuple(
             hop for hop in every if hop.policies or hop.side is Side.INGRESS or not awaits_destination(context, hop)
         )
-        found[f"{name}/bootstrap.yaml"] = to_yaml(to_json(static_bootstrap(resources(context, own))))
+        found[f"{name}/bootstrap.yaml"] = to_yaml(static_json(resources(context, own)))
         captured = interception(program, name, own, addresses, position)
         for family, file in RULES_FILES.items():
             found[f"{name}/{file}"] = restore_file(captured, family).encode()
