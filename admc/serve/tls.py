@@ -19,10 +19,13 @@ from cryptography.hazmat.primitives import serialization
 
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded
+from admc.serve.watch import look
 from admc.terminal import visible
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from admc.serve.watch import Seen
 
 LOG: Final = logging.getLogger("admc.serve")
 MAX_FILE: Final = 1_000_000
@@ -61,7 +64,7 @@ class Certificates:
         self.counts = TlsCounts()
         self._files = files
         self._lock = threading.Lock()  # gRPC asks from threads of its own
-        self._seen = _signature(files)
+        self._seen = _looks(files)
         self._material = self._given = _load(files)
         self.counts.expires = self._material.expires
         self.credentials: Any = grpc.dynamic_ssl_server_credentials(
@@ -71,7 +74,7 @@ class Certificates:
     def refresh(self) -> None:
         """Look at the files now, whether or not somebody connects."""
         with self._lock:
-            seen = _signature(self._files)
+            seen = _looks(self._files)
             if seen == self._seen:
                 return
             self._seen = seen
@@ -105,18 +108,8 @@ def _configuration(material: _Material) -> Any:
     )
 
 
-def _signature(files: TlsFiles) -> tuple[tuple[int, ...], ...]:
-    """What changes when a file is replaced or written; links are followed, since Kubernetes turns a link over."""
-    found: list[tuple[int, ...]] = []
-    for path in files:
-        if path is not None:
-            try:
-                status = path.stat()
-            except OSError:
-                found.append((0,))
-            else:
-                found.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
-    return tuple(found)
+def _looks(files: TlsFiles) -> tuple[Seen | None, ...]:
+    return tuple(look(path) for path in files if path is not None)
 
 
 def _load(files: TlsFiles) -> _Material:
