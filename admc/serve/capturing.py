@@ -102,7 +102,7 @@ class Capturing:
         if self._folder is None or self._known is not None or not (self._folder / NAME).exists():
             return
         try:
-            content = read_bounded(self._folder / NAME, MAX_KNOWN, "what is redirected")
+            content = read_bounded(self._folder / NAME, MAX_KNOWN, "what is redirected", regular=True)
             self._known = _parsed(json.loads(content))
             self._left = look(self._folder / NAME)
         except (CommandError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

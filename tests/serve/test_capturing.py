@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from admc.serve import feed, groups
+from admc.serve.capturing import NAME, Capturing
 from admc.serve.feed import Source
 from admc.serve.underway import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
 from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned_by
+from tests.serve.serving import SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -164,3 +168,14 @@ def test_what_is_known_to_be_loaded_and_goes_while_no_server_runs_has_to_be_said
             await until(lambda: phase_of(again) is Phase.PREPARE and "interception" in "".join(again.waits))
 
     asyncio.run(run())
+
+
+def test_a_pipe_in_place_of_what_is_known_keeps_nobody_waiting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.mkfifo(tmp_path / NAME)
+    reading = threading.Thread(target=Capturing(tmp_path).recall, daemon=True)
+    reading.start()
+    reading.join(SECONDS)
+    assert not reading.is_alive()
+    assert [record.getMessage() for record in caplog.records] == ["redirection_unknown"]
