@@ -53,9 +53,10 @@ class SotwStream(Stream):
         All is sent again. What is gone stays until nothing uses it any more: whole responses have to have it, and the
         others to be silent about it.
         """
-        if channel.type_url == LISTENER:
-            return {}  # those that are gone go at once
         there = channel.wanted(self._target.of_type(channel.type_url))
+        if channel.type_url == LISTENER:
+            # Those that are gone go at once. Who asks by name would else hear nothing of them, and keep them.
+            return dict.fromkeys(sorted(channel.subscription.names - there.keys()), UNKNOWN)
         if channel.type_url != CLUSTER:
             return dict.fromkeys(sorted(channel.subscription.names), UNKNOWN)
         if self._shared.version(there) == version:
