@@ -121,7 +121,7 @@ class Moving:
         """Go on with the transition that an earlier server was in. Raises `CommandError`."""
         async with self._turn:
             old, new = old._replace(names=kept.old_names), new._replace(names=kept.new_names)
-            made = await asyncio.to_thread(walked, old.placed, new.placed, new.state, kept.key, kept.undone)
+            made = await asyncio.to_thread(walked, old, new, kept.key, kept.undone)
             if self._folder is not None:
                 self._left = await asyncio.to_thread(look, self._folder / NAME)
                 if kept.at >= len(made):
@@ -216,7 +216,7 @@ class Moving:
         new = new._replace(names=await asyncio.to_thread(names, older, old.placed, new.plain))
         # Whoever has learned the markers of an earlier transition knows nothing of this one's.
         key = secrets.token_bytes(32)
-        made = await asyncio.to_thread(walked, old.placed, new.placed, new.state, key, undone)
+        made = await asyncio.to_thread(walked, old, new, key, undone)
         made = outlasting(made, lingering)
         underway = Underway(Walk(made), old, new, key, groups.passing, lingering, older, undone)
         if underway.involved:
@@ -243,8 +243,7 @@ class Moving:
         back = underway.walk.back
         old, undone = (underway.old, underway.involved) if back else (underway.new, frozenset[str]())
         called = await asyncio.to_thread(names, underway.dropped, old.placed, newer.plain)
-        new = newer._replace(names=called)
-        await asyncio.to_thread(walked, old.placed, new.placed, new.state, underway.key, undone)
+        await asyncio.to_thread(walked, old, newer._replace(names=called), underway.key, undone)
 
     async def _relocate(self, underway: Underway, new: Planned, groups: Groups) -> None:
         new = new._replace(names=underway.new.names)

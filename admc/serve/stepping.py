@@ -1,6 +1,7 @@
 """From two states to steps, and from a step to what proxies are told: the part of a transition that takes its time.
 
-old, new --walked--> [Step, ...]      step + addresses --told--> {service: Snapshot}
+old, new --walked--> [Step, ...]      step + state --told--> {service: Snapshot}
+                                      step + two states --where--> State
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
+from admc.serve.elsewhere import during
 from admc.serve.groups import snapshot
+from admc.transition.model import Phase
 from admc.transition.resources import resources
 from admc.transition.steps import steps
 from dsl.collector import no_collection
@@ -18,27 +21,33 @@ from emitters.errors import EmitError
 
 if TYPE_CHECKING:
     from admc.serve.feed import State
-    from admc.transition.model import Placed, Step
+    from admc.serve.underway import Planned
+    from admc.transition.model import Step
     from xds_server.snapshot import Snapshot
 
 
 @no_collection()
 def walked(
-    old: Placed, new: Placed, state: State, key: bytes, undone: frozenset[str] = frozenset()
+    old: Planned, new: Planned, key: bytes, undone: frozenset[str] = frozenset()
 ) -> tuple[Step, ...]:
-    """The steps to a new plan at the addresses of a state, each of which was tried. Raises `CommandError`: then the
-    last good state stays, rather than a gap."""
+    """The steps to a new plan, each of which was tried. Raises `CommandError`: then the last good state stays, rather
+    than a gap."""
     try:
-        made = steps(old, new, key, undone)
+        made = steps(old.placed, new.placed, key, undone)
     except EmitError as error:
-        raise _refused(state, error) from error
+        raise _refused(new.state, error) from error
     tried: set[tuple[str, int]] = set()
     for step in made:
         # Steps that differ in route tables only are emitted from the same.
         fresh = {name: id(step.parts[name].placed) for name in step.awaits}
-        told(step, state, frozenset(name for name, placed in fresh.items() if (name, placed) not in tried))
+        told(step, where(step, old.state, new.state), frozenset(name for name, placed in fresh.items() if (name, placed) not in tried))
         tried.update(fresh.items())
     return made
+
+
+def where(step: Step, old: State, new: State) -> State:
+    """The state at whose addresses a step is told."""
+    return new if step.phase in (Phase.FINAL, Phase.CLEAN) else during(old, new)
 
 
 @no_collection()

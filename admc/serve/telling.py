@@ -10,7 +10,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from admc.serve.stepping import replicas, told
+from admc.serve.stepping import replicas, told, where
 from admc.serve.underway import Told
 from admc.transition.driver import Sight
 from admc.transition.resources import keeping
@@ -40,9 +40,10 @@ class Telling:
         # Who is in the program no more has no address: it keeps what it has until it passes everything on.
         gone = underway.involved & step.parts.keys() - known
         about = underway.involved & step.parts.keys() & known  # also of those that only some other step is about
-        made = await asyncio.to_thread(told, step, underway.new.state, about)
-        if underway.new.state.source.mode is Mode.REDIRECT:
-            await asyncio.to_thread(self._capturing.ask, step, underway.new.state.addresses)
+        state = where(step, underway.old.state, underway.new.state)
+        made = await asyncio.to_thread(told, step, state, about)
+        if state.source.mode is Mode.REDIRECT:
+            await asyncio.to_thread(self._capturing.ask, step, state.addresses)
         store = self._server.store
         given = {}
         for service in sorted(underway.involved - gone):

@@ -58,9 +58,14 @@ def steps(old: Placed, new: Placed, key: bytes, undone: frozenset[str] = frozens
     change = Change(old, new)
     secrets = {name: _secret(key, name, old, new) for name in sorted(change.marked)}
     whole = course(change) if change.crossing else (At(Phase.ANNOUNCE), *_SIMPLE) if undone else _SIMPLE
+    # Where one plan's policies stand alone they stand in its own program: whom only the other one knows would be told
+    # from callers and destinations there whom this plan takes for one.
+    first, last = _own(old), _own(new)
+    own = {Phase.ANNOUNCE: first, Phase.FINAL: last, Phase.CLEAN: last}
     # Phases with the same entries share what they are emitted from.
     known: dict[tuple[int, ...], Mapping[str, Placed]] = {}
-    parts = {at: _parts(change, at, secrets, known) for at in whole}
+    placed = {at: own[at.phase] if at.phase in own else _between(change, at, known) for at in whole}
+    parts = {at: _parts(change, at, secrets, placed[at]) for at in whole}
     before = _hops(between(change, tuple(change.old.values())))
     wide = Phase.PREPARE if change.crossing else Phase.FINAL
     # Whatever comes later in the transition is asked for from the beginning.
@@ -132,16 +137,21 @@ def _secret(key: bytes, destination: str, old: Placed, new: Placed) -> str:
     return hmac.new(key, "\0".join(parts).encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
-def _parts(
-    change: Change, at: At, secrets: dict[str, str], known: dict[tuple[int, ...], Mapping[str, Placed]]
-) -> dict[str, Part]:
-    over = at.phase is Phase.CLEAN
-    entries = tuple(change.new.values()) if over else present(change, at)
-    told = {} if over else toggles(change, at, secrets)
+def _own(placed: Placed) -> Mapping[str, Placed]:
+    """What each service's ADM has of a plan by itself."""
+    return {service: placed for service, found in hops(*placed).items() if found}
+
+
+def _between(change: Change, at: At, known: dict[tuple[int, ...], Mapping[str, Placed]]) -> Mapping[str, Placed]:
+    entries = present(change, at)
     same = tuple(map(id, entries))
     if same not in known:
         known[same] = between(change, entries)
-    placed = known[same]
+    return known[same]
+
+
+def _parts(change: Change, at: At, secrets: dict[str, str], placed: Mapping[str, Placed]) -> dict[str, Part]:
+    told = {} if at.phase is Phase.CLEAN else toggles(change, at, secrets)
     names: dict[str, dict[HopKey, str]] = {}
     for key, name in _named(placed):
         names.setdefault(key[0], {})[key] = name
