@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc  # type: ignore[import-untyped]
 
+from xds_server.clients import Admission, Caller, ClientStatus
 from xds_server.delta import DeltaStream
 from xds_server.events import Accepted, Refused
 from xds_server.holdings import Meter
@@ -25,7 +25,6 @@ from xds_server.writer import Writer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.events import TypeStatus
     from xds_server.server import XdsServer
     from xds_server.snapshot import Snapshot
     from xds_server.stream import Stream, Wait
@@ -57,59 +56,6 @@ class Variant(NamedTuple):
 
 SOTW: Final = Variant("sotw", parse_sotw, SotwStream)
 DELTA: Final = Variant("delta", parse_delta, DeltaStream)
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who opened a stream: what it says of itself, and what the transport says."""
-
-    node: Node
-    peer: str
-    """Its address, as gRPC writes it."""
-    auth: Mapping[str, tuple[bytes, ...]]
-    """What its certificate says (gRPC's authentication context); empty without TLS."""
-    metadata: tuple[tuple[str, str | bytes], ...] = field(default=(), repr=False)
-    """What it sent along, such as a token: never to be shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """A client that is let in."""
-
-    group: str
-    identity: str = ""
-    """Who it has proven to be; empty where nothing was asked for."""
-    expires: float | None = None
-    """When the proof ends, in seconds since 1970. The stream ends with it."""
-
-
-class DeniedError(Exception):
-    """A client is not let in. The message says why, to those who run the server and not to the client."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        """One word of few, for counting."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientStatus:
-    """One client, for people."""
-
-    group: str
-    node: Node
-    peer: str
-    variant: str
-    types: tuple[TypeStatus, ...]
-    identity: str = ""
-    since: float = 0.0
-    """When its stream began, in seconds since 1970."""
-    wanted: str = ""
-    """Version of the snapshot that its group is to have."""
-    sent: str = ""
-    """Version of the snapshot that it is being led to."""
-    acknowledged: str = ""
-    """Version of the last snapshot of which it acknowledged all that it can use; empty before that."""
 
 
 class RefusedStreamError(Exception):
@@ -190,7 +136,7 @@ class Connection(Writer):
 
     @property
     def refuses(self) -> bool:
-        """Whether its client's last answer about some type was a refusal."""
+        """Whether its client has refused something that it has not taken or given up since."""
         return self._machine is not None and bool(self._machine.refuses)
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc  # type: ignore[import-untyped]
 from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
-from xds_server.connection import Caller
+from xds_server.clients import Caller
 from xds_server.snapshot import Resource
 from xds_server.types import SECRET
 from xds_server.wire import Node

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import Counter
-from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -15,21 +13,12 @@ import grpc  # type: ignore[import-untyped]
 
 from xds_server import crowding
 from xds_server.audience import Audience
-from xds_server.channel import RESPONSE_BYTES, Shared
+from xds_server.channel import Shared
+from xds_server.clients import Admission, Caller, ClientStatus, DeniedError
 from xds_server.coalesce import Coalescer
-from xds_server.connection import (
-    DELTA,
-    SOTW,
-    Admission,
-    Caller,
-    ClientStatus,
-    Connection,
-    DeniedError,
-    RefusedStreamError,
-    Variant,
-    known_type,
-)
+from xds_server.connection import DELTA, SOTW, Connection, RefusedStreamError, Variant, known_type
 from xds_server.holdings import Budget
+from xds_server.limits import Limits
 from xds_server.repeats import Repeats, host_of
 from xds_server.store import SnapshotStore, only_differs_in
 from xds_server.types import ENDPOINTS, SECRET
@@ -50,49 +39,6 @@ URGENT: Final = frozenset({ENDPOINTS, SECRET})
 
 class ServerError(Exception):
     """The server cannot listen; the message says where and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What clients may take, and how long things last. Times are in seconds."""
-
-    request_bytes: int = 4 << 20
-    response_bytes: int = RESPONSE_BYTES
-    """What would be more in delta becomes several responses. A single resource, and a response of state of the world,
-    may be larger: those cannot be divided."""
-    streams: int = 20_000
-    streams_per_peer: int = 1_000
-    """Streams from one address, and as many connections without a client that was let in."""
-    streams_per_identity: int = 1_000
-    """Streams of clients that have proven to be the same."""
-    held_per_client: int = 512 << 20
-    """Bytes that all streams of one identity, or where nobody proves one of one address, make the server keep: mostly
-    names that do not exist."""
-    held: int = 1 << 30
-    """... and those of all clients."""
-    connections: int = 22_000
-    """Open connections: each takes a file handle, whoever is at its other end."""
-    handshake_seconds: float = 10.0
-    """How long a connection may take until it speaks TLS and HTTP/2."""
-    idle_seconds: float = 300.0
-    """How long a connection without a stream is kept."""
-    streams_per_connection: int = 100
-    turn_seconds: int = 300
-    """How long a new stream may wait until the server comes to it. gRPC's own 30 lost a third of 10,000 streams that
-    came at once to a server with a third of a core."""
-    first_request_seconds: float = 15.0
-    age_seconds: float = 1800.0
-    """How long a stream lasts, give or take a quarter: its client opens the next one, maybe to another replica."""
-    age_grace_seconds: float = 30.0
-    patience_seconds: float = 5.0
-    """How long listeners and routes wait for a client that does not ask for the endpoints of its new clusters."""
-    quiet_seconds: float = 0.01
-    """Changes are passed on when none has come for so long ..."""
-    quiet_limit_seconds: float = 0.1
-    """... but no later than this after the first."""
-
-    def random_age(self) -> float:
-        return self.age_seconds * random.uniform(0.75, 1.25)  # noqa: S311 - nobody gains by guessing it
 
 
 class XdsServer:

@@ -28,7 +28,7 @@ from admc.serve.tokens import TokenKeys, load_keys
 from admc.terminal import visible
 from dsl.diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from emitters.kubernetes import kubernetes_name
-from xds_server.connection import Admission, Caller, DeniedError
+from xds_server.clients import Admission, Caller, DeniedError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -19,8 +19,9 @@ from admc.exits import CommandError, Exit
 from admc.serve import handles, identity
 from admc.serve.moving import DRAIN_SECONDS, Moving
 from admc.serve.underway import Planned
-from xds_server.connection import Admission
-from xds_server.server import Limits, XdsServer
+from xds_server.clients import Admission
+from xds_server.limits import Limits
+from xds_server.server import XdsServer
 from xds_server.store import SnapshotStore
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from admc.serve.wrong import Problems
     from dsl.diagnostics import Diagnostic
     from dsl.program import Program
-    from xds_server.connection import Caller
+    from xds_server.clients import Caller
     from xds_server.snapshot import Snapshot
 
 LOG: Final = logging.getLogger("admc.serve")

@@ -19,7 +19,7 @@ from admc.typed_json import WrongError, checker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from xds_server.connection import ClientStatus
+    from xds_server.clients import ClientStatus
 
 SCHEMA_VERSION: Final = 1
 MAX_VERSION: Final = 1 << 31

@@ -20,7 +20,7 @@ from admc.serve.identity import Identities, Proof, Settings, by_service_account,
 from admc.serve.tokens import FAR, load_keys
 from dsl.diagnostics import MAX_DIAGNOSTICS
 from tests.serve.pki import Authority
-from xds_server.connection import Admission, Caller, DeniedError
+from xds_server.clients import Admission, Caller, DeniedError
 from xds_server.wire import Node
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from admc.render.status_text import render
 from admc.serve import status as model
 from admc.serve.status import NodeRow, Phase, Status, StatusFormatError, TypeRow, from_json, of, server_row, to_json
-from xds_server.connection import ClientStatus
+from xds_server.clients import ClientStatus
 from xds_server.events import TypeStatus
 from xds_server.types import CLUSTER, LISTENER
 from xds_server.wire import Node

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from tests.xds_server.build import resource
+from xds_server.limits import Limits
 from xds_server.process import suit_many_streams
-from xds_server.server import Limits, XdsServer
+from xds_server.server import XdsServer
 from xds_server.snapshot import Snapshot
 from xds_server.store import SnapshotStore
 from xds_server.turns import Loop

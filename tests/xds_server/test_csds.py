@@ -21,7 +21,7 @@ from xds_server.types import CLUSTER, LISTENER, SECRET
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from xds_server.connection import Caller
+    from xds_server.clients import Caller
 
 STATUS: Any = csds_pb2.ConfigStatus
 BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])

@@ -16,7 +16,8 @@ from tests.serve.pki import Authority
 from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
 from xds_server.crowding import address_of
-from xds_server.server import Limits, XdsServer
+from xds_server.limits import Limits
+from xds_server.server import XdsServer
 from xds_server.store import SnapshotStore
 from xds_server.types import CLUSTER
 

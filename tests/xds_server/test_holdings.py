@@ -13,10 +13,12 @@ import grpc
 from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
 from xds_server.channel import Shared
-from xds_server.connection import Admission, Connection
+from xds_server.clients import Admission
+from xds_server.connection import Connection
 from xds_server.delta import DeltaStream
 from xds_server.holdings import Budget, Meter
-from xds_server.server import TOO_MUCH, Limits, XdsServer
+from xds_server.limits import Limits
+from xds_server.server import TOO_MUCH, XdsServer
 from xds_server.sotw import SotwStream
 from xds_server.store import SnapshotStore
 from xds_server.types import CLUSTER, ENDPOINTS, ROUTES

@@ -11,7 +11,7 @@ from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.test_server import serving
 from tests.xds_server.transcript import world
 from xds_server.connection import Connection
-from xds_server.server import Limits
+from xds_server.limits import Limits
 from xds_server.types import CLUSTER
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from envoy.service.discovery.v3 import discovery_pb2
 
+from xds_server.limits import Limits
 from xds_server.process import suit_many_streams
 from xds_server.references import message_class
-from xds_server.server import Limits, XdsServer
+from xds_server.server import XdsServer
 from xds_server.snapshot import Resource, Snapshot
 from xds_server.store import SnapshotStore
 from xds_server.turns import Loop
