@@ -20,8 +20,9 @@ MAX_UNANSWERED_NAMES: Final = 200_000
 """Names in those."""
 
 
-def check(channels: Collection[Channel], *, asked: bool, claimed: int = 0) -> None:
-    """Raises `TooMuchError`. `asked`: whether there are new names; `claimed`: names that it says it has, in all."""
+def check(channels: Collection[Channel], *, asked: bool, claimed: int = 0) -> int:
+    """How many names the stream asks for. Raises `TooMuchError`. `asked`: whether there are new names; `claimed`: names
+    that it says it has, in all."""
     names = sum(len(each.subscription.names) for each in channels)
     characters = 0
     if asked:
@@ -43,3 +44,4 @@ def check(channels: Collection[Channel], *, asked: bool, claimed: int = 0) -> No
         raise TooMuchError(f"refusals of more than {MAX_UNANSWERED_NAMES:,} names on one stream")
     if sum(len(flight.content) for each in channels for flight in each.flights.values()) > MAX_UNANSWERED_NAMES:
         raise TooMuchError(f"responses with more than {MAX_UNANSWERED_NAMES:,} names without an answer")
+    return names

@@ -35,6 +35,8 @@ BEHIND_SECONDS: Final = 0.25
 """A server whose timers are so late has more to do than it can."""
 LARGE: Final = 16 << 10
 """A request of so many bytes is followed by a pause: hardly any client has so many names to ask for."""
+MANY: Final = 1_000
+"""So are all requests of a client that asks for so many names: to add one to them takes as long as to hear them all."""
 OUTBOX: Final = 64
 """Responses that wait to be written before no more requests are read."""
 
@@ -250,7 +252,7 @@ class Connection(Writer):
                 if data is grpc.aio.EOF or self._left:
                     self._end = self._end or "closed"
                     return
-                if len(data) < LARGE:
+                if len(data) < LARGE and (self._machine is None or self._machine.names < MANY):
                     self._hear(self._variant.parse(data))
                     continue
                 began = time.thread_time()

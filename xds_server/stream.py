@@ -52,6 +52,8 @@ class Stream(Sender):
         """Whether the client has said what it has from an earlier stream."""
         self._claimed = 0
         """Of how many resources it has said so."""
+        self.names = 0
+        """How many it asks for, of all types."""
         self._brought = False
         """Whether the client has said that it had anything, of any type, before this stream."""
         self._events: list[Event] = []
@@ -213,7 +215,7 @@ class Stream(Sender):
         channel.owed.update(owed)
         if channel.type_url == ENDPOINTS:
             channel.again.update(filter(channel.subscription.covers, self._unsent_endpoints()))
-        check(self._channels.values(), asked=bool(channel.owed), claimed=self._claimed)
+        self.names = check(self._channels.values(), asked=bool(channel.owed), claimed=self._claimed)
 
     # Responses.
 

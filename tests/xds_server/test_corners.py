@@ -1,0 +1,129 @@
+"""What clients seldom do, over real gRPC: several of them on one connection, others' words, an end in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
+
+from tests.xds_server.client import Client
+from tests.xds_server.test_server import BOTH, said, serving
+from tests.xds_server.test_server import _until as until
+from tests.xds_server.transcript import world
+from xds_server.types import CLUSTER, ENDPOINTS, LISTENER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REQUESTS: Any = {"sotw": discovery_pb2.DiscoveryRequest, "delta": discovery_pb2.DeltaDiscoveryRequest}
+
+
+def _begin(channel: grpc.aio.Channel, variant: str) -> Any:
+    stub = ads_pb2_grpc.AggregatedDiscoveryServiceStub(channel)
+    return (stub.StreamAggregatedResources if variant == "sotw" else stub.DeltaAggregatedResources)()
+
+
+@BOTH
+async def test_a_node_counts_in_the_first_request_alone(variant: str) -> None:
+    async with serving(world("clusters a=1-; endpoints a=1")) as (server, port):
+        server.store.publish("other", world("clusters z=1-; endpoints a=2"))
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            call, request = _begin(channel, variant), REQUESTS[variant]
+            await call.write(request(type_url=CLUSTER, node={"id": "web-1", "cluster": "web"}))
+            first = await call.read()
+            assert said(first) == "a=1"
+            other = {"id": "other-1", "cluster": "other", "user_agent_name": "gRPC"}
+            await call.write(request(type_url=CLUSTER, node=other, response_nonce=first.nonce))
+            await call.write(request(type_url=ENDPOINTS, node=other, **_names(variant, ["a"])))
+            assert said(await call.read()) == "a=1"
+            # Nor does it become a client of gRPC by that, which would mean nothing by silence.
+            await call.write(request(type_url=LISTENER, node=other))
+            assert (await call.read()).type_url == LISTENER
+            (status,) = server.clients()
+            assert (status.group, status.node.id, status.node.cluster) == ("web", "web-1", "web")
+
+
+def _names(variant: str, names: Sequence[str]) -> dict[str, Any]:
+    return {"resource_names" if variant == "sotw" else "resource_names_subscribe": names}
+
+
+@BOTH
+async def test_clients_on_one_connection_are_each_what_they_say(variant: str) -> None:
+    async with serving(world("clusters a=1-")) as (server, port):
+        server.store.publish("other", world("clusters z=1-"))
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            for cluster, expected in (("web", "a=1"), ("other", "z=1"), ("web", "a=1")):
+                call = _begin(channel, variant)
+                await call.write(REQUESTS[variant](type_url=CLUSTER, node={"id": cluster, "cluster": cluster}))
+                assert said(await call.read()) == expected
+            nobody = _begin(channel, variant)
+            await nobody.write(REQUESTS[variant](type_url=CLUSTER))
+            assert await nobody.code() is grpc.StatusCode.PERMISSION_DENIED
+            # One that is refused takes none of the others along.
+            assert sorted(status.group for status in server.clients()) == ["other", "web", "web"]
+
+
+@BOTH
+@pytest.mark.parametrize("agent", ["gRPC Go", "gRPC C-core linux"])
+async def test_clients_of_grpc_are_told_by_how_their_name_begins(variant: str, agent: str) -> None:
+    async with (
+        serving(world("clusters a=1-; listeners l=1")) as (_, port),
+        Client(port, variant, agent=agent) as client,
+    ):
+        await client.send(LISTENER)
+        await client.send(ENDPOINTS, "a")
+        assert (await client.read()).type_url == ENDPOINTS
+
+
+@BOTH
+@pytest.mark.parametrize("field", [b"\x1a\x01\xff", b"\x22\x01\xff"])
+async def test_text_that_is_no_utf8_ends_its_stream_alone(variant: str, field: bytes) -> None:
+    """In a name, and in what is the type in state of the world and a name in delta."""
+    method = "StreamAggregatedResources" if variant == "sotw" else "DeltaAggregatedResources"
+    async with (
+        serving(world("clusters a=1-")) as (_, port),
+        Client(port, variant) as good,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        await good.send(CLUSTER)
+        nonce = (await good.read()).nonce
+        raw = channel.stream_stream(f"/envoy.service.discovery.v3.AggregatedDiscoveryService/{method}")()
+        await raw.write(field)
+        assert await raw.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert await raw.details() == "the request is no valid message"
+        await good.send(ENDPOINTS, "a", nonce=nonce)
+        assert said(await good.read()) == "a=empty"
+
+
+@BOTH
+@pytest.mark.parametrize("why", ["age", "stop"])
+async def test_a_stream_that_ends_is_led_through_what_it_has_begun(variant: str, why: str) -> None:
+    """It ends in the middle of a push, with another one waiting: the client is not left with half of either."""
+    async with serving(world("clusters a=1-; listeners l=1")) as (server, port), Client(port, variant) as client:
+        for kind in (CLUSTER, LISTENER):
+            await client.send(kind)
+            await client.send(kind, nonce=(await client.read()).nonce)
+        server.store.publish("web", world("clusters a=2-; listeners l=2"))
+        pushed = await client.read()
+        assert said(pushed) == "a=2"
+        latest = world("clusters a=3-; listeners l=2")
+        server.store.publish("web", latest)
+        await until(lambda: server.clients()[0].types[0].wanted == latest.of_type(CLUSTER).version)
+        (connection,) = server.connections
+        stopping = asyncio.create_task(server.stop(30.0)) if why == "stop" else None
+        if stopping is None:
+            connection.end(why, 30.0)
+        assert await client.nothing_comes()
+        await client.send(CLUSTER, nonce=pushed.nonce)
+        told, response = [], await client.late()
+        while response is not grpc.aio.EOF:
+            told.append(said(response))
+            await client.send(response.type_url, nonce=response.nonce)
+            response = await client.read()
+        assert told == ["l=2", "a=3"]
+        assert (await client.status())[0] is grpc.StatusCode.OK
+        if stopping is not None:
+            await stopping
