@@ -154,7 +154,7 @@ class Moving:
                 try:
                     await self._move(underway)
                     if blocked:
-                        await self._take_again(underway, before)
+                        await self._take(underway, before)
                     if underway.walk.back and not was_back:
                         LOG.info("transition_undoing", extra={"state": underway.old.state.version})
                     if self._may_end(underway):
@@ -221,15 +221,11 @@ class Moving:
         underway = Underway(Walk(made), old, new, key, groups.passing, lingering, older, undone)
         if underway.involved:
             before = self.underway
-            try:
-                redirected = old.state.source.mode is Mode.REDIRECT
-                await self._secure()
-                await asyncio.to_thread(self._capturing.begin, old.placed, redirected=redirected)
-                await self._move(underway)
-                await self._telling.take(underway)
-            except CommandError:
-                self.underway = before  # its first step was not published: nobody may take it for acknowledged
-                raise
+            redirected = old.state.source.mode is Mode.REDIRECT
+            await self._secure()
+            await asyncio.to_thread(self._capturing.begin, old.placed, redirected=redirected)
+            await self._move(underway)
+            await self._take(underway, before)
             reasons = (reason for step in made for reason in step.reasons)
             for sentence in dict.fromkeys((*progress.called(new.names), *reasons)):
                 LOG.info("transition", extra={"reason": sentence})
@@ -365,8 +361,9 @@ class Moving:
         refused = bool(sight.refused) or any(client.refuses for client in sight.clients)
         return underway.walk.step.phase is Phase.FINAL and refused
 
-    async def _take_again(self, underway: Underway, before: Underway) -> None:
-        """A step forward once more. One that is not published must not be taken for acknowledged."""
+    async def _take(self, underway: Underway, before: Underway | None) -> None:
+        """Publish the step that it has moved to. One that is not published must not be taken for acknowledged: then it
+        is where it was before."""
         try:
             await self._telling.take(underway)
         except CommandError:
