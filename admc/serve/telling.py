@@ -42,7 +42,8 @@ class Telling:
         about = underway.involved & step.parts.keys() & known  # also of those that only some other step is about
         state = where(step, underway.old.state, underway.new.state)
         made = await asyncio.to_thread(told, step, state, about)
-        if state.source.mode is Mode.REDIRECT:
+        redirected = state.source.mode is Mode.REDIRECT
+        if redirected:
             await asyncio.to_thread(self._capturing.ask, step, state.addresses)
         store = self._server.store
         given = {}
@@ -53,7 +54,7 @@ class Telling:
         store.publish_all(given)
         self._told = self._told.and_now(step, {name: snapshot.version for name, snapshot in given.items()})
         said: dict[str, object] = {"phase": step.phase.value, "groups": len(given)}
-        for name in ("intercept", "closes", "release", "opens"):
+        for name in ("intercept", "closes", "release", "opens") if redirected else ("closes", "opens"):
             if getattr(step, name):
                 said[name] = list(getattr(step, name))
         LOG.info("transition_step", extra=said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -179,3 +180,28 @@ def test_a_pipe_in_place_of_what_is_known_keeps_nobody_waiting(
     reading.join(SECONDS)
     assert not reading.is_alive()
     assert [record.getMessage() for record in caplog.records] == ["redirection_unknown"]
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_step_says_what_is_to_be_redirected_only_where_connections_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, mode: Mode
+) -> None:
+    hasten(monkeypatch, 0.0)
+    caplog.set_level(logging.INFO, "admc.serve")
+    sides = {side: PROGRAM.replace("SIDE", side) for side in ("ingress", "egress")}
+    old, new = (planned_by(tmp_path / f"{side}.adm", text, mode) for side, text in sides.items())
+
+    async def run() -> None:
+        moving = await begun(Agreeing(), old, None)
+        async with following(moving) as until:
+            await moving.change(old, new, groups.snapshots(new.state))
+            # With redirection nobody can say that it is loaded, so it goes no further.
+            await until(lambda: "`web`: its interception" in moving.waits or moving.underway is None)
+
+    asyncio.run(run())
+    steps = [record for record in caplog.records if record.getMessage() == "transition_step"]
+    assert {vars(step)["phase"] for step in steps} == set(
+        (Phase.ANNOUNCE, Phase.PREPARE) if mode is Mode.REDIRECT else Phase
+    )
+    said = {name: vars(step)[name] for step in steps for name in ("intercept", "release") if name in vars(step)}
+    assert said == ({"intercept": ["web"]} if mode is Mode.REDIRECT else {})
