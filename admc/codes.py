@@ -178,13 +178,14 @@ _USAGE = {
     ),
     "ADM804": Code(
         "the file is not a plan",
-        "`--previous` wants a plan that `admc compile` wrote. The cause says which field does not fit; a file that was "
-        "cut short says so too.",
-        good="admc compile policies.adm --previous policies.plan.json",
+        "`--previous` and `admc serve` want a plan that `admc compile` wrote. The cause says which field does not fit; "
+        "a file that was cut short says so too. A server that runs goes on with what it has.",
+        good="admc compile policies.adm\nadmc compile policies.adm --previous policies.plan.json",
     ),
     "ADM805": Code(
         "the plan was written by a newer admc",
-        "Its schema version is higher than this admc reads. Use the newer admc, or compile without `--previous`.",
+        "Its schema version is higher than this admc reads. Use the newer admc, or compile again with this one, "
+        "without `--previous`. A server that runs goes on with what it has.",
     ),
     "ADM807": Code(
         "nothing of that name",
@@ -216,7 +217,10 @@ _USAGE = {
         "the identities file cannot be used",
         "`--identities` names a JSON file that says as which SPIFFE URIs and service accounts each service runs. "
         "Whatever is wrong with it leaves all of it unused: a server that has read an earlier one goes on with that.",
-        good="admc serve policies.adm --xds 0.0.0.0:18000 --identities identities.json",
+        good=(
+            "admc serve policies.adm --xds 0.0.0.0:18000 --tls-cert tls.crt --tls-key tls.key --tls-client-ca ca.crt "
+            "--identities identities.json"
+        ),
     ),
     "ADM821": Code(
         "the token keys cannot be used",
@@ -272,7 +276,8 @@ _USAGE = {
         "the kept state cannot be used",
         "`--state` names a folder in which a server keeps what its proxies have acknowledged, for its next start. What "
         "does not fit its digests, or was kept by a newer admc, is not used: the server begins with what it compiles, "
-        "and proxies keep what they have until then.",
+        "and proxies keep what they have until then. A server does not start on a folder that it cannot write to, that "
+        "another server uses, or that has a transition half way that cannot be read.",
     ),
     "ADM855": Code(
         "no order of steps leads to this plan",

@@ -35,12 +35,11 @@ def read_plan(path: Path, *, regular: bool = False) -> Plan:
         return from_json(content)
     except PlanFormatError as error:
         if error.code == "ADM805":
-            hint = "use the admc that wrote it, or a newer one, or compile without `--previous`"
+            hint = "use the admc that wrote it, or a newer one, or compile again with this one, without `--previous`"
+            said = f"the plan `{path}` was written by a newer admc"
         else:
-            hint = "compile again to write a new one"
-        raise wrong_usage(
-            error.code, f"`{path}` is not a plan that admc can read", cause=str(error), hint=hint
-        ) from error
+            hint, said = "compile again to write a new one", f"`{path}` is not a plan that admc can read"
+        raise wrong_usage(error.code, said, cause=str(error), hint=hint) from error
 
 
 def previous_sides(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:

@@ -100,8 +100,20 @@ async def serve(view: View, host: str, port: int) -> Running:
     return Running(runner, server)
 
 
-def cannot_listen(option: str, address: str, error: OSError | OverflowError | None = None) -> CommandError:
-    """gRPC does not say why it cannot; then the cause stays open."""
+def why_not(host: str, port: int) -> OSError | None:
+    """What the system says to whoever listens at an address; None if it would let them. gRPC does not tell."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        return error
+    return None
+
+
+def cannot_listen(option: str, address: str, error: OSError | OverflowError | None) -> CommandError:
+    """In the system's words, where it has any."""
     said = ""
     if isinstance(error, OSError) and error.errno:
         # asyncio has a sentence of its own around the system's words; those for names have other numbers.

@@ -104,7 +104,8 @@ class _Run:
                 ],
             )
         except ServerError as error:
-            raise ops.cannot_listen("--xds", _joined(*self._listening.xds)) from error
+            at = self._listening.xds
+            raise ops.cannot_listen("--xds", _joined(*at), ops.why_not(*at)) from error
         try:
             shown = await ops.serve(self._view(), *self._listening.ops)
         except BaseException:

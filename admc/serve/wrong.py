@@ -65,16 +65,19 @@ class Problems:
 
     @property
     def said(self) -> str:
-        """The first of them with its place, and how many more there are; empty where there are none."""
+        """The first of them with its place, or its cause where it has none, and how many more there are; empty where
+        there are none."""
         found = [(item, self._folders.get(about, "")) for about, items in self.held.items() for item in items]
         if not found:
             return ""
         first, folder = found[0]
-        where = ""
+        said = first.message
         if first.span is not None:
             there = place(first.span, folder)
-            where = f"{there.path}:{there.line}:{there.column}: "
-        return where + first.message + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+            said = f"{there.path}:{there.line}:{there.column}: {said}"
+        elif first.cause:
+            said = f"{said}: {first.cause}"
+        return said + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
 
     def report(self, about: str, findings: tuple[Diagnostic, ...], folder: str) -> None:
         """Tell of findings, and keep them for whoever asks. What was in force stays; whether it does where what was

@@ -16,6 +16,7 @@ from dsl.diagnostics import Diagnostic, Severity
 if TYPE_CHECKING:
     from pathlib import Path
 
+CAUSED = Diagnostic("ADM805", Severity.ERROR, "the plan `a` was written by a newer admc", None, "it has version 2")
 NOWHERE = Diagnostic("ADM854", Severity.ERROR, "the kept state cannot be used", None)
 
 
@@ -38,6 +39,15 @@ def test_a_finding_is_said_with_its_place(tmp_path: Path, caplog: pytest.LogCapt
     assert problems.said.startswith(f"apps/shop.adm:3:3: {found[0].message}")
     first = records(caplog)[0]
     assert (first["event"], first["file"], first["line"], first["column"]) == ("finding", "apps/shop.adm", 3, 3)
+
+
+def test_a_finding_without_a_place_is_said_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    problems = Problems()
+    problems.report("program", (CAUSED, NOWHERE), "")
+    assert problems.said == "the plan `a` was written by a newer admc: it has version 2 (and 1 more)"
+    problems.report("program", (NOWHERE,), "")
+    assert problems.said == "the kept state cannot be used"
+    assert [record["code"] for record in records(caplog) if "code" in record] == ["ADM805", "ADM854", "ADM854"]
 
 
 @pytest.mark.parametrize(
