@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from admc.cli.options import FormatOption, ProgramArgument
+from admc.cli.options import EffortOption, FormatOption, ProgramArgument
 from admc.cli.xds_options import Asked, server_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.render.report import Format
@@ -45,7 +45,13 @@ def compile_(
         typer.Option("--mode", help="How ADMs get traffic: redirect with --endpoints, explicit listeners without."),
     ] = None,
     xds: Annotated[
-        str | None, typer.Option("--xds", metavar="HOST:PORT", help="The xDS server that bootstrap-xds.yaml asks.")
+        str | None,
+        typer.Option(
+            "--xds",
+            metavar="HOST:PORT",
+            help="The xDS server that bootstrap-xds.yaml asks; unless given, 127.0.0.1:18000, and with redirection "
+            "admc.admc-system.svc.cluster.local:18000.",
+        ),
     ] = None,
     xds_ca: Annotated[
         Path | None,
@@ -76,10 +82,7 @@ def compile_(
     previous: Annotated[
         Path | None, typer.Option("--previous", metavar="PLAN", help="Of equally good plans, take the nearest to this.")
     ] = None,
-    effort: Annotated[
-        float | None,
-        typer.Option("--effort", metavar="NUMBER", help="Deterministic time for the solver."),
-    ] = None,
+    effort: EffortOption = None,
     require_optimal: Annotated[
         bool, typer.Option("--require-optimal", help="Exit 5 and write nothing unless the optimum is proven.")
     ] = False,

@@ -11,6 +11,14 @@ from admc.render.report import Format
 
 ProgramArgument = Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="How the outcome is reported.")]
+EffortOption = Annotated[
+    float | None,
+    typer.Option(
+        "--effort",
+        metavar="NUMBER",
+        help="How long the solver may try, in deterministic time: 4 unless given; 1 is 1 to 4 seconds of one core.",
+    ),
+]
 
 
 def requested_format(arguments: list[str]) -> Format:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
+from admc.cli.options import EffortOption
 from admc.exits import wrong_usage
 from admc.terminal import visible
 
@@ -118,9 +119,7 @@ def serve(
             help="The proxies' --drain-time-s: how long they keep older connections when a plan changes.",
         ),
     ] = 600.0,
-    effort: Annotated[
-        float | None, typer.Option("--effort", metavar="NUMBER", help="Deterministic time for the solver.")
-    ] = None,
+    effort: EffortOption = None,
     log: Annotated[
         ServeLog | None,
         typer.Option(
@@ -147,6 +146,8 @@ def serve(
         tuple(admin or ()),
     )
     where, shown = _address("--xds", xds), _address("--ops", ops)
+    if where == shown and where[1]:
+        raise wrong_usage("ADM801", "`--xds` and `--ops` are the same address", hint="give each a port of its own")
     _check_door(door, where)
     if effort is not None and not 0 < effort < float("inf"):
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
@@ -180,13 +181,23 @@ def _address(option: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     usual = USUAL_PORTS[option]
     bracketed = host.startswith("[") and host.endswith("]")
-    if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535 or (":" in host and not bracketed):
+    fits = port.isascii() and port.isdecimal() and int(port) <= 65535
+    if not host or not _may_be_called(host) or not fits or (":" in host and not bracketed):
         raise wrong_usage(
             "ADM801",
             f"`{option}` needs an address and a port, and `{visible(text[:100])}` is none",
             hint=f"write `{option} 127.0.0.1:{usual}`, or `{option} [::1]:{usual}`; a port is at most 65535",
         )
     return host.strip("[]"), int(port)
+
+
+def _may_be_called(host: str) -> bool:
+    """Whether anybody can look the name up: its parts are neither empty nor too long."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _check_door(door: Door, where: tuple[str, int]) -> None:

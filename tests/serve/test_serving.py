@@ -278,6 +278,7 @@ def test_a_second_server_at_the_port_is_told_so(folder: Path) -> None:
         done = subprocess.run([*second, "--xds", first.xds], cwd=folder / "other", capture_output=True, timeout=60)
         assert done.returncode == 1
         assert b"error[ADM825]" in done.stderr
+        assert b"because: address already in use" in done.stderr
         assert b"Traceback" not in done.stderr
 
 
@@ -287,8 +288,11 @@ USAGE = {
     "open to all": (["--plaintext", "--xds", "0.0.0.0:0"], "ADM850"),
     "by name": (["--plaintext", "--xds", "localhost:0"], "ADM850"),
     "twice for nothing": (["--plaintext-anywhere"], "ADM801"),
+    "two at one port": (["--plaintext", "--xds", "127.0.0.1:18000", "--ops", "127.0.0.1:18000"], "ADM801"),
     "both": (["--plaintext", "--tls-cert", "a.crt"], "ADM801"),
     "no address": (["--plaintext", "--xds", "18000"], "ADM801"),
+    "no name": (["--plaintext", "--plaintext-anywhere", "--xds", "a..b:18000"], "ADM801"),
+    "no name to ask at": (["--plaintext", "--ops", f"{'a' * 64}:18001"], "ADM801"),
     "no port": (["--plaintext", "--xds", "127.0.0.1:http"], "ADM801"),
     "IPv6 without brackets": (["--plaintext", "--xds", "::1:18000"], "ADM801"),
 }
