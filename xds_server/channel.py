@@ -260,7 +260,7 @@ class Channel:
         known = dict(self.known)
         for name, item in flight.content.items():
             before = flight.before.get(name)
-            if known.get(name) is item or (item is None and name not in known):
+            if known.get(name) is item:  # of a removal, too: it is not there, and none is
                 known.pop(name, None)
                 if before is not None and self.subscription.covers(name):
                     known[name] = before
