@@ -13,6 +13,7 @@ from tests.xds_server.client import Client
 from tests.xds_server.test_server import BOTH, said, serving
 from tests.xds_server.test_server import _until as until
 from tests.xds_server.transcript import world
+from xds_server.limits import Limits
 from xds_server.types import CLUSTER, ENDPOINTS, LISTENER
 
 if TYPE_CHECKING:
@@ -127,3 +128,34 @@ async def test_a_stream_that_ends_is_led_through_what_it_has_begun(variant: str,
         assert (await client.status())[0] is grpc.StatusCode.OK
         if stopping is not None:
             await stopping
+
+
+async def test_a_stream_that_has_said_nothing_does_not_hold_up_the_end() -> None:
+    async with serving(world("clusters a=1-")) as (server, port), Client(port, "delta") as silent:
+        await silent.call.wait_for_connection()
+        await until(lambda: bool(server._pending))
+        async with asyncio.timeout(20.0):
+            await server.stop(600.0)
+        assert server.metrics.streams["drained"] == 1
+
+
+async def test_all_streams_together_are_limited() -> None:
+    """Whoever comes too late may come again, once another has gone."""
+    async with serving(world("clusters a=1-"), Limits(streams=2)) as (server, port), Client(port, "delta") as one:
+        await one.send(CLUSTER)
+        await one.read()
+        async with Client(port, "sotw") as two:
+            await two.send(CLUSTER)
+            await two.read()
+            async with Client(port, "sotw") as three:
+                assert await three.status() == (grpc.StatusCode.RESOURCE_EXHAUSTED, "too many streams")
+        await until(lambda: server.metrics.connected == 1)
+        async with Client(port, "sotw") as four:
+            await four.send(CLUSTER)
+            assert said(await four.read()) == "a=1"
+
+
+def test_streams_that_began_together_do_not_end_together() -> None:
+    ages = [Limits(age_seconds=100.0).random_age() for _ in range(1000)]
+    assert 75.0 <= min(ages) < 85.0
+    assert 115.0 < max(ages) <= 125.0

@@ -1,0 +1,101 @@
+"""What new clients start from after a refusal, and what is remembered of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.xds_server.build import resource
+from tests.xds_server.transcript import world
+from xds_server.events import Refused
+from xds_server.snapshot import Snapshot
+from xds_server.store import REMEMBERED, SnapshotStore
+from xds_server.types import CLUSTER, ENDPOINTS
+
+GOOD = world("clusters a=1- b=1-")
+BAD = world("clusters a=2- b=2-")
+
+
+def refusal(snapshot: Snapshot, **others: str) -> Refused:
+    """Of all clusters of a snapshot, and maybe of more."""
+    clusters = snapshot.of_type(CLUSTER)
+    versions = {name: item.version for name, item in clusters.resources.items()}
+    return Refused(CLUSTER, clusters.version, "bad", snapshot, {**versions, **others})
+
+
+@pytest.fixture
+def store() -> SnapshotStore:
+    """A snapshot was taken as a whole, and another one published since."""
+    found = SnapshotStore()
+    found.publish("web", GOOD)
+    found.accepted("web", GOOD)
+    found.publish("web", BAD)
+    return found
+
+
+def test_what_was_refused_together_may_be_tried_as_soon_as_any_of_it_has_changed(store: SnapshotStore) -> None:
+    store.refused("web", refusal(BAD))
+    assert _clusters(store) == GOOD.of_type(CLUSTER).version
+    better = world("clusters a=2- b=3-")
+    store.publish("web", better)
+    assert store.start("web") is store.current("web")
+    assert _clusters(store) == better.of_type(CLUSTER).version
+
+
+def test_a_name_that_a_client_made_up_saves_no_other_from_what_it_refused(store: SnapshotStore) -> None:
+    store.refused("web", refusal(BAD, nobody="made up"))
+    assert _clusters(store) == GOOD.of_type(CLUSTER).version
+
+
+def test_a_refusal_of_what_nobody_was_given_keeps_nothing_from_others(store: SnapshotStore) -> None:
+    store.refused("web", Refused(CLUSTER, "", "bad", BAD, {"a": "made up", "b": None}))
+    assert store.start("web") is store.current("web")
+    assert store.unwanted("web") == frozenset()
+
+
+def test_what_somebody_has_taken_is_refused_no_more(store: SnapshotStore) -> None:
+    store.refused("web", refusal(BAD))
+    taken = store.current("web")
+    assert taken is not None
+    store.accepted("web", taken)
+    assert store.start("web") is taken
+    # Nor does it come back to that when something else changes.
+    store.publish("web", world("clusters a=2- b=2-; secrets k=1"))
+    assert store.start("web") is store.current("web")
+
+
+def test_an_older_snapshot_that_is_taken_late_is_not_what_was_taken_last(store: SnapshotStore) -> None:
+    store.refused("web", refusal(BAD))
+    store.accepted("web", world("clusters z=1-"))
+    assert _clusters(store) == GOOD.of_type(CLUSTER).version
+
+
+def test_whoever_starts_from_an_earlier_snapshot_gets_endpoints_as_its_clusters_are() -> None:
+    """A list may have changed together with what its cluster says of it: it stays if that does."""
+    store = SnapshotStore()
+    store.publish("web", world("clusters a=1 b=1; endpoints a=1 b=1"))
+    good = store.current("web")
+    assert good is not None
+    store.accepted("web", good)
+    bad = world("clusters a=2 b=1; endpoints a=2 b=2")
+    store.publish("web", bad)
+    store.refused("web", refusal(bad))
+    start = store.start("web")
+    assert start is not None
+    expected = {"a": resource(ENDPOINTS, "a", 1), "b": resource(ENDPOINTS, "b", 2)}
+    assert {name: item.version for name, item in start.of_type(ENDPOINTS).resources.items()} == {
+        name: item.version for name, item in expected.items()
+    }
+
+
+def test_few_refusals_are_remembered(store: SnapshotStore) -> None:
+    wide = Snapshot.of([resource(CLUSTER, f"c{number}", 1, ("-",)) for number in range(REMEMBERED * 2)])
+    store.publish("web", wide)
+    for name, item in wide.of_type(CLUSTER).resources.items():
+        store.refused("web", Refused(CLUSTER, "", "bad", wide, {name: item.version}))
+    assert len(store.unwanted("web")) == REMEMBERED
+
+
+def _clusters(store: SnapshotStore) -> str:
+    start = store.start("web")
+    assert start is not None
+    return start.of_type(CLUSTER).version
