@@ -66,9 +66,9 @@ def test_a_file_of_100_mb_is_refused_without_reading_it(tmp_path: Path) -> None:
     path = tmp_path / "policies.adm"
     with path.open("wb") as file:
         file.truncate(100_000_000)
-    start = time.perf_counter()
+    start = time.process_time()
     assert _codes(path) == ["ADM503"]
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_what_is_no_regular_file(tmp_path: Path) -> None:

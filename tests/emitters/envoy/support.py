@@ -193,7 +193,7 @@ class RawServer:
                 connection.sendall(self.answer)
 
 
-def soon(what: Callable[[], bool], seconds: float = 10.0) -> None:
+def soon(what: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait until `what()` holds."""
     deadline = time.monotonic() + seconds
     while not what():

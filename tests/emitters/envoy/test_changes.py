@@ -85,7 +85,7 @@ def ask(connection: socket.socket, delay: float = 0.0) -> tuple[int, bytes]:
 
 
 def until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not what():
         assert time.monotonic() < deadline, "the change did not arrive"
         time.sleep(0.05)

@@ -39,7 +39,7 @@ def asked(servers: list[Server]) -> list[int]:
 def _errors_until_well(live: Served, row: int) -> int:
     """How many errors there are until only good answers come, so many in a row as turns would not give."""
     errors = well = 0
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while well < row:
         assert time.monotonic() < deadline, "nobody is left out"
         if live.status("a", "b") == 200:
@@ -158,13 +158,16 @@ def test_a_timeout_runs_from_the_end_of_the_request(tmp_path: Path) -> None:
 
     with served(BASE + "policy t = timeout(after: 300ms) on a -> b", tmp_path, {"b": [late]}) as live:
         target = live.targets["a", "b"]
-        with socket.create_connection((target.address, target.port), 5, (target.source, 0)) as client:
-            client.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\na")
-            time.sleep(0.5)
-            ended = time.monotonic()
-            client.sendall(b"b")
-            assert client.recv(1000).startswith(b"HTTP/1.1 504")
-            assert 0.25 < time.monotonic() - ended < 0.55
+        took: list[float] = []
+        while len(took) < 5 and not any(each < 0.55 for each in took):  # the machine may have other things to do
+            with socket.create_connection((target.address, target.port), 5, (target.source, 0)) as client:
+                client.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\na")
+                time.sleep(0.5)
+                ended = time.monotonic()
+                client.sendall(b"b")
+                assert client.recv(1000).startswith(b"HTTP/1.1 504")
+                took.append(time.monotonic() - ended)
+        assert 0.25 < min(took) < 0.55
         upgrade = f"HTTP/1.1\r\nhost: x\r\n{UPGRADE}\r\n"
         late_tunnel = live.ask("a", "b", f"GET / {upgrade}".encode(), 1)
         assert late_tunnel.startswith(b"HTTP/1.1 504"), "a request for a tunnel ends with its headers"
@@ -310,7 +313,4 @@ policy m = mirror(to: c:one) on a -> b when path == "/copy"
         assert asked(live.servers["b"] + live.servers["c"]) == [0, 0, 1]
         assert live.status("a", "b", "/copy") == 200
         assert live.status("a", "b") == 200
-        deadline = time.monotonic() + 3
-        while asked(live.servers["b"] + live.servers["c"]) != [2, 1, 1]:
-            assert time.monotonic() < deadline, "a copy is sent beside the original"
-            time.sleep(0.02)
+        soon(lambda: asked(live.servers["b"] + live.servers["c"]) == [2, 1, 1])  # a copy is sent beside the original

@@ -209,6 +209,15 @@ def _out(app: Running, number: int) -> bool:
     return app.call("a", "b", number=number).status == 503
 
 
+def _until_out(app: Running, number: int) -> float:
+    """When it was last asked before it was out."""
+    began = asked = latest = time.monotonic()
+    while not _out(app, number):
+        assert asked - began < 10
+        latest, asked = asked, time.monotonic()
+    return latest
+
+
 def _back(app: Running, number: int) -> tuple[float, float]:
     """When it was last seen out, and when it was first seen in again."""
     began = seen_out = asked = time.monotonic()
@@ -226,13 +235,14 @@ def test_an_ejection_begins_at_once_and_ends_at_a_look_after_its_time(app: Runni
         asked, since = _eject(app, 9004)
         # Each look (ten a second) that finds the endpoint in takes one time from the next ejection.
         least = least + 1 if since - seen_out < 0.09 else 1
-        soon(lambda: _out(app, 9004))
-        assert time.monotonic() - since < 0.8, "or Envoy waits for more changes"
+        asked_last = _until_out(app, 9004)
+        assert asked_last - since < 0.8, "or Envoy waits for more changes"
         reply = app.call("a", "b", number=9004)
         assert (reply.status, reply.body) == (503, b"no healthy upstream")
         seen_out, back = _back(app, 9004)
         assert 0.5 * least < back - asked, times
-        assert back - since < 0.5 * times + 0.1 + 1.0, times
+        # By when it was asked: an answer may come late on a slow machine.
+        assert seen_out - since < 0.5 * times + 0.1 + 1.0, times
 
 
 def test_no_more_than_the_share_of_the_endpoints_is_ejected(app: Running) -> None:
