@@ -14,34 +14,27 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
-import re
 import threading
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-from envoy.service.discovery.v3 import discovery_pb2
-from google.protobuf.message import DecodeError
-
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, write_whole
+from admc.serve.manifest import Saved, WrongError, from_json, parsed, serialised, to_json
 from admc.serve.watch import look
-from xds_server.snapshot import Resource, Snapshot, SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from admc.serve.watch import Seen
+    from xds_server.snapshot import Snapshot
 
-SCHEMA_VERSION: Final = 1
 MAX_MANIFEST: Final = 64_000_000
 MAX_OBJECT: Final = 256_000_000
-MAX_GROUPS: Final = 100_000
 MAX_TOTAL: Final = 4_000_000_000
 """Bytes of all snapshots together."""
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Recipe(NamedTuple):
@@ -63,16 +56,6 @@ class Recalled(NamedTuple):
     problems: tuple[str, ...]
 
 
-class _Saved(NamedTuple):
-    version: str
-    digest: str
-    elsewhere: tuple[str, ...]
-
-
-class _WrongError(Exception):
-    """The content is not what this admc writes; the message says what is wrong."""
-
-
 @dataclass(slots=True)
 class Kept:
     """The folder, for as long as this process holds its lock."""
@@ -80,7 +63,7 @@ class Kept:
     folder: Path
     _lock: IO[bytes]
     _recipe: dict[str, Any] | None = None
-    _groups: dict[str, _Saved] = field(default_factory=dict)
+    _groups: dict[str, Saved] = field(default_factory=dict)
     _sound: set[str] = field(default_factory=set)
     """Parts that this process has read or written."""
     _left: tuple[Seen | None, ...] | None = None
@@ -100,28 +83,28 @@ class Kept:
         except CommandError as error:
             raise _unusable(path, error.diagnostics[0].cause or "it cannot be read") from error
         try:
-            return self._recalled(_manifest(content))
-        except _WrongError as error:
+            return self._recalled(from_json(content))
+        except WrongError as error:
             raise _unusable(path, str(error)) from error
 
-    def _recalled(self, manifest: dict[str, Any]) -> Recalled:
-        recipe = None if manifest["state"] is None else self._recipe_of(manifest["state"])
+    def _recalled(self, document: dict[str, Any]) -> Recalled:
+        recipe = None if document["state"] is None else self._recipe_of(document["state"])
         groups: dict[str, Snapshot] = {}
         problems: list[str] = []
         left = MAX_TOTAL
-        for name, saved in sorted(manifest["groups"].items()):
+        for name, saved in sorted(document["groups"].items()):
             try:
                 content = self._object(saved["object"])
                 left -= len(content)
                 if left < 0:
-                    raise _WrongError(f"its snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
-                snapshot = _parse(content, saved["elsewhere"])
-            except _WrongError as error:
+                    raise WrongError(f"its snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
+                snapshot = parsed(content, saved["elsewhere"])
+            except WrongError as error:
                 problems.append(f"`{name}`: {error}")
                 continue
             groups[name] = snapshot
-            self._groups[name] = _Saved(snapshot.version, saved["object"], tuple(saved["elsewhere"]))
-        self._recipe = manifest["state"]
+            self._groups[name] = Saved(snapshot.version, saved["object"], tuple(saved["elsewhere"]))
+        self._recipe = document["state"]
         return Recalled(recipe, groups, tuple(problems))
 
     def _recipe_of(self, state: dict[str, Any]) -> Recipe:
@@ -140,9 +123,9 @@ class Kept:
                 self.folder / "objects" / digest, MAX_OBJECT, "a part of the kept state", regular=True
             )
         except CommandError as error:
-            raise _WrongError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
+            raise WrongError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
         if hashlib.sha256(content).hexdigest() != digest:
-            raise _WrongError("a part of it is not what was kept")
+            raise WrongError("a part of it is not what was kept")
         self._sound.add(digest)
         return content
 
@@ -201,15 +184,8 @@ class Kept:
         saved = {name: self._put_group(name, snapshot) for name, snapshot in groups.items()}
         if state == self._recipe and saved == self._groups:
             return False
-        manifest = {
-            "schema_version": SCHEMA_VERSION,
-            "state": state,
-            "groups": {
-                name: {"object": item.digest, "elsewhere": list(item.elsewhere)} for name, item in sorted(saved.items())
-            },
-        }
         try:
-            write_whole(self.folder / "state.json", (json.dumps(manifest) + "\n").encode())
+            write_whole(self.folder / "state.json", to_json(state, saved))
         except CommandError as error:
             raise _cannot_keep(self.folder, error.diagnostics[0].cause) from error
         self._recipe, self._groups = state, saved
@@ -231,12 +207,12 @@ class Kept:
             "endpoints": None if recipe.endpoints is None else self._put(recipe.endpoints),
         }
 
-    def _put_group(self, name: str, snapshot: Snapshot) -> _Saved:
+    def _put_group(self, name: str, snapshot: Snapshot) -> Saved:
         before = self._groups.get(name)
         elsewhere = tuple(sorted(snapshot.elsewhere))
         if before is not None and (before.version, before.elsewhere) == (snapshot.version, elsewhere):
             return before
-        return _Saved(snapshot.version, self._put(_serialised(snapshot)), elsewhere)
+        return Saved(snapshot.version, self._put(serialised(snapshot)), elsewhere)
 
     def _put(self, content: bytes) -> str:
         """A part, whole under its name or not there at all. Not flushed to the disk: a process that dies loses
@@ -314,83 +290,6 @@ def _clear(folder: Path) -> None:
     """Remove what servers that were killed have left half written: a full disk may be full of it."""
     for left in (*folder.glob(".*.json.*.tmp"), *(folder / "objects").glob("*.tmp")):
         left.unlink(missing_ok=True)
-
-
-# ---- content ----
-
-
-def _serialised(snapshot: Snapshot) -> bytes:
-    response = discovery_pb2.DiscoveryResponse()
-    for collection in snapshot.collections.values():
-        for resource in collection.resources.values():
-            response.resources.add(type_url=resource.type_url, value=resource.body)
-    found: bytes = response.SerializeToString(deterministic=True)
-    return found
-
-
-def _parse(content: bytes, elsewhere: list[str]) -> Snapshot:
-    try:
-        response = discovery_pb2.DiscoveryResponse.FromString(content)
-        snapshot = Snapshot.of(
-            (Resource.parse(item.type_url, item.value) for item in response.resources), elsewhere=elsewhere
-        )
-        snapshot.check()
-    except (DecodeError, SnapshotError) as error:
-        raise _WrongError(f"its snapshot cannot be used: {error}") from error
-    return snapshot
-
-
-def _manifest(content: bytes) -> dict[str, Any]:
-    """The content of `state.json`, every field checked. Raises `_WrongError`."""
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise _WrongError("it is not JSON; the file may be cut short") from error
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    if type(version) is not int or version < 1:
-        raise _WrongError("it has no `schema_version`")
-    if version > SCHEMA_VERSION:
-        raise _WrongError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
-    groups = document.get("groups")
-    if document.keys() != {"schema_version", "state", "groups"} or not isinstance(groups, dict):
-        raise _WrongError("it does not have the fields that belong there")
-    if len(groups) > MAX_GROUPS:
-        raise _WrongError(f"it has more than {MAX_GROUPS:,} groups")
-    for name, saved in groups.items():
-        if (
-            not isinstance(saved, dict)
-            or saved.keys() != {"object", "elsewhere"}
-            or not _is_digest(saved["object"])
-            or not _are_names(saved["elsewhere"])
-        ):
-            raise _WrongError(f"its group `{name[:100]}` does not have the fields that belong there")
-    state = document["state"]
-    if state is not None and not _is_state(state):
-        raise _WrongError("its `state` does not have the fields that belong there")
-    found: dict[str, Any] = document
-    return found
-
-
-def _is_state(state: object) -> bool:
-    return (
-        isinstance(state, dict)
-        and state.keys() == {"main", "mode", "inputs", "plan", "endpoints"}
-        and isinstance(state["main"], str)
-        and state["mode"] in ("redirect", "explicit")
-        and isinstance(state["inputs"], dict)
-        and state["main"] in state["inputs"]
-        and all(map(_is_digest, state["inputs"].values()))
-        and _is_digest(state["plan"])
-        and (state["endpoints"] is None or _is_digest(state["endpoints"]))
-    )
-
-
-def _is_digest(value: object) -> bool:
-    return isinstance(value, str) and bool(_DIGEST.fullmatch(value))
-
-
-def _are_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _unusable(path: Path, cause: str) -> CommandError:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, write_whole
 from admc.serve.kept import Recipe
+from admc.serve.manifest import MODES
 from dsl.program import Side
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _document(recipe: Recipe) -> dict[str, Any]:
 
 def _recipe(document: Any) -> Recipe:
     main, mode, inputs, endpoints = (document[name] for name in ("main", "mode", "inputs", "endpoints"))
-    if not isinstance(main, str) or mode not in ("redirect", "explicit") or main not in inputs:
+    if not isinstance(main, str) or mode not in MODES or main not in inputs:
         raise ValueError("another schema")
     contents = {str(path): _bytes(content) for path, content in inputs.items()}
     return Recipe(main, mode, contents, _bytes(document["plan"]), None if endpoints is None else _bytes(endpoints))
