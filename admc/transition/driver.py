@@ -51,7 +51,7 @@ class Client(Protocol):
 
     @property
     def refuses(self) -> bool:
-        """Whether its last answer about something was a refusal."""
+        """Whether it has refused something that it has not taken or given up since."""
 
     @property
     def fresh(self) -> bool:
