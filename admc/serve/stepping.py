@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 
 @no_collection()
-def walked(
-    old: Planned, new: Planned, key: bytes, undone: frozenset[str] = frozenset()
-) -> tuple[Step, ...]:
+def walked(old: Planned, new: Planned, key: bytes, undone: frozenset[str] = frozenset()) -> tuple[Step, ...]:
     """The steps to a new plan, each of which was tried. Raises `CommandError`: then the last good state stays, rather
     than a gap."""
     try:
@@ -40,7 +38,8 @@ def walked(
     for step in made:
         # Steps that differ in route tables only are emitted from the same.
         fresh = {name: id(step.parts[name].placed) for name in step.awaits}
-        told(step, where(step, old.state, new.state), frozenset(name for name, placed in fresh.items() if (name, placed) not in tried))
+        untried = frozenset(name for name, placed in fresh.items() if (name, placed) not in tried)
+        told(step, where(step, old.state, new.state), untried)
         tried.update(fresh.items())
     return made
 
