@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from admc.cli.options import EffortOption, FormatOption, ProgramArgument
+from admc.cli.options import AdmMode, EffortOption, FormatOption, ProgramArgument
 from admc.cli.xds_options import Asked, server_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.render.report import Format
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
     from dsl.program import Side
     from emitters.envoy.asking import Server
-
-
-class EmitMode(StrEnum):
-    REDIRECT = "redirect"
-    EXPLICIT = "explicit"
 
 
 def compile_(
@@ -41,7 +35,7 @@ def compile_(
         Path | None, typer.Option("--endpoints", metavar="FILE", help="Addresses of the services, for --emit.")
     ] = None,
     mode: Annotated[
-        EmitMode | None,
+        AdmMode | None,
         typer.Option("--mode", help="How ADMs get traffic: redirect with --endpoints, explicit listeners without."),
     ] = None,
     xds: Annotated[
@@ -131,7 +125,7 @@ def default_plan_path(program: Path) -> Path:
 
 
 def _check_options(
-    json: bool, format_: Format, emit: Path | None, endpoints: Path | None, mode: EmitMode | None, effort: float | None
+    json: bool, format_: Format, emit: Path | None, endpoints: Path | None, mode: AdmMode | None, effort: float | None
 ) -> None:
     if json and format_ not in (Format.TEXT, Format.JSON):
         raise wrong_usage(
@@ -143,7 +137,7 @@ def _check_options(
         for option, given in (("--endpoints", endpoints), ("--mode", mode)):
             if given is not None:
                 raise wrong_usage("ADM801", f"`{option}` says nothing without `--emit DIR`")
-    if mode is EmitMode.REDIRECT and endpoints is None:
+    if mode is AdmMode.REDIRECT and endpoints is None:
         raise wrong_usage(
             "ADM801",
             "`--mode redirect` needs the addresses of the services",
@@ -189,12 +183,12 @@ def _require_optimal(compiled: Compiled, folder: str) -> None:
 
 
 def _configuration(
-    compiled: Compiled, folder: str, endpoints: Path | None, mode: EmitMode | None, server: Server | None
+    compiled: Compiled, folder: str, endpoints: Path | None, mode: AdmMode | None, server: Server | None
 ) -> dict[str, bytes]:
     """What `--emit` writes. Raises `CommandError`: exit 3 where Envoy cannot express what is asked."""
     from admc.emission import configuration
 
-    redirect = mode is EmitMode.REDIRECT or (mode is None and endpoints is not None)
+    redirect = mode is AdmMode.REDIRECT or (mode is None and endpoints is not None)
     return configuration(compiled.program, compiled.placement, folder, endpoints, redirect=redirect, xds=server)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -11,6 +12,18 @@ from admc.render.report import Format
 
 ProgramArgument = Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="How the outcome is reported.")]
+
+OPS: Final = "127.0.0.1:18001"
+"""Where a server says how it is, unless told otherwise, and where it is asked."""
+
+
+class AdmMode(StrEnum):
+    """`emitters.envoy.Mode`, which takes too long to load for a look at the options."""
+
+    REDIRECT = "redirect"
+    EXPLICIT = "explicit"
+
+
 EffortOption = Annotated[
     float | None,
     typer.Option(

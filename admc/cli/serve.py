@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
-from admc.cli.options import EffortOption
+from admc.cli.options import OPS, AdmMode, EffortOption
 from admc.exits import wrong_usage
 from admc.terminal import visible
 
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
 MAX_DRAIN: Final = 86_400.0
 USUAL_PORTS: Final = {"--xds": 18000, "--ops": 18001}
-
-
-class ServeMode(StrEnum):
-    REDIRECT = "redirect"
-    EXPLICIT = "explicit"
 
 
 class ServeLog(StrEnum):
@@ -57,13 +52,13 @@ def serve(
         typer.Option("--endpoints", metavar="FILE", help="Addresses of the services, as JSON; followed, too."),
     ] = None,
     mode: Annotated[
-        ServeMode,
+        AdmMode,
         typer.Option(
             "--mode",
             help="How ADMs get traffic: redirected, for which they need --endpoints, or, to try it out on one machine, "
             "by explicit listeners, as compile --emit writes them.",
         ),
-    ] = ServeMode.REDIRECT,
+    ] = AdmMode.REDIRECT,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -74,7 +69,7 @@ def serve(
     ] = None,
     ops: Annotated[
         str, typer.Option("--ops", metavar="ADDRESS:PORT", help="Where /healthz, /readyz, /metrics and the status are.")
-    ] = "127.0.0.1:18001",
+    ] = OPS,
     tls_cert: Annotated[
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate.")
     ] = None,
@@ -165,8 +160,8 @@ def serve(
         from admc.serve.run import serve as serve_
         from emitters.envoy import Mode
 
-    source = Source(program, Mode.EXPLICIT if mode is ServeMode.EXPLICIT else Mode.REDIRECT, effort)
-    form = None if log is None else LogFormat(log.value)
+    source = Source(program, Mode(mode), effort)
+    form = None if log is None else LogFormat(log)
     settings = _settings(door)
     identity.check(settings)
     kept = None if state is None else opened(state)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from admc.cli.options import OPS
 from admc.exits import CommandError, wrong_usage
 from admc.terminal import visible
 
 if TYPE_CHECKING:
     import http.client
 
-SERVER: Final = "http://127.0.0.1:18001"
+SERVER: Final = f"http://{OPS}"
 SECONDS: Final = 10.0
 """For the whole answer."""
 MAX_BYTES: Final = 128_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -12,7 +13,12 @@ from typing import NamedTuple
 import pytest
 
 from admc.__main__ import main
+from admc.cli.options import AdmMode
+from admc.cli.serve import ServeLog, serve
 from admc.pipeline import Compiled
+from admc.serve.log import LogFormat
+from admc.serve.moving import DRAIN_SECONDS
+from emitters.envoy import Mode
 from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
 
 ROOT = Path(__file__).parents[2]
@@ -691,3 +697,10 @@ def test_ctrl_c_while_it_works(tmp_path: Path, stage: str) -> None:
     assert running.returncode == 130, shown
     assert out == b""
     assert [entry.name for entry in tmp_path.iterdir()] == ["policies.adm"]
+
+
+def test_options_say_the_same_as_what_they_are_for() -> None:
+    # They do not ask it: whoever asks for help need not wait for all that it imports.
+    assert [*AdmMode] == [*Mode]
+    assert [*ServeLog] == [*LogFormat]
+    assert inspect.signature(serve).parameters["drain"].default == DRAIN_SECONDS
