@@ -171,13 +171,7 @@ class XdsServer:
         """After a change of who may ask: end the streams of clients that are not what they were; how many."""
         ended = 0
         for connection in self.connections:
-            if connection.caller is None:
-                continue
-            try:
-                same = self._admission(connection.caller) == connection.admission
-            except RefusedStreamError:
-                same = False
-            if not same:
+            if connection.caller is not None and self._admission(connection.caller) != connection.admission:
                 connection.refuse(grpc.StatusCode.PERMISSION_DENIED, "this client is not what it was")
                 ended += 1
         return ended

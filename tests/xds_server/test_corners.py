@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -13,6 +14,7 @@ from tests.xds_server.client import Client
 from tests.xds_server.test_server import BOTH, said, serving
 from tests.xds_server.test_server import _until as until
 from tests.xds_server.transcript import world
+from xds_server.clients import Admission
 from xds_server.limits import Limits
 from xds_server.types import CLUSTER, ENDPOINTS, LISTENER
 
@@ -159,3 +161,35 @@ def test_streams_that_began_together_do_not_end_together() -> None:
     ages = [Limits(age_seconds=100.0).random_age() for _ in range(1000)]
     assert 75.0 <= min(ages) < 85.0
     assert 115.0 < max(ages) <= 125.0
+
+
+async def test_streams_of_an_identity_are_those_that_are_open() -> None:
+    async with serving(world("clusters a=1-"), Limits(streams_per_identity=1)) as (server, port):
+        server._identify = lambda _: Admission("web", identity="search")
+        for _ in range(2):
+            async with Client(port, "delta") as one, Client(port, "delta") as two:
+                await one.send(CLUSTER)
+                assert said(await one.read()) == "a=1"
+                await two.send(CLUSTER)
+                assert await two.status() == (grpc.StatusCode.RESOURCE_EXHAUSTED, "too many streams")
+            await until(lambda: server.metrics.connected == 0)
+
+
+async def test_whoever_becomes_somebody_else_is_sent_away_as_whoever_becomes_nobody() -> None:
+    """And comes back as what it is by then."""
+    now: dict[str, str | None] = {"a": "web", "b": "web", "c": "web"}
+    async with serving(world("clusters a=1-")) as (server, port), contextlib.AsyncExitStack() as stack:
+        server.store.publish("other", world("clusters z=1-"))
+        server._identify = lambda caller: now[caller.node.cluster]
+        clients = {name: await stack.enter_async_context(Client(port, "delta", name)) for name in now}
+        for client in clients.values():
+            await client.send(CLUSTER)
+            assert said(await client.read()) == "a=1"
+        now |= {"a": "other", "b": None}
+        assert server.identify_again() == 2
+        for name in ("a", "b"):
+            assert (await clients[name].status())[0] is grpc.StatusCode.PERMISSION_DENIED
+        assert [status.node.cluster for status in server.clients()] == ["c"]
+        back = await stack.enter_async_context(Client(port, "delta", "a"))
+        await back.send(CLUSTER)
+        assert said(await back.read()) == "z=1"
