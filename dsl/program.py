@@ -12,7 +12,7 @@ Units: durations are microseconds, sizes are bytes, rates are requests (tcp: con
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import NamedTuple
@@ -230,6 +230,8 @@ class Policy:
     match: Match | None = None
     narrowing: Span | None = None
     """The policy's own `@ingress` or `@egress`, if it has one."""
+    home: Program | None = field(default=None, compare=False, repr=False)
+    """Where its callers are to be looked up; None: in the program that it stands in."""
 
 
 class Pin(NamedTuple):

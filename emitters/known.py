@@ -19,7 +19,7 @@ from emitters.addresses import network as network_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dsl.program import Call, Program
+    from dsl.program import Call, Policy, Program, Service
     from emitters.addresses import Addresses
 
 EVERYWHERE: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
@@ -83,6 +83,24 @@ class Known:
         self._callers: dict[tuple[frozenset[str], bool], Callers] = {}
         self._told: dict[frozenset[str], frozenset[str]] = {}
         self._dialled: dict[int, Mapping[Network, frozenset[str]]] = {}
+        self._homes: dict[int, Known] = {}
+
+    def of(self, policy: Policy) -> Known:
+        """What the policy's own program and these addresses say, where it stands in another one."""
+        home = policy.home
+        if home is None or home is self._program:
+            return self
+        if id(home) not in self._homes:
+            self._homes[id(home)] = Known(home, self._addresses)
+        return self._homes[id(home)]
+
+    def meant(self, policy: Policy) -> frozenset[str]:
+        """Whom a policy is about, of those whom this program knows."""
+        return policy.sources if policy.home is None else policy.sources & self.parties
+
+    @property
+    def services(self) -> Mapping[str, Service]:
+        return self._program.services
 
     @cached_property
     def parties(self) -> frozenset[str]:
@@ -157,6 +175,11 @@ class Known:
     def _senders(self) -> Networks:
         return Networks(self.owners)
 
+    def whose(self, network: Network) -> tuple[str, ...]:
+        """Who is known to send from all of a network: the most specific network says so."""
+        wider = (network.supernet(new_prefix=length) for length in range(network.prefixlen, -1, -1))
+        return next((self.owners[each] for each in wider if each in self.owners), ())
+
     def senders_inside(self, network: Network) -> Sequence[Network]:
         """The networks of senders that are a part of one and not all of it."""
         return self._senders.inside(network)
@@ -168,7 +191,7 @@ class Known:
         """
         key = (names, strangers)
         if key not in self._callers:
-            self._callers[key] = self._find(names, strangers)
+            self._callers[key] = self._find(*key)
         return self._callers[key]
 
     def _find(self, names: frozenset[str], strangers: bool) -> Callers:

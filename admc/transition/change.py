@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.transition.asks import First, firsts, rounds
+from admc.transition.ports import renumbered
 from dsl.program import Protocol, Side, Stage, Verb
 from emitters.envoy.match import everybody
 from solver.surroundings import targets
@@ -108,7 +109,17 @@ def may_replace(one: Policy, other: Policy) -> bool:
     """
     verbs = [{effect.verb for effect in policy.effects or ()} - {Verb.READS} for policy in (one, other)]
     does = not all(verbs) or not verbs[0].isdisjoint(verbs[1]) or not any(_DECIDES.isdisjoint(each) for each in verbs)
-    return does and (one.open_sources or other.open_sources or not one.sources.isdisjoint(other.sources))
+    anybody = one.open_sources or other.open_sources or _may_be_outside(one, other) or _may_be_outside(other, one)
+    return does and (anybody or not one.sources.isdisjoint(other.sources))
+
+
+def _may_be_outside(one: Policy, other: Policy) -> bool:
+    """Whether the first means an outside party, and the second somebody whom the program of the first does not know:
+    by address the one may be the other."""
+    home = one.home
+    if home is None or home.externals.keys().isdisjoint(one.sources):
+        return False
+    return any(name not in home.services and name not in home.externals for name in other.sources)
 
 
 def _act_once(policies: Sequence[Policy]) -> bool:
@@ -131,8 +142,12 @@ class Change:
         index = {_key(call): position for position, call in enumerate(self.program.calls)}
         # One set for all who mean everybody: to compare two of thousands of names each takes its time.
         everyone = frozenset((*self.program.services, *self.program.externals))
-        self.old = _entries(old, index, everyone)
-        self.new = _entries(new, index, everyone)
+        homes = _parties(old.program) != _parties(new.program)
+        self.old = {
+            key: renumbered(entry, entry.ports(self.program), old.program, new.program)
+            for key, entry in _entries(old, index, everyone, homes=homes).items()
+        }
+        self.new = _entries(new, index, everyone, homes=homes)
         self._ports = _ports(old.program, new.program)
         self.order = _order(
             [policy.name for policy in old.program.policies], [policy.name for policy in new.program.policies]
@@ -283,11 +298,19 @@ def _ports(old: Program, new: Program) -> Mapping[str, frozenset[tuple[int, int]
     return {name: frozenset(ports) for name, ports in found.items()}
 
 
-def _entries(placed: Placed, index: Mapping[CallKey, int], everyone: frozenset[str]) -> dict[EntryKey, Entry]:
-    """Entries in canonical order: that of the placement's decisions."""
+def _parties(program: Program) -> tuple[Mapping[str, object], ...]:
+    """What tells whose an address is."""
+    return dict.fromkeys(program.services), {name: party.cidrs for name, party in program.externals.items()}
+
+
+def _entries(
+    placed: Placed, index: Mapping[CallKey, int], everyone: frozenset[str], *, homes: bool
+) -> dict[EntryKey, Entry]:
+    """Entries in canonical order: that of the placement's decisions. `homes`: the two programs know other parties."""
     program = placed.program
     others = everyone - program.services.keys() - program.externals.keys()
-    policies = {policy.name: _reframed(policy, program, index, everyone, others) for policy in program.policies}
+    home = replace(program, policies=(), pins=()) if homes else None
+    policies = {policy.name: _reframed(policy, program, index, everyone, others, home) for policy in program.policies}
     found = {}
     for decision in placed.placement.decisions:
         calls = _moved(decision.calls, program, index)
@@ -307,14 +330,14 @@ def _reframed(
     index: Mapping[CallKey, int],
     everyone: frozenset[str],
     others: frozenset[str],
+    home: Program | None,
 ) -> Policy:
     """The policy in the common frame. One for callers whom nobody has declared is for those, too, whom only the other
-    program knows: no step may take them for known, and so for not meant."""
+    program knows: no step may take them for known, and so for not meant. Who an address is, its own program says."""
     if everybody(program, policy):
-        sources = everyone
-    else:
-        sources = policy.sources | others if policy.open_sources and others else policy.sources
-    return replace(policy, sources=sources, calls=_moved(policy.calls, program, index))
+        return replace(policy, sources=everyone, calls=_moved(policy.calls, program, index))
+    sources = policy.sources | others if policy.open_sources and others else policy.sources
+    return replace(policy, sources=sources, calls=_moved(policy.calls, program, index), home=home)
 
 
 def _order(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:

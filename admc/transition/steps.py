@@ -37,6 +37,7 @@ from admc.transition.between import between
 from admc.transition.captures import of_parts
 from admc.transition.change import Change
 from admc.transition.model import Part, Phase, Placed, Step
+from admc.transition.ports import check
 from admc.transition.reasons import reasons
 from admc.transition.schedule import At, HopKey, course, present, toggles
 from emitters.scope import hops
@@ -56,6 +57,7 @@ def steps(old: Placed, new: Placed, key: bytes, undone: frozenset[str] = frozens
     listener may have such a filter again.
     """
     change = Change(old, new)
+    check(change, old.program, new.program)
     secrets = {name: _secret(key, name, old, new) for name in sorted(change.marked)}
     whole = course(change) if change.crossing else (At(Phase.ANNOUNCE), *_SIMPLE) if undone else _SIMPLE
     # Where one plan's policies stand alone they stand in its own program: whom only the other one knows would be told

@@ -102,7 +102,7 @@ def _varies(context: Context, hop: Hop, policy: Policy, other: Policy) -> bool:
 def _where(context: Context, hop: Hop, policy: Policy) -> Sequence[object]:
     """Of whom and when a policy holds on a hop, to be compared."""
     told_apart = hop.side is Side.INGRESS and not everybody(context.program, policy)
-    return (policy.sources, policy.open_sources) if told_apart else None, policy.match
+    return (policy.sources, policy.open_sources, id(policy.home)) if told_apart else None, policy.match
 
 
 def _patterns(context: Context, policy: Policy) -> None:

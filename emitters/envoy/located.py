@@ -69,7 +69,7 @@ def _callers(context: Context, hop: Hop, policy: Policy) -> None:
 
 def _missing_callers(context: Context, hop: Hop, policy: Policy) -> tuple[frozenset[str], bool]:
     """Whom a policy would wrongly treat as strangers, and whether it would miss them (or else meet them)."""
-    known = context.known
+    known = context.known.of(policy)
     if not known.nowhere or everybody(context.program, policy):
         return frozenset(), True
     declared = known.callers_of(hop.destination, hop.port.number)
@@ -78,7 +78,7 @@ def _missing_callers(context: Context, hop: Hop, policy: Policy) -> tuple[frozen
         return frozenset((declared - policy.sources) & known.nowhere), False
     missing = policy.sources & known.nowhere
     if policy.open_sources:
-        missing &= context.program.services.keys()
+        missing &= known.services.keys()
     elif not policy.kind.guard:
         missing &= declared
     return frozenset(missing), True

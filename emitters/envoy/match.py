@@ -187,7 +187,8 @@ def scope(context: Context, policy: Policy, hop: Hop) -> Callers | None:
     """Which connections of a hop a policy is about; None means all of them. Raises `AmbiguousCallersError`."""
     if hop.side is Side.EGRESS or everybody(context.program, policy):
         return None
-    found = context.known.callers(policy.sources, strangers=policy.open_sources)
+    known = context.known.of(policy)
+    found = known.callers(known.meant(policy), strangers=policy.open_sources)
     return None if found.everyone else found
 
 

@@ -146,7 +146,7 @@ def check(context: Context, hop: Hop) -> None:
         if anyone and policy.match is None:
             always.append(policy)
             continue
-        key = (None if anyone else (policy.sources, policy.open_sources), policy.match)
+        key = (None if anyone else (policy.sources, policy.open_sources, id(policy.home)), policy.match)
         sometimes.setdefault(key, _Group([], [], policy.match)).policies.append(policy)
     groups = list(sometimes.values())
     if 2 ** len(groups) > MAX_ROUTES and len(_sets(groups, always)) > MAX_ROUTES:

@@ -7,6 +7,7 @@ there. (Envoy's RBAC filter would wait for the client's first byte, and let a se
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Side, Stage
@@ -23,10 +24,11 @@ from emitters.envoy.typed import Json, extension
 from emitters.known import ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dsl.program import Policy
     from emitters.envoy.context import Context
+    from emitters.known import Known
     from emitters.scope import Hop
 
 _PROXY: Final = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"
@@ -58,8 +60,9 @@ def proxy(name: str, cluster: str, logs: Sequence[Json] = ()) -> Json:
 def chains(context: Context, hop: Hop) -> tuple[TcpChain, ...]:
     """The filter chains of a hop that carries connections."""
     if hop.side is Side.EGRESS:
-        return (_chain(context, hop, hop.name, _treatment(context, hop, hop.service)),)
-    rest = _treatment(context, hop, None)
+        own = {context.known.of(policy): hop.service for policy in hop.policies}
+        return (_chain(context, hop, hop.name, _treatment(context, hop, own)),)
+    rest = _treatment(context, hop, {})
     groups = _groups(context, hop, rest)
     found = [_chain(context, hop, hop.name, rest, ordered(groups.pop(rest, ())))]
     for treatment, networks in groups.items():
@@ -73,31 +76,34 @@ def chains(context: Context, hop: Hop) -> tuple[TcpChain, ...]:
 
 def _groups(context: Context, hop: Hop, rest: _Treatment) -> dict[_Treatment, set[Network]]:
     """Who is treated in another way than an unknown caller, and who is inside such a network and is not."""
-    known = context.known
-    told: set[str] = set()
+    told: dict[Known, set[str]] = {}
     for policy in hop.policies:
-        told |= known.told_apart(policy.sources)
+        known = context.known.of(policy)
+        told.setdefault(known, set()).update(known.told_apart(known.meant(policy)))
         if policy.kind.name == "allow":
-            told |= known.parties.intersection(strings(policy.arguments["callers"]))
-    usual = next((name for name in known.parties if name not in told), None)
-    if usual is not None and _treatment(context, hop, usual) != rest:
-        told |= known.parties
-    by_name: dict[str, _Treatment] = {}
+            told[known] |= known.parties.intersection(strings(policy.arguments["callers"]))
+    for known in told:
+        usual = next((name for name in known.parties if name not in told[known]), None)
+        if usual is not None and _treatment(context, hop, {known: usual}) != rest:
+            told[known] |= known.parties
+    treated: dict[tuple[str | None, ...], _Treatment] = {}
 
     def treatment(network: Network) -> _Treatment:
-        for name in known.owners[network]:
-            if name not in by_name:
-                by_name[name] = _treatment(context, hop, name)
-        return _strictest([by_name[name] for name in known.owners[network]], hop)
+        # Programs may know the same address by different names.
+        callers = list(product(*(known.whose(network) or (None,) for known in told)))
+        for each in callers:
+            if each not in treated:
+                treated[each] = _treatment(context, hop, dict(zip(told, each, strict=True)))
+        return _strictest([treated[each] for each in callers], hop)
 
     groups: dict[_Treatment, set[Network]] = {}
-    for network in {network for name in told for network in known.peers(name)}:
+    for network in {network for known, names in told.items() for name in names for network in known.peers(name)}:
         found = treatment(network)
         if found == rest:
             continue
         groups.setdefault(found, set()).add(network)
         # The most specific network says who a caller is.
-        for inner in known.senders_inside(network):
+        for inner in {inner for known in told for inner in known.senders_inside(network)}:
             groups.setdefault(treatment(inner), set()).add(inner)
     return groups
 
@@ -115,12 +121,13 @@ def _strictest(treatments: Sequence[_Treatment], hop: Hop) -> _Treatment:
     return _Treatment(tuple(kept), None)
 
 
-def _treatment(context: Context, hop: Hop, caller: str | None) -> _Treatment:
-    """Which policies the connections of a caller meet; None is a caller whom nothing is known of."""
-    unlocated = context.known.strangers
-    names = {caller} if caller is not None else set(unlocated)
+def _treatment(context: Context, hop: Hop, callers: Mapping[Known, str | None]) -> _Treatment:
+    """Which policies the connections of a caller meet. Who that is in each program; None, or none: nothing is known."""
     applied: list[Policy] = []
     for policy in hop.policies:
+        known = context.known.of(policy)
+        caller, unlocated = callers.get(known), known.strangers
+        names = {caller} if caller is not None else set(unlocated)
         in_scope = bool(names & policy.sources)
         if caller is None and policy.open_sources and all(name in policy.sources for name in unlocated):
             in_scope = True

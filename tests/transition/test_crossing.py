@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import pairwise, product
+from typing import TYPE_CHECKING
+
 import pytest
 
 from admc.transition.change import Change
-from admc.transition.model import Phase, Placed
+from admc.transition.model import Part, Phase, Placed
 from admc.transition.older import names, renamed
 from admc.transition.steps import steps
 from dsl import load_text
+from dsl.program import Side
+from emitters.errors import EmitError
+from emitters.scope import hops
 from solver.place import place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 APP = """
 app crossing
@@ -101,6 +110,45 @@ def test_a_port_that_gets_another_number_still_leads_to_the_same(back: bool) -> 
     )
     old, new = reversed(ends) if back else ends
     assert Change(old, new).crossing == {"d"}
+
+
+ARRIVES = "service s { http 80 }\nservice d { http web PORT }\ncall s -> d:web\n"
+
+
+@pytest.mark.parametrize(("before", "after"), [("80 -> 8080", "8080"), ("8080", "80 -> 8080")])
+def test_a_port_that_gets_another_number_is_enforced_where_it_leads_to(before: str, after: str) -> None:
+    """Whoever dials the new number arrives at what is still enforced by the old one."""
+    ends = (
+        at(ARRIVES.replace("PORT", before), ("g", "ingress", "deny() on s -> d:web")),
+        at(ARRIVES.replace("PORT", after), ("g", "egress", "deny() on s -> d:web")),
+    )
+    number = ends[1].program.services["d"].ports[0].number
+
+    def refused(parts: Mapping[str, Part], service: str) -> bool:
+        """At its end of a call that dials the new number."""
+        found = hops(*parts[service].placed).get(service, ()) if service in parts else ()
+        return any(
+            (hop.port.target == 8080 if hop.side is Side.INGRESS else hop.port.number == number)
+            and any(policy.kind.name == "deny" for policy in hop.policies)
+            for hop in found
+        )
+
+    known = [{name: Part(ends[0], {}) for name in ("s", "d")}, *(step.parts for step in steps(*ends, b"key"))]
+    for earlier, later in pairwise(known):
+        for sender, receiver in product((earlier, later), repeat=2):
+            assert refused(sender, "s") or refused(receiver, "d")
+
+
+def test_a_port_that_leads_elsewhere_is_no_way_for_what_leaves_its_ingress() -> None:
+    """Pods of before listen where they did, and nothing would be enforced there before it is at the senders."""
+    old = at(ARRIVES.replace("PORT", "80 -> 8080"), ("g", "ingress", "deny() on s -> d:web"))
+    new = at(ARRIVES.replace("PORT", "80 -> 9090"), ("g", "egress", "deny() on s -> d:web"))
+    with pytest.raises(EmitError) as refused:
+        steps(old, new, b"key")
+    (said,) = refused.value.diagnostics
+    assert said.code == "ADM855"
+    assert "port 80 of `d`" in said.message
+    assert [step.phase for step in steps(new, old, b"key")] == list(Phase)
 
 
 @pytest.mark.parametrize("back", [False, True])

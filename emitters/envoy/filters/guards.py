@@ -37,7 +37,7 @@ def admitted(context: Context, hop: Hop, policy: Policy) -> list[Json]:
     names = frozenset(strings(policy.arguments["callers"]))
     if hop.side is Side.EGRESS:
         return [_ANY] if hop.service in names else []
-    return _principals(context.known.callers(names, strangers=False))
+    return _principals(context.known.of(policy).callers(names, strangers=False))
 
 
 def _principals(found: Callers) -> list[Json]:
