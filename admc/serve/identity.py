@@ -18,17 +18,17 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 from cryptography import x509
 
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.files import read_bounded
-from admc.serve.tokens import TokenKeys, load_keys
+from admc.serve.tokens import ACCOUNT, TokenKeys, load_keys
 from admc.terminal import visible
 from dsl.diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from emitters.kubernetes import kubernetes_name
 from xds_server.clients import Admission, Caller, DeniedError
+from xds_server.crowding import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -43,7 +43,6 @@ MAX_IDENTITY: Final = 2048
 """Characters, as SPIFFE has it."""
 _DOMAIN: Final = re.compile(r"[a-z0-9._-]{1,255}")
 _SPIFFE: Final = re.compile(r"spiffe://[a-z0-9._-]{1,255}(?:/[A-Za-z0-9._-]+)+")
-_ACCOUNT: Final = re.compile(r"system:serviceaccount:[a-z0-9.-]{1,253}:[a-z0-9.-]{1,253}")
 _SHAPE: Final = 'its shape is {"services": {"search": ["spiffe://cluster.local/ns/shop/sa/search"]}}'
 
 
@@ -263,7 +262,7 @@ def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None
 
 
 def _is_identity(text: str) -> bool:
-    return len(text) <= MAX_IDENTITY and bool(_SPIFFE.fullmatch(text) or _ACCOUNT.fullmatch(text))
+    return len(text) <= MAX_IDENTITY and bool(_SPIFFE.fullmatch(text) or ACCOUNT.fullmatch(text))
 
 
 # ---- what a client shows ----
@@ -271,12 +270,10 @@ def _is_identity(text: str) -> bool:
 
 def is_loopback(peer: str) -> bool:
     """Whether an address, as gRPC writes it (`ipv4:127.0.0.1:5`, `ipv6:%5B::1%5D:5`), is on this machine."""
-    family, _, rest = peer.partition(":")
-    if family not in {"ipv4", "ipv6"}:
+    if not peer.startswith(("ipv4:", "ipv6:")):
         return False
-    host = unquote(rest).rpartition(":")[0].strip("[]").partition("%")[0]
     try:
-        address = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(address_of(peer)[0].partition("%")[0])
     except ValueError:
         return False
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:

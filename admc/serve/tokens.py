@@ -34,7 +34,8 @@ FAR: Final = 1 << 40
 _RSA_BITS: Final = 2048
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES: Final = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512",)}
-_SUBJECT: Final = re.compile(r"system:serviceaccount:[a-z0-9.-]{1,253}:[a-z0-9.-]{1,253}")
+ACCOUNT: Final = re.compile(r"system:serviceaccount:[a-z0-9.-]{1,253}:[a-z0-9.-]{1,253}")
+"""The name of a service account, as the subject of a token is."""
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
@@ -100,7 +101,7 @@ class TokenKeys:
 
 def _proven(claims: dict[str, Any]) -> Proven:
     subject = claims["sub"]
-    if not isinstance(subject, str) or not _SUBJECT.fullmatch(subject):
+    if not isinstance(subject, str) or not ACCOUNT.fullmatch(subject):
         raise DeniedError("token", "its token is not that of a service account")
     # An integer of any size counts as a time, and a number that timers take has less room.
     return Proven(subject, float(min(int(claims["exp"]), FAR)))
