@@ -12,7 +12,7 @@ class Histogram:
     """How often a time, in seconds, was at most each of the bounds, and longer than all of them (the last count)."""
 
     bounds: tuple[float, ...] = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-    counts: list[int] = field(default_factory=list)
+    counts: list[int] = field(init=False)
     """One for each bound and one more; each time is counted once."""
     sum: float = 0.0
 

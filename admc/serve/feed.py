@@ -26,6 +26,8 @@ from admc.serve.planned import recording
 from admc.serve.watch import look
 from dsl.collector import no_collection
 from dsl.files import folder_reader
+from emitters.addresses import Addresses, loopback
+from emitters.envoy import Mode
 from emitters.envoy.unlisted import Unlisted, unlisted
 from solver.placement import Costs
 
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from admc.serve.watch import Signature
     from dsl.diagnostics import Diagnostic
     from dsl.program import Program
-    from emitters.addresses import Addresses
-    from emitters.envoy import Mode
     from emitters.scope import Hop
     from solver.placement import Placement
 
@@ -124,7 +124,6 @@ def read(source: Source, endpoints: Sequence[bytes], *, keep: bool = False) -> R
 @no_collection()
 def recalled(source: Source, recipe: Recipe) -> State:
     """The state that a recipe makes. Raises `CommandError` where it makes none, not being what this admc wrote."""
-    from emitters.envoy import Mode
 
     def content(path: str) -> bytes:
         if path not in recipe.inputs:
@@ -176,8 +175,6 @@ def relocated(state: State, endpoints: bytes) -> State:
 def missing(state: State, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
     """Whose addresses are not known, so that connections that may be theirs are refused. Without redirection nobody's
     is: what is missing there is refused as in any other command."""
-    from emitters.envoy import Mode
-
     if state.source.mode is not Mode.REDIRECT:
         return Unlisted()
     return unlisted(state.program, state.addresses, enforced)
@@ -187,9 +184,6 @@ def _located(
     source: Source, program: Program, placement: Placement, endpoints: Sequence[bytes]
 ) -> tuple[State, tuple[Diagnostic, ...]]:
     """With the first endpoints that can be used; what is wrong with those before them."""
-    from emitters.addresses import Addresses, loopback
-    from emitters.envoy import Mode
-
     state = State(source, program, placement, Addresses(), "")
     if not endpoints:
         explicit = source.mode is Mode.EXPLICIT

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
 from dsl.collector import no_collection
+from emitters.envoy import Mode, emit, untouched
+from emitters.errors import EmitError
 from xds_server.snapshot import Resource, Snapshot
 from xds_server.types import CLUSTER, TRIAL
 
@@ -44,9 +46,6 @@ def snapshots(
 
     Raises `CommandError` (exit 3) where Envoy cannot express it.
     """
-    from emitters.envoy import Mode, emit, untouched
-    from emitters.errors import EmitError
-
     redirected = state.source.mode is Mode.REDIRECT
     program, addresses = state.program, state.addresses
     try:
