@@ -130,12 +130,12 @@ def check(settings: Settings) -> None:
     if not _DOMAIN.fullmatch(settings.trust_domain):
         raise wrong_usage(
             "ADM801",
-            f"`{visible(settings.trust_domain)}` is no trust domain",
+            f"`--trust-domain`: `{visible(settings.trust_domain)}` is no trust domain",
             hint=f"a trust domain is lower case letters, digits, `.`, `-` and `_`, such as `{TRUST_DOMAIN}`",
         )
     for admin in settings.admins:
         if not _is_identity(admin):
-            raise wrong_usage("ADM801", f"`{visible(admin)}` is no identity", hint=_IDENTITY_HINT)
+            raise wrong_usage("ADM801", f"`--admin`: `{visible(admin)}` is no identity", hint=_IDENTITY_HINT)
     if settings.proof is Proof.TOKEN and (settings.token_keys is None or not settings.token_audience):
         raise wrong_usage(
             "ADM801",

@@ -122,8 +122,9 @@ class InForce:
         """Whether a client may see what every other one has."""
         return self.identities is not None and self.identities.may_administer(caller)
 
-    async def know(self) -> None:
-        """Read who is who in the state in force: streams of clients that are not what they were end.
+    async def know(self) -> bool:
+        """Read who is who in the state in force: streams of clients that are not what they were end. Says whether all
+        that the files say is in use from now on.
 
         A file that cannot be used is reported, and the last good one stays. A name that is no service is such a
         mistake, but for the time of a program that is refused, or not compiled yet: the name may be of that program,
@@ -131,7 +132,7 @@ class InForce:
         """
         async with self._knowing:
             if self.state is None:
-                return  # they are read with the first one
+                return False  # they are read with the first one
             try:
                 self._know(await self._identities(self.state.program, others=self.held_back))
             except CommandError as error:
@@ -139,8 +140,9 @@ class InForce:
                 if "program" in self.problems.held:
                     with contextlib.suppress(CommandError):  # then it is wrong in another way, which has been said
                         self._know(await self._identities(self.state.program, others=True))
-            else:
-                self.problems.clear("identities")
+                return False
+            self.problems.clear("identities")
+            return True
 
     async def _identities(self, program: Program, *, others: bool = False) -> Identities:
         return await asyncio.to_thread(identity.load, self.options.settings, program, others=others)

@@ -123,8 +123,8 @@ class Serving:
             await until_changed(seen)
             # Before they are read: what changes meanwhile is read once more, and nobody's revocation is missed.
             seen = await signature(seen)
-            await self.force.know()
-            LOG.info("identities_read")
+            if await self.force.know():
+                LOG.info("identities_read")
             if "program" in self.problems.held:
                 self._again.set()  # it may have been refused for what these files said
 

@@ -157,14 +157,17 @@ def test_an_envoy_over_tls_from_start_to_revocation(
         assert is_serving(server, admin)
 
         # Nonsense in the identities is told and changes nothing.
-        identities.write_text('{"services": {"wep": []}}')
-        server.until(lambda: "`wep`" in server.status()["server"]["why"])
+        for name in ("wep", "wip"):
+            identities.write_text(json.dumps({"services": {name: []}}))
+            server.until(lambda name=name: f"`{name}`" in server.status()["server"]["why"])
         assert server.status()["adms"][0]["in_sync"]
+        assert not server.events("identities_read")
 
         # The proxy is not that service any more: its stream ends, and it gets no other one.
         identities.write_text('{"services": {}}')
         server.until(lambda: not server.status()["adms"][0]["nodes"])
         server.until(lambda: 'reason="unmapped"' in server.get("/metrics")[1])
+        server.until_event("identities_read")
         assert server.status()["server"]["why"] == ""
         identities.write_text(json.dumps({"services": {host: [own]}}))
         server.until(lambda: server.status()["adms"][0]["in_sync"])

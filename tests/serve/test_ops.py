@@ -359,7 +359,10 @@ def test_wrong_usage_says_what_to_write(
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [(["--admin", "bob"], "`bob` is no identity"), (["--trust-domain", "A_B"], "`A_B` is no trust domain")],
+    [
+        (["--admin", "bob"], "`--admin`: `bob` is no identity"),
+        (["--trust-domain", "A_B"], "`--trust-domain`: `A_B` is no trust domain"),
+    ],
 )
 def test_what_no_file_can_mend_is_refused_at_the_start(
     options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
