@@ -7,15 +7,16 @@ far as the addresses can change them.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from admc.serve.affected import Index
 from admc.serve.groups import Groups, snapshots
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, Located, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from admc.serve.feed import State
 
@@ -26,34 +27,73 @@ def is_elsewhere(state: State, newer: State) -> bool:
 
 
 def elsewhere(state: State, newer: State) -> State:
-    """A state at the addresses of another."""
-    return replace(state, addresses=newer.addresses, located=newer.located)
+    """A state at the addresses of another, and of whom that one does not know at those of before."""
+    return replace(state, addresses=_both(state, newer), located=newer.located)
 
 
 def during(old: State, new: State) -> State:
-    """The new state, with what was known of whom it does not know any more, but for addresses that others have by now.
+    """A state of the new plan, with what was known of whom that one does not know any more.
 
     Without, policies of the old plan would be about nobody there, and connections that may be theirs would be refused.
     """
+    addresses = _both(old, new)
+    return new if addresses is new.addresses else replace(new, addresses=addresses)
+
+
+def listed(state: State) -> bytes:
+    """An endpoints file with the addresses of a state, as far as its program knows them."""
+    program, addresses = state.program, state.addresses
+    return _file(
+        {name: located for name, located in addresses.services.items() if name in program.services},
+        {name: texts for name, texts in addresses.externals.items() if name in program.externals},
+    )
+
+
+def overlaid(before: bytes, after: bytes) -> bytes:
+    """The endpoints file of one program with the addresses that another one's has, of whom both list. Raises
+    `EmitError`."""
+    old, new = from_json(before), from_json(after)
+    here = _texts(new)
+    return _file(
+        {name: new.services.get(name) or _without(located, here) for name, located in old.services.items()},
+        {name: new.externals.get(name, texts) for name, texts in old.externals.items()},
+    )
+
+
+def _both(old: State, new: State) -> Addresses:
+    """The new addresses, and the old ones of whom the new program does not know, but for those that others have now."""
     gone = old.addresses.services.keys() - new.program.services.keys()
     outside = old.addresses.externals.keys() - new.program.externals.keys()
     pairs = old.addresses.egress.keys() - new.addresses.egress.keys()
-    if not gone and not outside and not pairs:
-        return new
     now = new.addresses
-    here = {text for located in now.services.values() for part in located for text in part}
+    if not gone and not outside and not pairs:
+        return now
+    here = _texts(now)
     listening = here | set(now.egress.values())
-    addresses = Addresses(
-        {name: Located(*(_without(part, here) for part in old.addresses.services[name])) for name in gone}
-        | dict(now.services),
-        {name: old.addresses.externals[name] for name in outside} | dict(now.externals),
-        {pair: text for pair in pairs if (text := old.addresses.egress[pair]) not in listening} | dict(now.egress),
+    return Addresses(
+        {name: _without(old.addresses.services[name], here) for name in sorted(gone)} | dict(now.services),
+        {name: old.addresses.externals[name] for name in sorted(outside)} | dict(now.externals),
+        {pair: text for pair in sorted(pairs) if (text := old.addresses.egress[pair]) not in listening}
+        | dict(now.egress),
     )
-    return replace(new, addresses=addresses)
 
 
-def _without(texts: Collection[str], others: Collection[str]) -> tuple[str, ...]:
-    return tuple(text for text in texts if text not in others)
+def _texts(addresses: Addresses) -> frozenset[str]:
+    return frozenset(text for located in addresses.services.values() for part in located for text in part)
+
+
+def _without(located: Located, others: Collection[str]) -> Located:
+    return Located(*(tuple(text for text in part if text not in others) for part in located))
+
+
+def _file(services: Mapping[str, Located], externals: Mapping[str, tuple[str, ...]]) -> bytes:
+    document = {
+        "services": {
+            name: {key: list(part) for key, part in located._asdict().items()} for name, located in services.items()
+        },
+        "externals": {name: {"addresses": list(texts)} for name, texts in externals.items()},
+    }
+    return json.dumps(document).encode()
 
 
 def changed(before: State, after: State) -> Groups:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.serve import record
+from admc.serve.elsewhere import overlaid
 from admc.serve.feed import recalled
 from admc.serve.kept import Recalled
 from admc.serve.underway import Planned
 from admc.serve.worker import Recall, WorkerError
+from emitters.errors import EmitError
 
 if TYPE_CHECKING:
     from admc.serve.feed import Read, State
@@ -129,4 +131,12 @@ def _recipes(kept: Recipe | None, underway: Record | None) -> tuple[Recipe, ...]
     """
     if underway is None:
         return () if kept is None else (kept,)
-    return (underway.new,) if kept is None else (underway.new._replace(endpoints=kept.endpoints), underway.new)
+    new = underway.new
+    if kept is None:
+        return (new,)
+    if kept.inputs == new.inputs or kept.endpoints is None or new.endpoints is None:
+        return new._replace(endpoints=kept.endpoints), new
+    try:
+        return new._replace(endpoints=overlaid(new.endpoints, kept.endpoints)), new
+    except EmitError:
+        return (new,)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.exits import CommandError
 from admc.serve import progress
 from admc.serve.capturing import Capturing
-from admc.serve.elsewhere import changed, elsewhere, is_elsewhere
+from admc.serve.elsewhere import changed, elsewhere, is_elsewhere, listed
 from admc.serve.groups import Groups
 from admc.serve.record import NAME, unusable, write
 from admc.serve.stepping import passing, walked
@@ -253,8 +253,8 @@ class Moving:
         before = underway.new.state
         if is_elsewhere(before, newer.state):
             state, recipe = elsewhere(before, newer.state), underway.new.recipe
-            if recipe is not None and newer.recipe is not None:
-                recipe = recipe._replace(endpoints=newer.recipe.endpoints)
+            if recipe is not None:
+                recipe = recipe._replace(endpoints=listed(state))  # the newer program may know others
             try:
                 groups = await asyncio.to_thread(changed, before, state)
                 await self._relocate(underway, Planned(state, recipe), groups)

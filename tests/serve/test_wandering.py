@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -218,6 +219,35 @@ def test_what_was_refused_is_not_kept_from_whoever_comes(tmp_path: Path) -> None
             _change(world, ("ingress", "ingress", number))
         world.come_to_rest()
         assert world.wanted == ("ingress", "ingress", 3)  # it took no further plan
+        world.close()
+
+
+@pytest.mark.parametrize("newest", [("ingress", "ingress", 5), ("ingress", "egress", 5)])
+def test_a_server_comes_back_while_a_plan_with_another_service_waits(
+    tmp_path: Path, newest: tuple[str, str, int]
+) -> None:
+    """The addresses of now are those of a plan that is not the one proxies are led to."""
+    worlds: list[World] = []
+    with simulated(lambda: worlds[0] if worlds else None):
+        world = World(_folder(tmp_path), ("ingress", "ingress", 0))
+        worlds.append(world)
+        _change(world, ("egress", "ingress", 0))
+        for _ in range(2):
+            world.all_advance()
+            world.tick(2.0)
+        _change(world, newest)
+        for _ in range(2):
+            world.all_advance()
+            world.tick(2.0)
+            world.keep()
+        assert world.force is not None
+        assert world.force.moving.underway is not None
+        world.died()
+        world.start()
+        assert world.force is not None
+        assert world.force.moving.underway is not None
+        world.judge()
+        world.come_to_rest()
         world.close()
 
 

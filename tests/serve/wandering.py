@@ -76,10 +76,12 @@ THIRD: Final = (
     'policy r = set_request_header(name: "x-r", value: "gold") on web -> stock\npin r at ingress\n',
     'policy r = set_request_header(name: "x-r", value: "iron") on web -> stock\npin r at egress\n',
     'policy s = set_request_header(name: "x-r", value: "gold") on web -> stock\npin s at egress\n',
+    "service extra { http 80 }\n",
 )
 SIDES: Final = ("ingress", "egress")
 PLANS: Final = tuple(product(SIDES, SIDES, range(len(THIRD))))
-"""Where `p` and `q` are, and what becomes of a third policy. All of the first two are of one content."""
+"""Where `p` and `q` are, and what becomes of a third policy, or of a service that only some plans know. All of the
+first two are of one content."""
 PLACES: Final = (1, 2)
 """Where the pods of `cart` are: the only addresses that change."""
 
@@ -701,6 +703,8 @@ def compiled(folder: Path, which: tuple[str, str, int], place: int) -> Plan:
         "cart": f'"addresses": ["10.2.0.1"], "pods": ["10.1.1.{place}"]',
         "stock": '"addresses": ["10.2.0.2"], "pods": ["10.1.0.5"]',
     }
+    if "service extra" in THIRD[third]:
+        pods["extra"] = '"addresses": ["10.2.0.3"], "pods": ["10.1.0.6"]'
     endpoints = '{"services": {' + ", ".join(f'"{name}": {{{text}}}' for name, text in pods.items()) + "}}"
     read = feed.read(Source(path, Mode.REDIRECT), (endpoints.encode(),), keep=True)
     assert read.state is not None, read.findings
