@@ -33,7 +33,7 @@ QUEUED: Final = 8
 class _Kept:
     """Of one type, in bytes, with what it was computed from."""
 
-    __slots__ = ("answers", "claims", "known", "names", "refusals", "refused", "strange", "subscription")
+    __slots__ = ("answers", "claims", "error", "known", "names", "refusals", "refused", "strange", "subscription")
 
     def __init__(self) -> None:
         self.subscription: Subscription | None = None
@@ -43,6 +43,7 @@ class _Kept:
         self.known: object = None
         self.claims = 0
         self.refused: object = None
+        self.error = ""
         self.refusals = 0
 
     @property
@@ -71,7 +72,7 @@ class Meter:
         change, self._queued = queued - self._queued, queued
         if channel is not None:
             seen = self._seen.get(request.type_url) is channel.subscription
-            if not seen or request.type_url in self._kept or channel.strange or channel.refused:
+            if not seen or request.type_url in self._kept or channel.strange or channel.refused or channel.error:
                 change += self._weigh(channel, request, machine.snapshot.of_type(request.type_url).resources)
         self.weight += change
         return change
@@ -92,9 +93,10 @@ class Meter:
             kept.known = channel.known
             found = {name: item for name, item in channel.known.items() if isinstance(item, Claimed)}
             kept.claims = _weight(found, NAME_BYTES) + _weight((each.version for each in found.values()), NAME_BYTES)
-        if kept.refused is not channel.refused:
-            kept.refused = channel.refused
+        if kept.refused is not channel.refused or kept.error is not channel.error:
+            kept.refused, kept.error = channel.refused, channel.error
             kept.refusals = _weight([name for name in channel.refused if name not in there], NAME_BYTES)
+            kept.refusals += getsizeof(channel.error) if channel.error else 0
         if kept.weight:
             self._kept[channel.type_url] = kept
         else:

@@ -21,6 +21,7 @@ from xds_server.limits import Limits
 from xds_server.server import TOO_MUCH, XdsServer
 from xds_server.sotw import SotwStream
 from xds_server.store import SnapshotStore
+from xds_server.stream import MAX_ERROR, MAX_TYPES
 from xds_server.types import CLUSTER, ENDPOINTS, ROUTES
 from xds_server.wire import DeltaRequest, SotwRequest
 
@@ -56,6 +57,19 @@ class Talk:
 
 def delta() -> Talk:
     return Talk(DeltaStream(WORLD, Shared()))
+
+
+def test_what_a_client_says_of_its_refusals_is_counted_until_they_are_over() -> None:
+    """Its words are kept to be shown: 16 KB of each type."""
+    talk, words = delta(), "\N{GRINNING FACE}" * 5_000
+    types = [f"type.googleapis.com/no.such.Type{number}" for number in range(MAX_TYPES)]
+    for number, kind in enumerate(types, 1):
+        (answer,) = talk.say(DeltaRequest(kind, subscribe=("x",)))
+        talk.say(DeltaRequest(kind, nonce=answer.nonce, error=words))
+        assert talk.meter.weight > number * MAX_ERROR * 4
+    for kind in types:
+        talk.say(DeltaRequest(kind, unsubscribe=("x",)))
+    assert talk.meter.weight == 0
 
 
 def test_what_the_snapshot_has_is_not_counted() -> None:

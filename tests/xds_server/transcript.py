@@ -17,6 +17,8 @@
     patience                                                   the server waits no longer for a request of the client
     refused?                                                   it is asked for its status
     = clusters: too many                                       what the client said of what it refuses, or `nothing`
+    taken?                                                     it is asked whether the client has taken the whole world
+    = yes                                                      ... or `no`: it may have something else, or only a part
     # anything                                                 a remark
 
 What follows a line of the client, or a world, must be all that the server sends. A request of state of the world that
@@ -91,6 +93,9 @@ class Conversation:
             said = [f"= {NAMES[each.type_url]}: {each.error}" for each in self.stream.status() if each.error]
             assert self.stream.refuses == bool(said)
             return said or ["= nothing"]
+        if word == "taken?":
+            whole = self.stream.completed is self._snapshot and not self.stream.changing
+            return ["= yes" if whole else "= no"]
         assert word == ">", line
         parse = parse_sotw if self._variant == "sotw" else parse_delta
         request = self._sotw(rest) if self._variant == "sotw" else self._delta(rest)
