@@ -28,7 +28,7 @@ def read_bounded(path: Path, limit: int, what: str, *, regular: bool = False) ->
             # A pipe or a device has no size to ask for: read one byte more than is allowed instead.
             content = stream.read(limit + 1)
     except (OSError, ValueError) as error:
-        raise wrong_usage("ADM802", f"cannot read {what} `{path}`", cause=_said(error)) from error
+        raise wrong_usage("ADM802", f"cannot read {what} `{path}`", cause=said_by_system(error)) from error
     if len(content) > limit:
         raise wrong_usage(
             "ADM802",
@@ -62,7 +62,7 @@ def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = (), pr
         raise wrong_usage(
             "ADM803",
             f"cannot write `{path}`",
-            cause=_said(error),
+            cause=said_by_system(error),
             hint="this file is as it was before; name another place with `-o` or `--emit`",
         ) from error
     return True
@@ -126,7 +126,7 @@ def _refusal(path: Path, cause: str, hint: str) -> CommandError:
     return wrong_usage("ADM803", f"admc does not write to `{path}`", cause=cause, hint=hint)
 
 
-def _said(error: OSError | ValueError) -> str:
+def said_by_system(error: OSError | ValueError) -> str:
     """The system's own words, in the style of the others."""
     said = getattr(error, "strerror", None) or "the system refused"
     return said[:1].lower() + said[1:]

@@ -20,7 +20,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded, write_whole
+from admc.files import read_bounded, said_by_system, write_whole
 from admc.serve.watch import look
 from admc.transition.captures import captures, of_parts
 from emitters.interception import Family, interceptions, restore_file
@@ -290,7 +290,7 @@ def write(folder: Path, rules: Mapping[str, Rules]) -> None:
             place.mkdir(parents=True, exist_ok=True)
             (place / "loaded").unlink(missing_ok=True)
         except OSError as error:
-            raise wrong_usage("ADM803", f"cannot write to the folder `{place}`", cause=error.strerror) from error
+            raise wrong_usage("ADM803", f"cannot write to the folder `{place}`", cause=said_by_system(error)) from error
         for name, content in {**own.files, "digest": own.digest + "\n"}.items():
             write_whole(place / name, content.encode())
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded, write_whole
+from admc.files import read_bounded, said_by_system, write_whole
 from admc.serve.manifest import Saved, WrongError, from_json, parsed, serialised, to_json
 from admc.serve.watch import look
 
@@ -231,7 +231,7 @@ class Kept:
                     raise
                 self._sound.add(digest)
         except OSError as error:
-            raise _cannot_keep(self.folder, error.strerror) from error
+            raise _cannot_keep(self.folder, said_by_system(error)) from error
         return digest
 
     def _sweep(self) -> None:
@@ -245,7 +245,7 @@ class Kept:
                     path.unlink(missing_ok=True)
                     self._sound.discard(path.name)
         except OSError as error:
-            raise _cannot_keep(self.folder, error.strerror) from error
+            raise _cannot_keep(self.folder, said_by_system(error)) from error
 
 
 def opened(folder: Path) -> Kept:
@@ -260,7 +260,7 @@ def _made(folder: Path) -> None:
     except FileExistsError as error:
         raise _cannot_keep(folder, "it is no folder") from error
     except OSError as error:
-        raise _cannot_keep(folder, error.strerror) from error
+        raise _cannot_keep(folder, said_by_system(error)) from error
 
 
 def _locked(folder: Path) -> IO[bytes]:
@@ -268,7 +268,7 @@ def _locked(folder: Path) -> IO[bytes]:
     try:
         lock = (folder / "lock").open("ab")
     except OSError as error:
-        raise _cannot_keep(folder, error.strerror) from error
+        raise _cannot_keep(folder, said_by_system(error)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -282,7 +282,7 @@ def _locked(folder: Path) -> IO[bytes]:
         _clear(folder)
     except OSError as error:
         lock.close()
-        raise _cannot_keep(folder, error.strerror) from error
+        raise _cannot_keep(folder, said_by_system(error)) from error
     return lock
 
 
@@ -302,10 +302,9 @@ def _unusable(path: Path, cause: str) -> CommandError:
 
 
 def _cannot_keep(folder: Path, cause: str | None) -> CommandError:
-    said = cause or "the system refused"
     return wrong_usage(
         "ADM854",
         f"cannot keep the state in `{folder}`",
-        cause=said[:1].lower() + said[1:],
+        cause=cause,
         hint="give a folder that admc may write to; what was kept there before is as it was",
     )

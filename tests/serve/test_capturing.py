@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.serve import feed, groups
-from admc.serve.capturing import NAME, Capturing
+from admc.exits import CommandError
+from admc.serve import feed, groups, record
+from admc.serve.capturing import NAME, Capturing, Rules, write
 from admc.serve.feed import Source
 from admc.serve.underway import Planned
 from admc.transition.model import Phase
@@ -205,3 +206,13 @@ def test_a_step_says_what_is_to_be_redirected_only_where_connections_are(
     )
     said = {name: vars(step)[name] for step in steps for name in ("intercept", "release") if name in vars(step)}
     assert said == ({"intercept": ["web"]} if mode is Mode.REDIRECT else {})
+
+
+def test_what_the_system_says_is_said_as_all_else(tmp_path: Path) -> None:
+    (tmp_path / "interception").touch()
+    (tmp_path / record.NAME).mkdir()
+    with pytest.raises(CommandError) as rules:
+        write(tmp_path, {"web": Rules({}, "")})
+    with pytest.raises(CommandError) as step:
+        record.write(tmp_path, None)
+    assert [error.value.diagnostics[0].cause for error in (rules, step)] == ["not a directory", "is a directory"]
