@@ -204,6 +204,18 @@ for number in range(1_000_000):
 """
 
 
+def _until_written(path: Path, times: int) -> None:
+    """Wait until a file has been replaced so often, on any disk."""
+    seen = path.stat()
+    deadline = time.monotonic() + 60
+    while times > 0:
+        assert time.monotonic() < deadline
+        found = path.stat()
+        if (found.st_ino, found.st_mtime_ns) != (seen.st_ino, seen.st_mtime_ns):
+            seen, times = found, times - 1
+        time.sleep(0.0002)
+
+
 def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
     """Whenever the writer dies, what is found belongs together."""
     numbers = set()
@@ -212,6 +224,7 @@ def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
         assert process.stdout is not None
         assert process.stdout.readline() == b"begun\n"
+        _until_written(tmp_path / "state.json", attempt)
         time.sleep(attempt * 0.007)  # a moment of no meaning, and another each time
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -224,7 +237,7 @@ def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
         numbers.add(number)
         assert {item.version for item in found.groups.values()} == {snapshot(f"cluster{number}").version}
         assert len(found.groups) == 5
-    assert len(numbers) > 1
+    assert max(numbers) >= 5  # not all of them died at the same place
 
 
 def test_a_transition_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from admc.serve.status import Phase, Status, from_json
 from admc.serve.tls import TlsCounts
 from admc.serve.wrong import Counts
 from tests.serve.pki import Authority
-from tests.serve.serving import served
+from tests.serve.serving import SECONDS, served
 from tests.serve.test_status import client
 from tests.serve.test_status import serving as status_of
 from xds_server.metrics import Metrics
@@ -101,13 +101,13 @@ async def test_a_large_status_holds_up_nobody_and_is_made_once(monkeypatch: pyte
 
     def slowly(status: Status) -> bytes:
         made.append(status)
-        go.wait(20.0)
+        go.wait(SECONDS)
         return b"{}"
 
     monkeypatch.setattr(ops, "to_json", slowly)
     async with running() as bed:
         asking = [asyncio.create_task(bed.get("/status.json")) for _ in range(5)]
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(SECONDS):
             while not made:
                 await asyncio.sleep(0.01)
             assert (await bed.get("/healthz"))[0] == 200
@@ -248,7 +248,7 @@ async def test_clients_that_ask_thousands_of_times_at_once_hold_up_nobody() -> N
 async def _answers(reader: asyncio.StreamReader, wanted: int) -> int:
     """How many came, of so many."""
     seen = 0
-    async with asyncio.timeout(60.0):
+    async with asyncio.timeout(SECONDS):
         while seen < wanted and (line := await reader.readline()):
             seen += line.startswith(b"HTTP/1.1 200")
     return seen
@@ -307,7 +307,7 @@ async def test_garbage_and_silence_hurt_nobody(caplog: pytest.LogCaptureFixture)
             stack.callback(writer.close)
             with contextlib.suppress(ConnectionError):
                 writer.write(rubbish)
-                await asyncio.wait_for(reader.read(), 5.0)
+                await asyncio.wait_for(reader.read(), SECONDS)
         assert (await bed.get("/healthz"))[0] == 200
     assert "Traceback" not in caplog.text
 
@@ -320,7 +320,7 @@ async def test_silent_connections_give_way_to_new_ones() -> None:
             _, writer = await asyncio.open_connection("127.0.0.1", bed.port)
             stack.callback(writer.close)
         with contextlib.suppress(ConnectionError):
-            assert await asyncio.wait_for(first.read(), 5.0) == b""
+            assert await asyncio.wait_for(first.read(), SECONDS) == b""
         assert (await bed.get("/healthz"))[0] == 200
 
 
@@ -402,10 +402,10 @@ def bed() -> Iterator[Bed]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
     thread.start()
-    assert started.wait(10)
+    assert started.wait(SECONDS)
     yield found
     loop.call_soon_threadsafe(stop.set)
-    thread.join(10)
+    thread.join(SECONDS)
     loop.close()
 
 
@@ -437,7 +437,7 @@ def answering(what: bytes) -> Iterator[int]:
         thread = threading.Thread(target=answer)
         thread.start()
         yield server.getsockname()[1]
-        thread.join(10)
+        thread.join(SECONDS)
 
 
 def body(content: bytes) -> bytes:
@@ -482,7 +482,7 @@ def test_a_certificate_that_nobody_trusts(tmp_path: Path, capsys: pytest.Capture
         thread = threading.Thread(target=shake)
         thread.start()
         assert main(["status", "--server", f"https://localhost:{server.getsockname()[1]}"]) == 1
-        thread.join(10)
+        thread.join(SECONDS)
     assert "its certificate is not trusted here: " in capsys.readouterr().err
 
 
