@@ -36,7 +36,8 @@ BEHIND_SECONDS: Final = 0.25
 LARGE: Final = 16 << 10
 """A request of so many bytes is followed by a pause: hardly any client has so many names to ask for."""
 MANY: Final = 1_000
-"""So are all requests of a client that asks for so many names: to add one to them takes as long as to hear them all."""
+"""So are all requests of a client that asks for so many names, or said that it had them: to add one to them takes as
+long as to hear them all."""
 OUTBOX: Final = 64
 """Responses that wait to be written before no more requests are read."""
 

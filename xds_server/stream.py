@@ -53,7 +53,7 @@ class Stream(Sender):
         self._claimed = 0
         """Of how many resources it has said so."""
         self.names = 0
-        """How many it asks for, of all types."""
+        """How many it asks for, or said that it had, of all types."""
         self._brought = False
         """Whether the client has said that it had anything, of any type, before this stream."""
         self._events: list[Event] = []
@@ -215,7 +215,7 @@ class Stream(Sender):
         channel.owed.update(owed)
         if channel.type_url == ENDPOINTS:
             channel.again.update(filter(channel.subscription.covers, self._unsent_endpoints()))
-        self.names = check(self._channels.values(), asked=bool(channel.owed), claimed=self._claimed)
+        self.names = self._claimed + check(self._channels.values(), asked=bool(channel.owed), claimed=self._claimed)
 
     # Responses.
 

@@ -8,7 +8,7 @@ from tests.xds_server.client import Client
 from tests.xds_server.test_server import BOTH, serving
 from tests.xds_server.transcript import world
 from xds_server.connection import LARGE, MANY
-from xds_server.types import ENDPOINTS
+from xds_server.types import CLUSTER, ENDPOINTS
 
 if TYPE_CHECKING:
     import pytest
@@ -53,5 +53,17 @@ async def test_so_is_a_small_one_of_a_client_that_asks_for_much(variant: str, mo
         nonce = (await client.read()).nonce
         assert not pauses
         await client.send(ENDPOINTS, *(many if variant == "sotw" else []), "e", nonce=nonce)
+        await client.read()
+        assert len(pauses) == 1
+
+
+async def test_so_is_a_small_one_of_a_client_that_says_it_has_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it says that it has 100,000 resources, an acknowledgement alone takes half a second."""
+    async with serving(world("clusters a=1-")) as (server, port), Client(port, "delta") as client:
+        pauses = _pauses(server, monkeypatch)
+        await client.send(CLUSTER, has={f"{number}": "1" for number in range(MANY)})
+        nonce = (await client.read()).nonce
+        assert not pauses
+        await client.send(CLUSTER, "x", nonce=nonce)
         await client.read()
         assert len(pauses) == 1
