@@ -193,3 +193,48 @@ async def test_whoever_becomes_somebody_else_is_sent_away_as_whoever_becomes_nob
         back = await stack.enter_async_context(Client(port, "delta", "a"))
         await back.send(CLUSTER)
         assert said(await back.read()) == "z=1"
+
+
+@BOTH
+async def test_endpoints_do_not_wait_for_what_others_wait_for(variant: str) -> None:
+    """One group's changes wait to become one push. Another's endpoints are due before those."""
+    limits = Limits(quiet_seconds=600.0, quiet_limit_seconds=600.0)
+    async with (
+        serving(world("clusters a=1-; endpoints a=1"), limits) as (server, port),
+        Client(port, variant) as client,
+    ):
+        server.store.publish("other", world("clusters z=1-"))
+        await client.send(ENDPOINTS, "a")
+        await client.send(ENDPOINTS, *(["a"] if variant == "sotw" else []), nonce=(await client.read()).nonce)
+        server.store.publish("other", world("clusters z=2-"))
+        server.store.publish("web", world("clusters a=1-; endpoints a=2"))
+        assert said(await client.read()) == "a=2"
+
+
+async def test_what_waits_is_told_though_something_else_was_due_before() -> None:
+    limits = Limits(quiet_seconds=0.3, quiet_limit_seconds=600.0)
+    async with serving(world("clusters a=1-; endpoints a=1"), limits) as (server, port):
+        server.store.publish("other", world("clusters z=1-"))
+        async with Client(port, "delta") as web, Client(port, "delta", "other") as other:
+            await other.send(CLUSTER)
+            await other.send(CLUSTER, nonce=(await other.read()).nonce)
+            await web.send(ENDPOINTS, "a")
+            await web.send(ENDPOINTS, nonce=(await web.read()).nonce)
+            server.store.publish("other", world("clusters z=2-"))
+            server.store.publish("web", world("clusters a=1-; endpoints a=2"))
+            assert said(await web.read()) == "a=2"
+            assert said(await other.read()) == "z=2"
+
+
+async def test_how_long_a_snapshot_has_been_there_for_a_client_that_comes_later_is_no_time_to_converge() -> None:
+    async with serving() as (server, port):
+        server.store.publish("web", world("clusters a=1-"))
+        await asyncio.sleep(0.01)
+        async with Client(port, "delta") as late:
+            await late.send(CLUSTER)
+            await late.send(CLUSTER, nonce=(await late.read()).nonce)
+            await until(lambda: bool(server.clients()[0].acknowledged))
+            assert sum(server.metrics.convergence.counts) == 0
+            server.store.publish("web", world("clusters a=2-"))
+            await late.send(CLUSTER, nonce=(await late.read()).nonce)
+            await until(lambda: sum(server.metrics.convergence.counts) == 1)
