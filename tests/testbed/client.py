@@ -122,7 +122,7 @@ def grpc_call(target: Target, request: Request, timeout: float = 10.0) -> Reply:
     return _http2(target, asked, (("content-type", "application/grpc"), ("te", "trailers")), timeout, is_grpc=True)
 
 
-def tcp(target: Target, timeout: float = 5.0) -> Reply:
+def tcp(target: Target, timeout: float = 10.0) -> Reply:
     """Open a connection, read the greeting, send a word and wait for it. `status` is 200 where all of it worked."""
     started = time.monotonic()
     word = b"are you there\n"

@@ -22,7 +22,7 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 STOP_SECONDS = 5.0
 LAUNCHER = Path(__file__).with_name("launch.py")
 
@@ -56,7 +56,7 @@ class Envoy:
     node: str = ""
     """The node id that it was given: by it an answer of the admin interface is known to be its own."""
 
-    def admin_get(self, path: str, timeout: float = 2.0) -> tuple[int, bytes]:
+    def admin_get(self, path: str, timeout: float = 10.0) -> tuple[int, bytes]:
         """Status and body of an admin request."""
         connection = http.client.HTTPConnection(*self.admin, timeout=timeout)
         try:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dsl.program import External, Port, Program, Service
     from solver.placement import Placement
 
-READY_SECONDS = 30.0
+READY_SECONDS = 60.0
 TOOL = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
 PLAIN = Request()
 

@@ -53,7 +53,7 @@ class Proxy:
         )
         return int(answer["pid"])
 
-    def restart(self, seconds: float = 20.0) -> None:
+    def restart(self, seconds: float = 60.0) -> None:
         """End it and start it anew: full buckets, empty statistics."""
         self.kill()
         self.pid = self._start()
@@ -67,7 +67,7 @@ class Proxy:
     def running(self) -> bool:
         return self._agent.ask("poll", pid=self.pid)["code"] is None
 
-    def admin_get(self, path: str, timeout: float = 2.0) -> tuple[int, bytes]:
+    def admin_get(self, path: str, timeout: float = 10.0) -> tuple[int, bytes]:
         """Status and body of an admin request, sent from inside its namespace."""
         connection = http.client.HTTPConnection(*self.admin, timeout=timeout)
         made = self._socket(socket.AF_INET)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,14 +42,17 @@ time.sleep(60)
 """
 
 
-def _gone(inodes: set[int], seconds: float = 2.0) -> bool:
-    """Whether no process is left in any of these namespaces, and so no namespace."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if not inodes & set(host.processes()):
-            return True
+def _until(holds: Callable[[], bool]) -> bool:
+    """Whether something holds in the end."""
+    deadline = time.monotonic() + 60
+    while not holds() and time.monotonic() < deadline:
         time.sleep(0.05)
-    return False
+    return holds()
+
+
+def _gone(inodes: set[int]) -> bool:
+    """Whether no process is left in any of these namespaces, and so no namespace."""
+    return _until(lambda: not inodes & set(host.processes()))
 
 
 @NEEDS_MESH
@@ -66,7 +70,7 @@ def test_nothing_outlives_a_kill(who: str) -> None:
         os.kill(victim.pid if who == "parent" else int(agent), signal.SIGKILL)
         assert _gone(inodes)
         if who == "parent":
-            assert not Path(folder).exists()
+            assert _until(lambda: not Path(folder).exists())
     finally:
         victim.kill()
         victim.wait()
@@ -101,7 +105,7 @@ def test_a_bed_outlives_the_thread_that_started_it() -> None:
         pool.submit(mesh.__enter__).result()
     with ExitStack() as stack:
         stack.push(mesh)
-        time.sleep(0.1)
+        time.sleep(0.1)  # whoever ends with that thread does so at once
         assert mesh.request("a", "b").ok
 
 
