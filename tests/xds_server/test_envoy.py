@@ -205,6 +205,12 @@ class Running:
         # Nothing that should have passed failed on the way.
         assert {answer.split()[0] for answer in seen} == {"200"}
 
+    async def complete(self) -> bool:
+        """Whether the only proxy has acknowledged all that there is."""
+        current = self.server.store.current("web")
+        assert current is not None
+        return [each.acknowledged for each in self.server.audience.seen(["web"])] == [current.version]
+
     async def stats(self) -> dict[str, int]:
         return await asyncio.to_thread(self.envoy.stats)
 
@@ -227,7 +233,9 @@ async def running(variant: str, folder: Path, *resources: Resource, port: int) -
     envoys = Envoys(folder, ENVOY)
     try:
         await asyncio.to_thread(envoys.start, {"web": bootstrap(where, variant, folder)})
-        yield Running(server, envoys.running["web"], port)
+        bed = Running(server, envoys.running["web"], port)
+        await bed.until(bed.complete)  # it serves before the server has heard that it took the last of it
+        yield bed
     finally:
         await asyncio.to_thread(envoys.stop)
         await server.stop(0.1)
@@ -345,17 +353,11 @@ async def test_an_envoy_comes_with_nothing_when_it_starts_and_with_versions_when
     async with backend("one") as one:
         content = [cluster("a"), endpoints("a", one), routes("r", "a"), extension("gold"), listener(port)]
         async with running(variant, tmp_path, *content, port=port) as bed:
-
-            async def complete() -> bool:
-                seen = bed.server.audience.seen(["web"])
-                return [each.acknowledged for each in seen] == [bed.server.store.current("web").version]  # type: ignore[union-attr]
-
-            await bed.until(complete)
             assert [each.fresh for each in bed.server.audience.seen(["web"])] == [True]
 
             # What the server gives meanwhile is no reason to say otherwise.
             bed.server.store.publish("web", Snapshot.of([*content[:3], extension("plain"), listener(port)]))
-            await bed.until(complete)
+            await bed.until(bed.complete)
             assert [each.fresh for each in bed.server.audience.seen(["web"])] == [True]
 
             (before,) = bed.server.audience
@@ -365,6 +367,6 @@ async def test_an_envoy_comes_with_nothing_when_it_starts_and_with_versions_when
                 there = [each for each in bed.server.audience if each is not before]
                 # At no moment, whatever it has asked for so far.
                 assert not any(each.fresh for each in there)
-                return len(there) == len(bed.server.audience) == 1 and await complete()
+                return len(there) == len(bed.server.audience) == 1 and await bed.complete()
 
             await bed.until(back)
