@@ -61,7 +61,7 @@ def over_tls(folder: Path) -> Iterator[Served]:
 def connected(server: Served) -> tuple[socket.socket, str]:
     """A connection, and its address as the server's log has it."""
     host, _, port = server.xds.rpartition(":")
-    plain = socket.create_connection((host, int(port)), timeout=20)
+    plain = socket.create_connection((host, int(port)), timeout=SECONDS)
     return plain, "ipv4:{}:{}".format(*plain.getsockname())
 
 
@@ -103,7 +103,7 @@ def connected_by_grpc(server: Served, pair: Pair, trusted: Authority = SERVERS) 
 def serves(channel: grpc.Channel) -> bool:
     """Whether a call gets through, whatever it is answered with."""
     try:
-        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=20)
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
     except grpc.RpcError as error:
         return bool(error.code() is not grpc.StatusCode.UNAVAILABLE)
     return True
@@ -375,7 +375,7 @@ def test_the_last_words_of_a_server_are_passed_on() -> None:
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()
-    _, errors = process.communicate((OK + REFUSED + FATAL).encode(), timeout=20)
+    _, errors = process.communicate((OK + REFUSED + FATAL).encode(), timeout=SECONDS)
     assert process.returncode == 0
     found = [json.loads(line) for line in errors.splitlines()]
     assert [(event["level"], event["message"]) for event in found] == [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.serve.serving import served
+from tests.serve.serving import SECONDS, served
 from tests.serve.test_serving import _children, _runs, client, write
 from xds_server.types import ENDPOINTS, EXTENSION
 
@@ -62,7 +62,7 @@ def busy(pid: int) -> bool:
 
 
 def gone(pids: list[int]) -> None:
-    deadline = time.monotonic() + ENDS_SECONDS
+    deadline = time.monotonic() + SECONDS
     while any(map(_runs, pids)):
         assert time.monotonic() < deadline, "its workers outlive it"
         time.sleep(0.05)
@@ -118,12 +118,18 @@ def test_a_process_that_does_not_answer_holds_up_no_end(kept: bool, tmp_path: Pa
         with served(tmp_path, *options) as server:
             server.until((tmp_path / "state" / "state.json").exists)
             assert server.stop() == 0
-    with served(tmp_path, *options) as server:
+    # A test that is held up itself comes too late for a server that is not: then another one is asked.
+    assert any(_ends_though_its_process_does_not_answer(tmp_path, options) for _ in range(10))
+
+
+def _ends_though_its_process_does_not_answer(folder: Path, options: tuple[str, ...]) -> bool:
+    """Whether there was anything to be answered."""
+    with served(folder, *options) as server:
         workers = server.until(lambda: _children(server.process.pid))
         for pid in workers:
             os.kill(pid, signal.SIGSTOP)
         try:
-            assert not server.events("compiled")
+            in_time = not server.events("compiled")
             started = time.monotonic()
             assert server.stop() == 0
             assert time.monotonic() - started < ENDS_SECONDS
@@ -131,3 +137,4 @@ def test_a_process_that_does_not_answer_holds_up_no_end(kept: bool, tmp_path: Pa
             for pid in filter(_runs, workers):
                 os.kill(pid, signal.SIGCONT)
         gone(workers)
+    return in_time

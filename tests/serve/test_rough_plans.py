@@ -164,7 +164,7 @@ def admitted(server: Served, pair: Pair) -> str:
     request = discovery_pb2.DiscoveryRequest(node=base_pb2.Node(id="one", cluster=""), type_url=LISTENER)
     with grpc.secure_channel(server.xds, credentials, options) as channel:
         stub = ads_pb2_grpc.AggregatedDiscoveryServiceStub(channel)
-        stream = stub.StreamAggregatedResources(iter([request]), timeout=20)
+        stream = stub.StreamAggregatedResources(iter([request]), timeout=60)
         try:
             next(stream)
         except grpc.RpcError as error:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from envoy.config.listener.v3 import listener_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
 from admc.__main__ import main
-from tests.serve.serving import served
+from tests.serve.serving import SECONDS, served
 from xds_server.types import CLUSTER, ENDPOINTS, LISTENER
 
 if TYPE_CHECKING:
@@ -72,13 +73,15 @@ class Client:
 
         def requests() -> Iterator[discovery_pb2.DiscoveryRequest]:
             yield discovery_pb2.DiscoveryRequest(node=self._node, type_url=type_url, resource_names=names)
-            time.sleep(20)  # until the stream is cancelled
+            over.wait()
 
-        stream = self._stub.StreamAggregatedResources(requests(), timeout=20)
+        over = threading.Event()
+        stream = self._stub.StreamAggregatedResources(requests(), timeout=SECONDS)
         try:
             return list(next(stream).resources)
         finally:
             stream.cancel()
+            over.set()
 
     def close(self) -> None:
         self._channel.close()
@@ -322,7 +325,7 @@ def test_it_stops_at_a_signal_and_at_once_at_the_second(folder: Path) -> None:
             workers: list[int] = server.until(lambda server=server: _children(server.process.pid))
             server.process.kill()
             server.process.wait()
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + SECONDS
             while any(map(_runs, workers)):
                 assert time.monotonic() < deadline, "its workers outlive it"
                 time.sleep(0.05)
@@ -357,8 +360,9 @@ def _children(pid: int) -> list[int]:
 
 
 def _runs(pid: int) -> bool:
+    """Whether a process has not ended. Whoever inherits it may take its time to notice that it has, or never do so."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:  # noqa: PTH123
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return True

@@ -55,7 +55,7 @@ def shown(port: int) -> int:
     context = ssl.create_default_context(cadata=SERVER.certificate.decode())
     context.set_alpn_protocols(["h2"])
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as found,
     ):
         der = found.getpeercert(binary_form=True)
@@ -76,7 +76,7 @@ async def connects(port: int, client: Pair | None) -> bool:
     async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, options) as channel:
         call = channel.unary_unary("/no.such/Method")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call(b"", timeout=5)
+            await call(b"", timeout=60)
         assert caught.value.code() in {grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.UNAVAILABLE}
         return caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
