@@ -8,12 +8,13 @@ redirected connections then pass untouched, which takes listeners: none at all w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
 from dsl.collector import no_collection
 from emitters.envoy import Mode, emit, untouched
+from emitters.envoy.resources import REFUSING
 from emitters.errors import EmitError
 from xds_server.snapshot import Resource, Snapshot
 from xds_server.types import CLUSTER, TRIAL
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from admc.serve.feed import State
     from emitters.envoy import AdmResources
     from emitters.scope import Hop
-
-REFUSING: Final = "refused/"
-"""Clusters that do not exist and are not meant to: what is sent there is refused (emitters/envoy/tcp.py)."""
 
 
 class Groups(NamedTuple):

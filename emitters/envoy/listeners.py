@@ -19,7 +19,7 @@ from emitters.envoy.filters.guards import asked_port
 from emitters.envoy.located import awaited_callers, awaits_destination, taken
 from emitters.envoy.match import by_network, by_port, take
 from emitters.envoy.names import Version
-from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, AdmResources
+from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, REFUSING, ROUTES, AdmResources
 from emitters.envoy.typed import Json, extension, message
 from emitters.known import ordered
 from emitters.ports import EGRESS_PORT, INGRESS_PORT
@@ -319,7 +319,7 @@ def _redirected(context: Context, side: Side, out: _Collected, *, waiting: bool)
             *(chain for _, made in out.captured[side] for chain in made.chains),
             {"name": through, "filters": [tcp.proxy(through, through)], **(_beside(side, out) if waiting else {})},
             # To a cluster that does not exist. It is there from the start: a new filter chain changes the listener.
-            *([{"name": closed, "filters": [tcp.proxy(closed, f"refused/{closed}")]}] if waiting else []),
+            *([{"name": closed, "filters": [tcp.proxy(closed, f"{REFUSING}{closed}")]}] if waiting else []),
         ],
         "filter_chain_matcher": by_port(choices, take(through)),
         "traffic_direction": "INBOUND" if side is Side.INGRESS else "OUTBOUND",

@@ -18,6 +18,7 @@ from emitters.envoy.filters.built import stat_name
 from emitters.envoy.filters.guards import strings
 from emitters.envoy.filters.limits import token_bucket
 from emitters.envoy.filters.seeing import connection_log, set_state
+from emitters.envoy.resources import REFUSING
 from emitters.envoy.routes import Variant
 from emitters.envoy.template import fill
 from emitters.envoy.typed import Json, extension
@@ -185,7 +186,7 @@ def _chain(
     if treatment.refused_by is not None:
         # A cluster that does not exist: the connection ends as it opens, is logged where a log comes first, and counts
         # as `downstream_cx_no_route` under the guard's name.
-        nowhere = f"refused/{stat_name(treatment.refused_by, hop)}"
+        nowhere = f"{REFUSING}{stat_name(treatment.refused_by, hop)}"
         filters.append(proxy(nowhere, nowhere, logs))
     else:
         filters.append(proxy(name, cluster_name, logs))
