@@ -48,7 +48,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Problems:
-    """What is wrong now, by what it is wrong with: `program`, `endpoints`, `identities`. Empty when all is well."""
+    """What is wrong now, by what it is wrong with: `program`, `endpoints`, `identities`, `kept`."""
 
     counts: Counts = field(default_factory=Counts)
     stays: str = ""
