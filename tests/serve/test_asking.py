@@ -14,6 +14,7 @@ from tests.serve.pki import Authority
 from tests.serve.serving import served
 from tests.serve.test_identity import RSA, jwk, signed, written
 from tests.testbed.envoys import Envoys, envoy_binary
+from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,9 +37,10 @@ call web -> search
 policy tier = set_request_header(name: "x-tier", value: "silver") on web -> search
 """
 OWN = "spiffe://cluster.local/ns/shop/sa/search"
-PORT = 18000
-SECONDS = 3.0
-"""How long a token holds by itself. It may be used for as long as clocks may differ besides."""
+PORT = free_port()
+SECONDS = (3.0, 30.0, 120.0)
+"""How long a token holds by itself: a longer one for a slower machine. It may be used for as long as clocks may differ
+besides."""
 
 
 def renew(folder: Path, **files: bytes) -> None:
@@ -66,9 +68,12 @@ def nodes(server: Served) -> list[dict[str, Any]]:
     return found
 
 
+def in_sync(server: Served, identity: str) -> bool:
+    return [each["identity"] for each in nodes(server)] == [identity] and bool(server.status()["adms"][0]["in_sync"])
+
+
 def until_in_sync(server: Served, identity: str) -> None:
-    server.until(lambda: [each["identity"] for each in nodes(server)] == [identity])
-    server.until(lambda: server.status()["adms"][0]["in_sync"])
+    server.until(lambda: in_sync(server, identity))
 
 
 def test_certificates_of_both_ends_are_renewed_without_a_restart(
@@ -119,12 +124,16 @@ def test_a_token_is_sent_and_renewed_without_a_restart(
             served(tmp_path, "policies.adm", *options, *tokens, xds=f"127.0.0.1:{PORT}", plaintext=False)
         )
         server.until_event("compiled")
-        until = time.time() + SECONDS
-        renew(tmp_path / "token", token=signed(exp=until).encode())
         envoys = stack.enter_context(Envoys(tmp_path / "logs", ENVOY))
-        envoys.start({"search": bootstrap})
-        until_in_sync(server, subject)
-        assert time.time() < until + LEEWAY, "the machine was too slow for this token"
+        for seconds in SECONDS:
+            until = time.time() + seconds
+            renew(tmp_path / "token", token=signed(exp=until).encode())
+            if not envoys.running:
+                envoys.start({"search": bootstrap})
+            server.until(lambda until=until: in_sync(server, subject) or time.time() > until + LEEWAY, 300)  # type: ignore[misc]
+            if in_sync(server, subject):
+                break
+        assert in_sync(server, subject) or time.time() < until + LEEWAY, "the machine is too slow for any token"
 
         # The stream ends with its token, and the next one begins with the token that is there by then.
         renew(tmp_path / "token", token=signed(exp=time.time() + 3600.0).encode())

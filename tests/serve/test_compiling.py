@@ -118,7 +118,7 @@ async def test_a_compile_whose_process_goes_is_made_again_and_not_at_once(tmp_pa
     _Gone.asked.clear()
     async with _following(options, worker.Worker, _Gone, _Gone) as one:
         await _until(lambda: one.counts.compiles == 1)
-        path.write_text(PROGRAM.replace("gold", "silver"))
+        write_whole(path, PROGRAM.replace("gold", "silver").encode())
         await _until(lambda: one.counts.compiles == 2)
         assert one.counts.compile_errors == 2
     first, second = _Gone.asked

@@ -23,7 +23,8 @@ from emitters.envoy.bootstrap import xds_bootstrap
 from tests.testbed.echo import EchoServices, Endpoint
 from tests.testbed.envoys import Envoys
 from tests.testbed.ports import free_port
-from xds_server.connection import Admission
+from tests.transition.callers import SECONDS
+from xds_server.clients import Admission
 from xds_server.server import XdsServer
 from xds_server.store import SnapshotStore
 
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
     from admc.transition.model import Placed, Step
     from emitters.envoy import AdmResources
     from tests.transition.callers import Dial
-    from xds_server.connection import Caller
+    from xds_server.clients import Caller
     from xds_server.snapshot import Snapshot
 
 DRAIN_SECONDS = 3
 """Envoy looks at whole seconds: with 1, connections are cut at the end without having been told to close."""
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 90.0
 DRAINING = ("listeners_draining", "filter_chains_draining")
 
 
@@ -162,4 +163,4 @@ class Bed:
         """How a caller connects through its own ADM."""
         port = self.placed.program.services[destination].ports[0].number
         address, own = self.addresses.egress[source, destination], sender(self.addresses, source)
-        return lambda: socket.create_connection((address, port), 10, (own, 0))
+        return lambda: socket.create_connection((address, port), SECONDS, (own, 0))

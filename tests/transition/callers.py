@@ -28,7 +28,7 @@ GOAWAY = 7
 
 def over(dial: Dial) -> http.client.HTTPConnection:
     """A connection for HTTP/1.1 over one that somebody opens."""
-    connection = http.client.HTTPConnection("cart", timeout=10)
+    connection = http.client.HTTPConnection("cart", timeout=SECONDS / 2)
     connection.sock = dial()
     return connection
 

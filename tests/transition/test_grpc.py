@@ -16,7 +16,7 @@ from dsl import load_text
 from solver.place import place
 from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
-from tests.transition.callers import GrpcKeeper, answered, more
+from tests.transition.callers import SECONDS, GrpcKeeper, answered, more
 from tests.transition.move import AMOUNT, KEY, PORT, SIDES
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def test_calls_meet_what_moves_once_and_strangers_stay_out(sides: tuple[str, str
         refused = [GrpcKeeper(shop, {"x-out": "1"}), GrpcKeeper(till, {"x-out": "1"})]
         counted = [GrpcKeeper(shop, {"x-few": "1"})]
         strangers = [
-            GrpcKeeper(lambda: socket.create_connection((address, PORT), 10, (STRANGER, 0)), {MARKER: value}, 0.05)
+            GrpcKeeper(lambda: socket.create_connection((address, PORT), SECONDS, (STRANGER, 0)), {MARKER: value}, 0.05)
             for value in forged(old, new)
         ]
         # Before the ingress lets go, or once it has taken over: in between a NetworkPolicy has to keep strangers out.
