@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.transition.model import Placed
 from solver.placement import Placement, Status
+from solver.surroundings import targets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +64,16 @@ def _placed(change: Change, entries: Sequence[Entry]) -> Placed:
             policies[name] = replace(entry.policy, name=name)
         decisions.append(replace(entry.decision, policy=name))
     place = {name: index for index, name in enumerate(change.order)}
-    ordered = sorted(policies.values(), key=lambda policy: (place[original(policy.name)], policy.name))
-    program = replace(change.program, policies=tuple(ordered))
+    # A network inside of another would be taken out of that one's where nothing is said of it.
+    named = {name for entry in entries for name in (entry.decision.destination, *targets(entry.policy))}
+    absent = change.outside - named
+    ordered = sorted(
+        (
+            replace(policy, sources=policy.sources - absent) if absent and policy.home is None else policy
+            for policy in policies.values()
+        ),
+        key=lambda policy: (place[original(policy.name)], policy.name),
+    )
+    externals = {name: party for name, party in change.program.externals.items() if name not in absent}
+    program = replace(change.program, externals=externals, policies=tuple(ordered))
     return Placed(program, Placement(tuple(decisions), (), (), Status.FEASIBLE, ()))

@@ -142,6 +142,8 @@ class Change:
         index = {_key(call): position for position, call in enumerate(self.program.calls)}
         # One set for all who mean everybody: to compare two of thousands of names each takes its time.
         everyone = frozenset((*self.program.services, *self.program.externals))
+        self.outside = frozenset(old.program.externals.keys() ^ new.program.externals.keys())
+        """Outside parties that only one of the two programs knows."""
         homes = _parties(old.program) != _parties(new.program)
         self.old = {
             key: renumbered(entry, entry.ports(self.program), old.program, new.program)

@@ -12,6 +12,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, assume, event, given, note, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ from dsl.program import Side
 from emitters.addresses import Addresses, from_json
 from emitters.envoy import emit
 from emitters.envoy.context import Context, Mode
+from emitters.envoy.located import taken
 from emitters.envoy.match import scope
 from emitters.envoy.tcp import chains
 from emitters.errors import EmitError
@@ -51,6 +53,7 @@ service s, t { http 80 }
 service d { http web 80  tcp raw 81 }
 call s, t -> d:web, d:raw
 """
+MOVES: Final = "policy m = request_count() on s -> d:web\npin m at SIDE\n"
 
 
 class End:
@@ -85,7 +88,7 @@ def texts(draw: st.DrawFn, side: str) -> str:
             text += f"policy {name} = deny() on {scope} -> d:{port}\n"
             pinned = draw(st.sampled_from(("ingress", "egress", "")))
             text += f"pin {name} at {pinned}\n" if pinned else ""
-    return text + f"policy m = request_count() on s -> d:web\npin m at {side}\n"
+    return text + MOVES.replace("SIDE", side)
 
 
 @st.composite
@@ -203,3 +206,23 @@ def test_who_is_refused_by_both_plans_is_refused_in_between(both: tuple[End, End
 
 def state(end: End) -> State:
     return State(Source(Path("policies.adm"), Mode.REDIRECT), *end.placed, end.addresses, "")
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_network_inside_of_another_is_refused_at_the_senders_too(back: bool) -> None:
+    """What a sender may not call is told by the addresses that it dials."""
+    inner = 'external x { cidr "10.1.0.0/16"  tcp 443 }\n'
+    outer = 'external y { cidr "10.0.0.0/8"  tcp 443 }\n'
+    texts = (
+        inner + outer + "call s -> x, y\npolicy g = deny() on s -> {x, y}\n" + MOVES.replace("SIDE", "ingress"),
+        outer + "call s -> y\npolicy g = deny() on s -> y\n" + MOVES.replace("SIDE", "egress"),
+    )
+    old, new = (End(HEAD + text, PODS) for text in (reversed(texts) if back else texts))
+    for step in steps(old.placed, new.placed, b"key"):
+        program, placement = step.parts["s"].placed
+        context = Context(program, old.addresses, Known(program, old.addresses), Mode.REDIRECT, program.services["s"])
+        found = [hop for hop in hops(program, placement)["s"] if hop.port.number == 443]
+        own = {network for hop in found for network in taken(context, hop)[443].own}
+        others = {network for hop in found for network in taken(context, hop)[443].others}
+        assert ipaddress.ip_network("10.0.0.0/8") in own, step.phase
+        assert others <= own, step.phase
