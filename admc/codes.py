@@ -285,7 +285,8 @@ _USAGE = {
         "the service that it asks. So it stops asking before policies leave that ingress, and begins after they have "
         "come to it. Where each of several changes would have to be first, a server refuses the plan and goes on with "
         "what it has. Make three plans of it: pin what is enforced on the asker at that ingress; change who asks; take "
-        "the pins away.",
+        "the pins away. Nor is there an order where a port gets another target while something leaves its ingress: "
+        "pods that still listen where they did would be reached before senders enforce it. Make two plans of that.",
     ),
 }
 
