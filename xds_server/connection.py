@@ -374,8 +374,12 @@ class Connection(Writer):
         self.write()
 
     def _cut(self) -> None:
-        """The client neither reads nor answers."""
-        if self._task is not None:
+        """The client does not answer, or does not even read. One that reads is told: the end of the task alone does not
+        end the call, as a read is in hand, and it would wait here for pushes that nobody sends."""
+        if not self._busy:
+            self._failure = self._failure or RefusedStreamError(grpc.StatusCode.DEADLINE_EXCEEDED, "no answer came")
+            self.write()
+        elif self._task is not None:
             self._task.cancel()
 
     def _after(self, seconds: float, what: Any, *arguments: Any) -> None:

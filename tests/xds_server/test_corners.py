@@ -10,12 +10,15 @@ import grpc
 import pytest
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
+from tests.xds_server.build import resource
 from tests.xds_server.client import Client
 from tests.xds_server.test_server import BOTH, said, serving
 from tests.xds_server.test_server import _until as until
 from tests.xds_server.transcript import world
 from xds_server.clients import Admission
+from xds_server.connection import OUTBOX
 from xds_server.limits import Limits
+from xds_server.snapshot import Snapshot
 from xds_server.types import CLUSTER, ENDPOINTS, LISTENER
 
 if TYPE_CHECKING:
@@ -238,3 +241,31 @@ async def test_how_long_a_snapshot_has_been_there_for_a_client_that_comes_later_
             server.store.publish("web", world("clusters a=2-"))
             await late.send(CLUSTER, nonce=(await late.read()).nonce)
             await until(lambda: sum(server.metrics.convergence.counts) == 1)
+
+
+async def test_who_asks_and_does_not_read_is_not_heard_until_it_does() -> None:
+    """Else what it asks for would wait here, without end."""
+    asked, body = 400, "x" * 900
+    there = Snapshot.of([resource(CLUSTER, f"{number}-{body}", 1, ("-",)) for number in range(40)])
+    async with serving(there) as (server, port), Client(port, "delta") as client:
+        for _ in range(asked):
+            await client.send(CLUSTER, "*")
+        await until(lambda: len(server.connections) == 1 and len(server.connections[0]._outbox) >= OUTBOX)
+        (connection,) = server.connections
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            assert len(connection._outbox) <= OUTBOX
+        for _ in range(asked):
+            assert len((await client.read()).resources) == 40
+        assert server.metrics.requests[CLUSTER] == asked
+
+
+@BOTH
+async def test_who_owes_an_answer_is_cut_after_the_grace(variant: str) -> None:
+    """By the stream itself: gRPC would cut the whole connection, and much later."""
+    async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
+        await client.send(CLUSTER)
+        await client.read()
+        (connection,) = server.connections
+        connection.end("age", 0.1)
+        assert await client.status() == (grpc.StatusCode.DEADLINE_EXCEEDED, "no answer came")
