@@ -100,7 +100,7 @@ def observe(
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
             numbered = list(enumerate(cases, start=FIRST_PORT))
             replies = dict(pool.map(lambda each: (each[1].name, _ask(each[1], each[0], targets)), numbered))
-        time.sleep(SETTLING)
+        _settle(echo, envoys, folder)
         seen = _by_name(echo.record.all())
         counted = _counted(envoys, [name for case in cases for name in case.names()], folder)
     found = {}
@@ -114,6 +114,24 @@ def observe(
             requests = (*requests[:-1], requests[-1]._replace(sightings=tuple(of_tcp)))
         found[case.name] = Observation(requests, {name: counted[name] for name in case.names()})
     return found
+
+
+def _settle(echo: EchoServices, envoys: Envoys, folder: Path) -> None:
+    """Until nothing new has come for a while: copies of requests, lines and captures come behind the last answer, and
+    later on a busy machine."""
+
+    def there() -> tuple[int, ...]:
+        outputs = [envoy.output.stat().st_size for envoy in envoys.running.values()]
+        return len(echo.record.all()), *outputs, sum(1 for _ in (folder / "taps").glob("*"))
+
+    deadline = time.monotonic() + PATIENCE
+    found = there()
+    while time.monotonic() < deadline:
+        time.sleep(SETTLING)
+        again = there()
+        if again == found:
+            return
+        found = again
 
 
 def _ask(case: Case, port: int, targets: Mapping[tuple[str, str, int], Target]) -> list[tuple[Sent, Reply, int]]:

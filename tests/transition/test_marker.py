@@ -23,6 +23,7 @@ from dsl import load_text
 from emitters.dial import sender
 from solver.place import place
 from tests.serve.serving import served
+from tests.serve.test_serving import write
 from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import free_port
 from tests.transition.bed import DRAIN_SECONDS, Bed
@@ -147,7 +148,7 @@ def test_nobody_is_told_the_value(tmp_path: Path, capsys: pytest.CaptureFixture[
         Bed(placed("ingress"), tmp_path, ENVOY, port) as bed,
         Keeper(bed.egress("shop", "cart"), {}),
     ):
-        program.write_text(text("egress"))
+        write(program, text("egress"))
         secrets: set[str] = set()
         names = 0
         while not server.events("transition_over"):

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 LINE = re.compile(r'"?policy"?[:=]"?(?P<policy>[^" ,]+)')
 DESTINATION = re.compile(r'"?destination"?[:=]"?(?P<destination>[^" ,]+)')
 """In a line of a log, as text and as JSON."""
-STABLE, SETTLED = 0.15, 5.0
+STABLE, SETTLED = 0.15, 20.0
 """Seconds without anything new after which nothing more comes, and the longest that anybody waits for it."""
+LOOKS = 5
+"""How often one could look at least in the time without anything new."""
 
 
 class Found(NamedTuple):
@@ -134,11 +136,13 @@ def _alike(mesh: Mesh, asked: Asked) -> frozenset[tuple[str, int]]:
 
 
 def settled(mesh: Mesh) -> list[Arrival]:
-    """What has reached services, once nothing new comes."""
-    deadline = time.monotonic() + SETTLED
+    """What has reached services, once nothing new comes: for longer where the machine is so busy that a look takes
+    long."""
+    began = time.monotonic()
     found = mesh.arrivals()
-    while time.monotonic() < deadline:
-        time.sleep(STABLE)
+    pause = max(STABLE, LOOKS * (time.monotonic() - began))
+    while time.monotonic() < began + SETTLED:
+        time.sleep(pause)
         again = mesh.arrivals()
         if len(again) == len(found):
             return again

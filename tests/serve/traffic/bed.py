@@ -255,7 +255,7 @@ class Bed:
 
     def _dial(self, ask: Ask) -> Any:
         address, own = self._addresses.egress[ask.source, ask.destination], sender(self._addresses, ask.source)
-        return lambda: socket.create_connection((address, PORT), 10.0, (own, 0))
+        return lambda: socket.create_connection((address, PORT), 45.0, (own, 0))
 
     def verdict(self) -> Verdict:
         """How all requests fared; to be asked when the callers have stopped."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.serve.traffic.programs import Ask
 
 Dial = Callable[[], socket.socket]
-SECONDS = 15.0
+SECONDS = 45.0
 GOAWAY = 7
 """The type of the frame."""
 MESSAGE = b"\0\0\0\0\0"
