@@ -11,6 +11,7 @@ import pytest
 
 from tests.serve.emitted import XDS, Emitted
 from tests.serve.serving import served
+from tests.serve.test_serving import write
 from tests.testbed.envoys import envoy_binary
 
 if TYPE_CHECKING:
@@ -42,11 +43,11 @@ def test_the_emitted_bootstrap_works_with_this_server_and_follows_the_program(
         with bed.traffic("cart") as traffic:
             traffic.becomes(server, "silver")
 
-            bed.program.write_text(PROGRAM.replace("TIER", "gold"))
+            write(bed.program, PROGRAM.replace("TIER", "gold"))
             traffic.becomes(server, "gold")
 
             # What is wrong changes nothing, is told, and is healed by the next good text.
-            bed.program.write_text(PROGRAM.replace("TIER", "bronze") + "polizy")
+            write(bed.program, PROGRAM.replace("TIER", "bronze") + "polizy")
             server.until(lambda: server.metric("admc_compile_errors_total") == 1.0)
             assert server.get("/readyz")[0] == 200
             assert "polizy" in server.status()["server"]["why"]
@@ -56,7 +57,7 @@ def test_the_emitted_bootstrap_works_with_this_server_and_follows_the_program(
 
             # A policy that needs the ADM to know its own replicas, which the first text did not.
             limit = "policy limit = rate_limit(requests: 100000, per: 1s) on web -> cart\n"
-            bed.program.write_text(PROGRAM.replace("TIER", "bronze") + limit)
+            write(bed.program, PROGRAM.replace("TIER", "bronze") + limit)
             traffic.becomes(server, "bronze")
         assert {status for status, _ in traffic.seen} == {200}
         tiers = [tier for _, tier in traffic.seen]
@@ -96,7 +97,7 @@ def test_a_policy_may_become_another_one_of_the_same_name(
         with bed.traffic("cart") as traffic:
             traffic.becomes(server, "0")
             for number, text in enumerate(BECOMES, start=1):
-                bed.program.write_text(graph + text.replace("VALUE", str(number)))
+                write(bed.program, graph + text.replace("VALUE", str(number)))
                 traffic.becomes(server, str(number))
                 server.until(lambda: server.status()["adms"][0]["in_sync"])
         # Whichever it was, it was always enforced, and only once.
@@ -120,7 +121,7 @@ def test_a_killed_server_comes_back_with_what_proxies_had_whatever_happened_mean
             server.stop(signal.SIGKILL)
         with bed.traffic("cart") as traffic:
             # While nobody serves, somebody spoils the program.
-            bed.program.write_text("app shop\nnonsense\n")
+            write(bed.program, "app shop\nnonsense\n")
             with served(tmp_path, *options, xds=XDS) as server:
                 server.until_event("recalled")
                 server.until_event("last_good_state_stays")
@@ -129,7 +130,7 @@ def test_a_killed_server_comes_back_with_what_proxies_had_whatever_happened_mean
                 bed.envoys.restart(host, bed.bootstraps[host])
                 seen = len(traffic.seen)
                 server.until(lambda: len(traffic.seen) > seen + 5 and traffic.seen[-1] == (200, "silver"))
-                bed.program.write_text(PROGRAM.replace("TIER", "gold"))
+                write(bed.program, PROGRAM.replace("TIER", "gold"))
                 traffic.becomes(server, "gold")
         # Whatever was answered was enforced: only the restarted proxy was away for a while.
         assert {tier for status, tier in traffic.seen if status == 200} == {"silver", "gold"}

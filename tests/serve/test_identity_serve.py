@@ -20,6 +20,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from admc.__main__ import main
 from tests.serve.pki import Authority, Pair
 from tests.serve.serving import served
+from tests.serve.test_serving import write
 from tests.testbed.envoys import Envoys, envoy_binary
 from xds_server.types import LISTENER
 
@@ -81,7 +82,7 @@ def clients_seen_by(server: Served, pair: Pair) -> list[str] | grpc.StatusCode:
     with channel(server, pair) as found:
         try:
             answer = csds_pb2_grpc.ClientStatusDiscoveryServiceStub(found).FetchClientStatus(
-                csds_pb2.ClientStatusRequest(), timeout=20
+                csds_pb2.ClientStatusRequest(), timeout=60
             )
         except grpc.RpcError as error:
             code: grpc.StatusCode = error.code()
@@ -91,7 +92,7 @@ def clients_seen_by(server: Served, pair: Pair) -> list[str] | grpc.StatusCode:
 
 def is_serving(server: Served, pair: Pair) -> bool:
     with channel(server, pair) as found:
-        answer = health_pb2_grpc.HealthStub(found).Check(health_pb2.HealthCheckRequest(), timeout=20)
+        answer = health_pb2_grpc.HealthStub(found).Check(health_pb2.HealthCheckRequest(), timeout=60)
     return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
@@ -149,7 +150,7 @@ def test_an_envoy_over_tls_from_start_to_revocation(
         assert server.status()["adms"][0]["nodes"][0]["claimed"] == host
 
         # A certificate that cannot be used changes nothing; a good one is taken up. The proxy notices neither.
-        (tmp_path / "server.crt").write_bytes(b"half")
+        write(tmp_path / "server.crt", "half")
         server.until(lambda: server.metric("admc_tls_reload_errors_total") == 1)
         assert is_serving(server, admin)
         SERVERS.issue(dns=(NAME,)).write(tmp_path, "server")
@@ -158,18 +159,18 @@ def test_an_envoy_over_tls_from_start_to_revocation(
 
         # Nonsense in the identities is told and changes nothing.
         for name in ("wep", "wip"):
-            identities.write_text(json.dumps({"services": {name: []}}))
+            write(identities, json.dumps({"services": {name: []}}))
             server.until(lambda name=name: f"`{name}`" in server.status()["server"]["why"])
         assert server.status()["adms"][0]["in_sync"]
         assert not server.events("identities_read")
 
         # The proxy is not that service any more: its stream ends, and it gets no other one.
-        identities.write_text('{"services": {}}')
+        write(identities, '{"services": {}}')
         server.until(lambda: not server.status()["adms"][0]["nodes"])
         server.until(lambda: 'reason="unmapped"' in server.get("/metrics")[1])
         server.until_event("identities_read")
         assert server.status()["server"]["why"] == ""
-        identities.write_text(json.dumps({"services": {host: [own]}}))
+        write(identities, json.dumps({"services": {host: [own]}}))
         server.until(lambda: server.status()["adms"][0]["in_sync"])
         assert server.stop() == 0
 

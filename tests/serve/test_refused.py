@@ -11,6 +11,7 @@ import pytest
 from admc.__main__ import main
 from tests.serve.emitted import XDS, Emitted
 from tests.serve.serving import served
+from tests.serve.test_serving import write
 from tests.testbed.envoys import envoy_binary
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def test_what_an_envoy_refuses_reaches_no_request_and_is_told_and_healed(
             begin = len(cart.seen)
 
             # Both change, and one of them has a policy more that Envoy does not take: that one changes in nothing.
-            bed.program.write_text(program("gold", "gold", kbps=0))
+            write(bed.program, program("gold", "gold", kbps=0))
             server.until(lambda: refused(server))
             user.becomes(server, "gold")
             cart.stays(server, "silver")
@@ -133,7 +134,7 @@ def test_what_an_envoy_refuses_reaches_no_request_and_is_told_and_healed(
             begin = len(cart.seen)
 
             # The next good program heals it, for all that have refused anything and for all that have not.
-            bed.program.write_text(program("bronze", "bronze", kbps=100_000))
+            write(bed.program, program("bronze", "bronze", kbps=100_000))
             cart.becomes(server, "bronze")
             user.becomes(server, "bronze")
             server.until(lambda: in_sync(server, "cart", "user"))

@@ -133,7 +133,7 @@ def test_a_policy_that_changed_sides_while_nobody_served_moves_step_by_step(tmp_
         with passed[0], passed[1], refused[0]:
             server.until(lambda: all(keeper.answers for keeper in (*passed, *refused)))
             assert server.stop() == 0
-            program.write_text(moving("egress"))
+            write(program, moving("egress"))
             with served(tmp_path, *options, xds=xds) as again:
                 again.until_event("recalled")
                 again.until_event("transition_over")

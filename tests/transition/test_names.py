@@ -12,6 +12,7 @@ from admc.transition.model import Placed
 from dsl import load_text
 from solver.place import place
 from tests.serve.serving import served
+from tests.serve.test_serving import write
 from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import free_port
 from tests.transition.bed import DRAIN_SECONDS, Bed
@@ -83,10 +84,10 @@ def test_names_are_swapped_and_come_back_before_connections_are_closed_that_know
             for caller in callers:
                 calling.enter_context(caller)
             more(callers, AMOUNT)
-            program.write_text(text(SWAPPED))
+            write(program, text(SWAPPED))
             server.until(lambda: phases(server) == ["final"])
             more(callers, AMOUNT)
-            program.write_text(text(BACK))
+            write(program, text(BACK))
             server.until(lambda: phases(server)[:2] == ["final", "final"])
             assert not server.events("transition_over")
             more(callers, AMOUNT)

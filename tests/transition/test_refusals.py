@@ -12,6 +12,7 @@ from admc.transition.model import Placed
 from dsl import load
 from solver.place import place
 from tests.serve.serving import served
+from tests.serve.test_serving import write
 from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import free_port
 from tests.transition.bed import DRAIN_SECONDS, Bed
@@ -106,7 +107,7 @@ class Moved:
     def write(self, program: str) -> int:
         """Another program, and how many steps were taken before it."""
         count = len(self.phases())
-        self.program.write_text(program)
+        write(self.program, program)
         return count
 
     def stops(self, service: str, since: int, phases: list[str], words: str) -> None:
