@@ -297,8 +297,8 @@ class Proxy:
     """What its stream began with, or what was published since; none before it has one."""
     target: Snapshot | None = None
     stage: int = 0
-    declined: str = ""
-    """The version of what it refused last: that is not sent again."""
+    declined: frozenset[tuple[str, str]] = frozenset()
+    """Name and version of what it refused: that is not sent again on its stream, whatever comes with it."""
 
     @property
     def group(self) -> str:
@@ -309,7 +309,7 @@ class Proxy:
         return SimpleNamespace(id=self.id)
 
     def leave(self) -> None:
-        self.connected, self.acknowledged, self.declined, self.refuses = False, "", "", False
+        self.connected, self.acknowledged, self.declined, self.refuses = False, "", frozenset(), False
         self.offered = self.target = None
 
     def come(self) -> None:
@@ -327,7 +327,7 @@ class Proxy:
         if self.target is None:
             self.offered = self.offered or store.start(self.service)
             found = self.offered
-            if found is None or found.version in (self.acknowledged, self.declined):
+            if found is None or found.version == self.acknowledged or self._declines(found):
                 return
             self.target, self.stage = found, 0
         content = {
@@ -340,7 +340,7 @@ class Proxy:
             there = self.target.of_type(EXTENSION).resources
             versions = {name: there[name].version for name in changed}
             store.refused(self.service, Refused(EXTENSION, "", "no", self.target, versions))
-            self.refuses, self.declined, self.target = True, self.target.version, None
+            self.refuses, self.declined, self.target = True, self.declined | versions.items(), None
             return
         if self.stage == 0:
             self.filters.update(content[EXTENSION])
@@ -358,10 +358,14 @@ class Proxy:
                     self.routes[name] = table
         else:
             self.filters, self.routes = content[EXTENSION], content[ROUTES]
-            self.acknowledged, self.refuses, self.declined = self.target.version, False, ""
+            self.acknowledged, self.refuses, self.declined = self.target.version, False, frozenset()
             store.accepted(self.service, self.target)
             self.target = None
         self.stage += 1
+
+    def _declines(self, found: Snapshot) -> bool:
+        there = found.of_type(EXTENSION).resources
+        return any(name in there and there[name].version == version for name, version in self.declined)
 
     def ends(self, name: str, loaded: frozenset[str], now: float) -> Iterator[End]:
         """All that it may do with a request of a hop. Nothing where it refuses connections, having no listener yet."""
