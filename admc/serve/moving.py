@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from admc.serve.kept import Recipe
     from admc.serve.record import Record
     from admc.serve.watch import Seen
+    from admc.transition.model import Step
     from admc.transition.older import Dropped
     from xds_server.server import XdsServer
 
@@ -159,8 +160,8 @@ class Moving:
                         LOG.info("transition_undoing", extra={"state": underway.old.state.version})
                     if self._may_end(underway):
                         await self._go_on()
-                    else:
-                        await self._locate(underway, new)
+                    if self._next is not None and self.underway is not None:
+                        await self._locate(self.underway, new)
                 except CommandError:
                     self._next = waiting  # whoever asked is told that this one is not in force: it must not come later
                     raise
@@ -233,13 +234,13 @@ class Moving:
             await self._move(None, new)
         await self._publish(groups, new.state, underway.involved)
 
-    async def _try(self, underway: Underway, newer: Planned) -> None:
-        """Whether there will be a way to a plan that has to wait. Raises `CommandError`: who asks must not take it for
+    async def _try(self, underway: Underway, newer: Planned) -> tuple[Step, ...]:
+        """The way that there will be to a plan that has to wait. Raises `CommandError`: who asks must not take it for
         what is in force in the end."""
         back = underway.walk.back
         old, undone = (underway.old, underway.involved) if back else (underway.new, frozenset[str]())
         called = await asyncio.to_thread(names, underway.dropped, old.placed, newer.plain)
-        await asyncio.to_thread(walked, old, newer._replace(names=called), underway.key, undone)
+        return await asyncio.to_thread(walked, old, newer._replace(names=called), underway.key, undone)
 
     async def _relocate(self, underway: Underway, new: Planned, groups: Groups) -> None:
         new = new._replace(names=underway.new.names)
@@ -334,7 +335,7 @@ class Moving:
     async def _go_on(self) -> None:
         """Begin with the plan that waits, now that the one under way has come to where another may begin."""
         following, underway = self._next, self.underway
-        if following is None or underway is None:
+        if following is None or underway is None or await self._is_held_up(underway, following):
             return
         if underway.walk.back:
             LOG.info("transition_undone", extra={"state": underway.old.state.version})
@@ -352,6 +353,33 @@ class Moving:
         await self._begin(old, following.new, following.groups, lingering, older, undone)
         self._next = None  # not before: while its steps are worked out, what is said is about the one under way
 
+    async def _is_held_up(self, underway: Underway, following: Next) -> bool:
+        """Whether a plan that moves something waits for proxies that do not have the last step of the one before. The
+        way to it would begin with what they are to have, and they would be waited for there. Where somebody refuses
+        that, it is taken back first."""
+        walk, sight = underway.walk, self._telling.sight(underway)
+        lacking = walk.lacking(sight) if walk.step.phase is Phase.FINAL and not walk.back else frozenset()
+        if not lacking:
+            return False
+        moves = following.moves
+        if moves is None:
+            first = (await self._try(underway, following.new))[0]
+            moves = frozenset((*first.awaits, *first.leaves)) if first.phase is Phase.ANNOUNCE else frozenset[str]()
+            self._next = replace(following, moves=moves)
+        if walk.refused(lacking & moves, sight):
+            await self._take_back(underway)
+        return bool(lacking & moves)
+
+    async def _take_back(self, underway: Underway) -> None:
+        """Turn round in `final`. Where nothing changed sides there is no step before it yet."""
+        if underway.walk.step is underway.walk.steps[0]:
+            undone = underway.undone | underway.involved
+            made = await asyncio.to_thread(walked, underway.old, underway.new, underway.key, undone)
+            made = outlasting(made, underway.lingering)
+            underway = replace(underway, undone=undone, walk=Walk(made, index=1))
+        await self._move(replace(underway, walk=underway.walk.taken_back()))
+        LOG.info("transition_undoing", extra={"state": underway.old.state.version})
+
     def _may_end(self, underway: Underway) -> bool:
         """Whether a newer plan may begin now. Where all is done but what some proxy refuses, or has refused before it
         was replaced, only a newer plan mends it: then a policy may be met twice on older connections."""
@@ -359,7 +387,7 @@ class Moving:
             return True
         sight = self._telling.sight(underway)
         refused = bool(sight.refused) or any(client.refuses for client in sight.clients)
-        return underway.walk.step.phase is Phase.FINAL and refused
+        return underway.walk.step.phase is Phase.FINAL and not underway.walk.back and refused
 
     async def _take(self, underway: Underway, before: Underway | None) -> None:
         """Publish the step that it has moved to. One that is not published must not be taken for acknowledged: then it

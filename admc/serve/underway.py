@@ -107,3 +107,6 @@ class Next:
 
     new: Planned
     groups: Groups
+    moves: frozenset[str] | None = None
+    """Whose proxies have to have the plan under way before this one may begin, since something changes sides between
+    the two; None as long as nobody had to know."""

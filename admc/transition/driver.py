@@ -9,7 +9,7 @@ service that has nothing in the step those that are there have to: its sidecars 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -115,6 +115,11 @@ class Walk:
             return self
         return replace(self, back=True, since=None, settled=None, reached=self.index)
 
+    def taken_back(self) -> Walk:
+        """What to do in `final` with a newer plan whose way would begin with what somebody refuses there: walk back.
+        All had the step before, and whoever refuses this one has it still."""
+        return replace(self, back=True, since=None, settled=None, reached=self.index)
+
     def redone(self) -> Walk:
         """What to do with a newer plan where the way back is refused: forward again, to the end.
 
@@ -125,15 +130,26 @@ class Walk:
 
     def blocked(self, sight: Sight) -> bool:
         """Whether it is on the way back, and somebody refuses the step."""
-        if not self.back or self.turning:
-            return False
-        return any(service in sight.refused or _refusing(service, sight) for service in _about(self.step, sight))
+        return self.back and not self.turning and self.refused(_about(self.step, sight), sight)
+
+    def refused(self, services: Iterable[str], sight: Sight) -> bool:
+        """Whether some proxy of these services refuses what is published, or has done so."""
+        return any(service in sight.refused or _refusing(service, sight) for service in services)
+
+    def lacking(self, sight: Sight) -> frozenset[str]:
+        """The services that do not have the step yet."""
+        return frozenset(service for service, _ in _behind(self.step, sight, present=False))
 
     @property
     def turning(self) -> bool:
         """Whether it has just been turned. All had the step before when this one was published, so that those two are
         all that anybody has: nobody is waited for, least of all who refuses this one."""
         return self.back and self.index == self.reached
+
+    @property
+    def _after_final(self) -> bool:
+        """Whether it is the first step on a way back from `final`."""
+        return self.index < self.reached and self.steps[self.index + 1].phase is Phase.FINAL
 
     @property
     def kept(self) -> int:
@@ -150,8 +166,10 @@ class Walk:
         """Whether another transition may begin from here at once: nothing has been done, or all of it and no
         connection is left that is older, or nothing changes sides, so that no filter waits to be skipped in older
         connections."""
+        if self.back:
+            return False
         simple = self.step.phase is Phase.FINAL and all(step.phase is not Phase.PREPARE for step in self.steps)
-        return simple or self.step.phase is Phase.CLEAN or (self.at_old and not self.back)
+        return simple or self.step.phase is Phase.CLEAN or self.at_old
 
     def left(self, now: float, drain_seconds: float) -> float | None:
         """Seconds until the last connection is closed that is older; None where that cannot be said yet."""
@@ -182,8 +200,10 @@ class Walk:
             return replace(self, since=since, ready=ready, settled=sight.now), (TAKING_OVER,)
         if self.settled is None:
             return replace(self, settled=sight.now), (TAKING_OVER,)
-        # On the way back it is the first step that takes filters out of chains.
-        drains = self.over or (both_left and self.step.drain) if self.back else self.step.drain
+        # On the way back it is the first step that takes filters out of chains, and connections that were made in
+        # `final` have none of those that left.
+        back = self.over or self._after_final or (both_left and self.step.drain)
+        drains = back if self.back else self.step.drain
         older = drains and self.since + drain_seconds + MARGIN_SECONDS > sight.now
         if older or self.settled + SETTLE_SECONDS > sight.now:
             return self, (OLDER if older else TAKING_OVER,)
@@ -226,8 +246,21 @@ def _refusing(service: str, sight: Sight) -> int:
 
 def _missing(step: Step, sight: Sight, *, present: bool) -> tuple[str, ...]:
     """Who has not acknowledged a step, in words; empty where all have, or all that are present."""
-    found = []
+    found = [words for _, words in _behind(step, sight, present=present)]
+    if present:
+        return tuple(found)
+    # Elsewhere nothing is let go of that could depend on it.
+    if step.phase is Phase.PREPARE:
+        found += [f"`{name}`: its interception" for name in _unseen(step.rests, sight.intercepted)]
+        found += [f"`{name}`: a NetworkPolicy that closes it" for name in _unseen(step.closes, sight.closed)]
+    return tuple(found)
+
+
+def _behind(step: Step, sight: Sight, *, present: bool) -> Iterator[tuple[str, str]]:
+    """Services whose proxies have not acknowledged a step, and the same in words."""
     required = frozenset(step.awaits)
+    # The way to any plan that moves something begins with what this one begins with.
+    which = "a newer plan that moves nothing" if step.phase is Phase.ANNOUNCE and not present else "a newer plan"
     clients: dict[str, list[Client]] = {}
     for client in sight.clients:
         clients.setdefault(client.group, []).append(client)
@@ -239,18 +272,13 @@ def _missing(step: Step, sight: Sight, *, present: bool) -> tuple[str, ...]:
         there = len({client.node.id for client in nodes})
         refusing = _refusing(service, sight)
         if refusing:
-            found.append(f"`{service}`: {refusing} of {len(nodes)} proxies refused it (a newer plan mends that)")
+            lack = f"{refusing} of {len(nodes)} proxies refused it ({which} mends that)"
         elif there < expected and not present:
-            found.append(f"`{service}`: {there} of {expected} proxies are connected")
+            lack = f"{there} of {expected} proxies are connected"
         elif behind and service in sight.refused:
-            lack = f"{behind} of {len(nodes)} proxies do not have it, since it was refused"
-            found.append(f"`{service}`: {lack} (a newer plan mends that)")
+            lack = f"{behind} of {len(nodes)} proxies do not have it, since it was refused ({which} mends that)"
         elif behind:
-            found.append(f"`{service}`: {behind} of {len(nodes)} proxies have not acknowledged")
-    if present:
-        return tuple(found)
-    # Elsewhere nothing is let go of that could depend on it.
-    if step.phase is Phase.PREPARE:
-        found += [f"`{name}`: its interception" for name in _unseen(step.rests, sight.intercepted)]
-        found += [f"`{name}`: a NetworkPolicy that closes it" for name in _unseen(step.closes, sight.closed)]
-    return tuple(found)
+            lack = f"{behind} of {len(nodes)} proxies have not acknowledged"
+        else:
+            continue
+        yield service, f"`{service}`: {lack}"

@@ -42,11 +42,13 @@ PODS = {"web": {"pods": ["10.1.0.2"]}, "cart": {"addresses": ["10.2.0.1"], "pods
 
 
 class Agreeing:
-    """A server each of whose proxies has acknowledged all that there is."""
+    """A server each of whose proxies has acknowledged all that there is, but for what they decline."""
 
     def __init__(self) -> None:
         self.store = SnapshotStore()
         self.refuses = False
+        self.declined: set[str] = set()
+        """Versions that nobody takes."""
 
     @property
     def audience(self) -> Agreeing:
@@ -58,8 +60,8 @@ class Agreeing:
             SimpleNamespace(
                 group=name,
                 node=SimpleNamespace(id=name),
-                acknowledged=it.version,
-                refuses=self.refuses,
+                acknowledged="" if it.version in self.declined else it.version,
+                refuses=self.refuses or it.version in self.declined,
                 fresh=False,
             )
             for name, it in current.items()

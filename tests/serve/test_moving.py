@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,6 +23,7 @@ from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hast
 from xds_server.types import CLUSTER, EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from admc.serve.feed import State
@@ -186,6 +187,78 @@ def test_what_a_proxy_refuses_makes_way_for_a_newer_plan(tmp_path: Path, monkeyp
             await until(lambda: moving.underway is not None and moving.underway.new.state is last.state)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_is_refused_is_taken_back_before_a_plan_that_moves_something(tmp_path: Path, *, restarts: bool) -> None:
+    """Else the way to that would begin with what is refused, and nobody would ever take its first step."""
+    old, bad = planned(tmp_path, "egress"), planned(tmp_path, "egress", "silver")
+    last = planned(tmp_path, "ingress", "bronze")
+    server = Agreeing()
+    silver = groups.snapshots(bad.state).adms["web"].version
+
+    async def run() -> None:
+        server.declined.add(silver)
+        moving = await begun(server, old, tmp_path)
+        await moving.change(old, bad, groups.snapshots(bad.state))
+        assert phase_of(moving) is Phase.FINAL
+        assert server.store.current("web") is not None
+        await moving.change(bad, last, groups.snapshots(last.state))
+        assert moving.underway is not None
+        assert moving.underway.walk.back
+        assert "undone first" in moving.said
+        if restarts:
+            moving = await back(moving, tmp_path, old, bad)
+            await moving.change(bad, last, groups.snapshots(last.state))
+        seen: list[Phase | None] = []
+
+        def gone_through() -> bool:
+            seen.extend([phase_of(moving)] if [phase_of(moving)] != seen[-1:] else [])
+            return moving.underway is None
+
+        async with following(moving) as until:
+            await until(gone_through)
+        assert [phase for phase in seen if phase in (Phase.SENDERS, Phase.RECEIVERS)] == [
+            Phase.SENDERS,
+            Phase.RECEIVERS,
+        ]
+        assert record.read(tmp_path) is None
+        for service, snapshot in groups.snapshots(last.state).adms.items():
+            now = server.store.current(service)
+            assert now is not None
+            assert now.version == snapshot.version
+
+    asyncio.run(run())
+
+
+def test_a_plan_that_moves_something_waits_for_the_one_before_to_be_taken_or_refused(tmp_path: Path) -> None:
+    old, slow = planned(tmp_path, "egress"), planned(tmp_path, "egress", "silver")
+    last = planned(tmp_path, "ingress", "bronze")
+    server = Slow()
+
+    async def run() -> None:
+        moving = await begun(server, old, None)
+        server.away = {"web"}
+        await moving.change(old, slow, groups.snapshots(slow.state))
+        await moving.change(slow, last, groups.snapshots(last.state))
+        async with following(moving) as until:
+            await until(lambda: "connected" in moving.said)
+            assert moving.underway is not None
+            assert moving.underway.new.state is slow.state
+            assert not moving.underway.walk.back
+            server.away = set()
+            await until(lambda: moving.underway is not None and moving.underway.new.state is last.state)
+
+    asyncio.run(run())
+
+
+class Slow(Agreeing):
+    """Proxies of some services are away."""
+
+    away: Collection[str] = ()
+
+    def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
+        return super().seen(name for name in groups if name not in self.away)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

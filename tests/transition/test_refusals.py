@@ -216,3 +216,23 @@ def test_a_receiver_refuses_to_let_go(tmp_path: Path, capsys: pytest.CaptureFixt
         it.server.until(lambda: it.phases()[since:][:5] == [*back, "announce", "prepare"])
         it.more()
     it.judge(len(it.bed.services.record.all()), "1")
+
+
+def test_a_good_plan_that_moves_something_leaves_behind_what_was_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The way to it would begin with what is refused, so that is taken back first."""
+    lane = "policy lane = slow_lane(kbps: 0) on {shop, till} -> cart\npin lane at ingress"
+    with ExitStack() as stack:
+        it = Moved(tmp_path, stack, capsys)
+        since = it.write(text("ingress", more=lane))
+        it.server.until(lambda: bool(it.server.events("refused")))
+        it.more()
+        assert it.phases()[since:] == ["final"]
+        since = it.write(text("egress"))
+        it.server.until_event("transition_over")
+        forward = ["announce", "prepare", "senders", "receivers", "release", "final", "clean"]
+        assert it.phases()[since:] == ["announce", *forward]
+        it.more()
+        it.server.until(lambda: main(["status", "--server", f"http://{it.server.ops}", "--detailed-exitcode"]) == 0)
+    it.judge(len(it.bed.services.record.all()), "1")

@@ -111,3 +111,30 @@ def test_forward_again_from_every_step_waits_as_ever() -> None:
         assert list(dict.fromkeys(seen)) == order[order.index(phase) + 1 : -1]
         drains = 2 if phase is Phase.ANNOUNCE else 1
         assert drains * (DRAIN + MARGIN_SECONDS) <= now < drains * (DRAIN + MARGIN_SECONDS) + 20
+
+
+def test_the_way_back_from_final_waits_for_connections_that_were_made_there() -> None:
+    """They lack what left: where the receiver enforces unless a request is marked, nothing would mark theirs."""
+    walk, now = at(Phase.FINAL).taken_back(), 0.0
+    assert not walk.may_end
+    walk, waits = walk.look(sight(now, refusing=1), DRAIN)
+    assert (walk.step.phase, waits) == (Phase.RELEASE, ())
+    while walk.step.phase is Phase.RELEASE:
+        walk, _ = walk.look(sight(now), DRAIN)
+        now += SETTLE_SECONDS
+    assert DRAIN + MARGIN_SECONDS <= now < DRAIN + MARGIN_SECONDS + 20
+    while not (walk.at_old and walk.since is not None and walk.look(sight(now), DRAIN) == (walk, ())):
+        walk, _ = walk.look(sight(now), DRAIN)
+        now += SETTLE_SECONDS
+    assert 3 * (DRAIN + MARGIN_SECONDS) <= now < 3 * (DRAIN + MARGIN_SECONDS) + 40
+    # A server that comes back knows nothing of what proxies may have had.
+    again = at(Phase.RELEASE)
+    again = replace(again, back=True, reached=len(again.steps) - 1)
+    for now in range(int(DRAIN)):
+        again, _ = again.look(sight(float(now)), DRAIN)
+        assert again.step.phase is Phase.RELEASE
+
+
+def test_what_a_transition_begins_with_is_mended_by_a_plan_that_moves_nothing() -> None:
+    (said,) = waits(at(Phase.ANNOUNCE), sight(0.0, refusing=1))
+    assert said == "`shop`: 1 of 2 proxies refused it (a newer plan that moves nothing mends that)"
