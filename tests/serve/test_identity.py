@@ -264,6 +264,10 @@ def written(folder: Path, *keys: dict[str, Any]) -> Path:
     return path
 
 
+LASTS = 86_400
+"""Seconds. Tokens are signed when tests are collected, and the last of them may run long after that."""
+
+
 def claims(**changes: Any) -> dict[str, Any]:
     now = int(time.time())
     found = {
@@ -272,7 +276,7 @@ def claims(**changes: Any) -> dict[str, Any]:
         "sub": "system:serviceaccount:shop:search",
         "iat": now,
         "nbf": now,
-        "exp": now + 600,
+        "exp": now + LASTS,
         **changes,
     }
     return {name: value for name, value in found.items() if value is not None}
@@ -330,7 +334,7 @@ def with_public_key_as_secret() -> str:
         ("x" * 20_000, "token", "more than 16,384"),
         (signed(exp=int(time.time()) - 60), "expired", "has expired"),
         (signed(exp=None), "token", "missing the \"exp\" claim"),
-        (signed(nbf=int(time.time()) + 600), "token", "not yet valid"),
+        (signed(nbf=int(time.time()) + LASTS), "token", "not yet valid"),
         (signed(aud="other"), "token", "its token is for another audience than `admc`"),
         (signed(aud=None), "token", 'missing the "aud" claim'),
         (signed(sub="somebody"), "token", "not that of a service account"),

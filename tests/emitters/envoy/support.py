@@ -201,11 +201,11 @@ def soon(what: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-def exchange(target: Target, raw: bytes, seconds: float = 0.3) -> bytes:
-    """Send bytes and take all that comes back until nothing more comes."""
+def exchange(target: Target, raw: bytes, seconds: float = 0.3, first: float = 10.0) -> bytes:
+    """Send bytes and take all that comes back until nothing more comes for `seconds`; nothing, in `first` seconds."""
     with socket.create_connection((target.address, target.port), 5, (target.source, 0)) as connection:
         connection.sendall(raw)
-        connection.settimeout(3.0)  # a busy machine is late with the first byte
+        connection.settimeout(first)  # a busy machine is late with the first byte
         answer = b""
         with contextlib.suppress(OSError):
             while part := connection.recv(65536):

@@ -134,7 +134,7 @@ def test_endpoints_share_the_work(how: str, tmp_path: Path) -> None:
 def test_a_body_is_sent_again_up_to_what_is_kept(size: int, attempts: int, tmp_path: Path) -> None:
     with served(BASE + "policy r = retry(attempts: 3, backoff: 1ms) on a -> b", tmp_path, {"b": [bad]}) as live:
         raw = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % size
-        assert live.ask("a", "b", raw + b"z" * size, 2).startswith(b"HTTP/1.1 503")
+        assert live.ask("a", "b", raw + b"z" * size, 2, first=60).startswith(b"HTTP/1.1 503")
         (server,) = live.servers["b"]
         assert [len(body) for _, body in server.received] == [size] * attempts
 
