@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.pipeline import compile_program
-from tests.testbed import demo
+from tests.testbed import demo, probes
 from tests.testbed.bed import RunningBed
 from tests.testbed.envoys import envoy_binary
 from tests.testbed.findings import Outcome
@@ -88,8 +88,9 @@ def test_probes_see_what_envoy_enforces(everything: Site) -> None:
     assert [row for row in policy_rows if row.finding.outcome is not Outcome.SEEN] == []
 
 
-def test_probes_see_that_nothing_is_enforced_without_envoy(everything: Site) -> None:
+def test_probes_see_that_nothing_is_enforced_without_envoy(everything: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same traffic with nobody between: a probe that found its policy here would find it anywhere."""
+    monkeypatch.setattr(probes, "PATIENCE", 1.0)  # nothing can come late where nothing comes
     placement = replace(everything.placement, decisions=(), adms=(), closed=())
     bare = Site(everything.program, placement, everything.folder)
     with RunningBed(bare, None) as bed:

@@ -87,9 +87,9 @@ class Served(NamedTuple):
     targets: Mapping[tuple[str, str], Target]
     servers: Mapping[str, list[Server]]
 
-    def ask(self, source: str, destination: str, raw: bytes, seconds: float = 0.3, first: float = 10.0) -> bytes:
-        """All that comes back within some time."""
-        return exchange(self.targets[source, destination], raw, seconds, first)
+    def ask(self, source: str, destination: str, raw: bytes, seconds: float = 0.3, ends: bytes = b"") -> bytes:
+        """All that comes back, and some time after it."""
+        return exchange(self.targets[source, destination], raw, seconds, ends)
 
     def status(self, source: str, destination: str, path: str = "/", headers: str = "") -> int:
         raw = f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n".encode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
 
 ENVOY = envoy_binary()
 PLAIN = Request()
+PATIENCE = 60.0
 _BLOCKS = itertools.count()
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 
 
 def private(addresses: Addresses) -> Addresses:
@@ -188,6 +192,13 @@ class RawServer:
                     if not part:
                         return
                     data += part
+                length = _LENGTH.search(data)
+                whole = data.index(b"\r\n\r\n") + 4 + (int(length[1]) if length else 0)
+                while len(data) < whole:
+                    part = connection.recv(65536)
+                    if not part:
+                        return
+                    data += part
                 self.received.append(data)
                 data = b""
                 connection.sendall(self.answer)
@@ -201,14 +212,31 @@ def soon(what: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-def exchange(target: Target, raw: bytes, seconds: float = 0.3, first: float = 10.0) -> bytes:
-    """Send bytes and take all that comes back until nothing more comes for `seconds`; nothing, in `first` seconds."""
-    with socket.create_connection((target.address, target.port), 5, (target.source, 0)) as connection:
+def exchange(target: Target, raw: bytes, seconds: float = 0.3, ends: bytes = b"") -> bytes:
+    """Send bytes and take all that comes back: an answer of HTTP whole (one that ends as it should, where that is
+    said), however late a busy machine is with any byte of it, and what comes in `seconds` after it."""
+    with socket.create_connection((target.address, target.port), PATIENCE, (target.source, 0)) as connection:
         connection.sendall(raw)
-        connection.settimeout(first)  # a busy machine is late with the first byte
         answer = b""
         with contextlib.suppress(OSError):
             while part := connection.recv(65536):
                 answer += part
-                connection.settimeout(seconds)
+                connection.settimeout(seconds if _whole(answer) and answer.endswith(ends) else PATIENCE)
         return answer
+
+
+def _whole(answer: bytes) -> bool:
+    """Whether nothing more need come. What is no HTTP need not say where it ends."""
+    if not answer.startswith(b"HTTP/"[: len(answer)]):
+        return True
+    head, there, body = answer.partition(b"\r\n\r\n")
+    if not there:
+        return False
+    status = head.split()[1]
+    if status.startswith(b"1") and status != b"101":
+        return _whole(body) and bool(body)
+    if (length := _LENGTH.search(head)) is not None:
+        return len(body) >= int(length[1])
+    if _CHUNKED.search(head):
+        return body.endswith(b"0\r\n\r\n")
+    return status in (b"101", b"204", b"304")  # else it ends with its connection

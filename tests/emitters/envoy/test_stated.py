@@ -23,13 +23,14 @@ SERVER_ERRORS = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INT
 GRPC_PORTS = "  ".join(f"grpc p{code} {9300 + code}" for code in range(1, 17))
 TEXT = f"""
 service a {{ http 8000 }}
-service b {{ http judged 9000  http asked 9001  http shared 9002  http open 9003  http ejected 9004  http few 9005 }}
+service b {{ http judged 9000  http asked 9001  http shared 9002  http open 9003  http ejected 9004  http few 9005
+  http longer 9006  http longest 9007 }}
 service g {{ grpc 9100 }}
 service codes {{ {GRPC_PORTS} }}
 service gone {{ tcp 9101 }}
 service judge {{ http 9200 }}
 service check {{ grpc 9201 }}
-call a -> b:judged, b:asked, b:shared, b:open, b:ejected, b:few, g, gone
+call a -> b:judged, b:asked, b:shared, b:open, b:ejected, b:few, b:longer, b:longest, g, gone
 {"".join(f"call a -> codes:p{code}{chr(10)}" for code in range(1, 17))}
 policy judged = external_authorization(service: judge) on a -> b:judged
 policy judged_grpc = external_authorization(service: judge) on a -> g
@@ -39,6 +40,10 @@ policy shared = cors(origins: ["https://o.example"], methods: ["GET", "PUT"], he
 policy opened = cors(origins: ["*"]) on a -> b:open
 policy ejected = outlier_detection(consecutive_errors: 2, interval: 100ms, ejection: 500ms, max_ejected: 100%)
   on a -> b:ejected
+policy longer = outlier_detection(consecutive_errors: 2, interval: 100ms, ejection: 2s, max_ejected: 100%)
+  on a -> b:longer
+policy longest = outlier_detection(consecutive_errors: 2, interval: 100ms, ejection: 8s, max_ejected: 100%)
+  on a -> b:longest
 policy few = outlier_detection(consecutive_errors: 2, interval: 100ms, ejection: 60s, max_ejected: 99%) on a -> b:few
 policy codes = outlier_detection(consecutive_errors: 2, ejection: 60s, max_ejected: 100%) on a -> codes
 policy gone = outlier_detection(consecutive_errors: 2, ejection: 60s, max_ejected: 100%) on a -> gone
@@ -85,7 +90,7 @@ def with_status(status: int, *others: tuple[str, str]) -> Request:
 # ---- whom an authorization service turns away ----
 
 OWN = ("x-echo-header", "x-own=1")
-SLOW = ("x-echo-delay", "1")
+SLOW = ("x-echo-delay", "5")
 
 
 @pytest.mark.parametrize("status", [302, 401, 403, 404, 429])
@@ -98,14 +103,15 @@ def test_who_is_turned_away_by_http_gets_the_answer_of_the_service_that_was_aske
     assert headers(reply)["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize(
-    "request_", [with_status(500, OWN), with_status(503, OWN), Request(headers=(("x-echo-delay", "1"),))]
-)
+@pytest.mark.parametrize("request_", [with_status(500, OWN), with_status(503, OWN), Request(headers=(SLOW,))])
 def test_who_cannot_be_judged_gets_403_and_nothing_else(app: Running, request_: Request) -> None:
-    reply = app.call("a", "b", request_, 9000)
-    assert (reply.status, reply.body) == (403, b"")
-    assert headers(reply).keys() == {"date", "content-length"}
-    assert reply.seconds < 0.9
+    took: list[float] = []
+    while len(took) < 5 and not any(each < 0.9 for each in took):  # the machine may have other things to do
+        reply = app.call("a", "b", request_, 9000)
+        assert (reply.status, reply.body) == (403, b"")
+        assert headers(reply).keys() == {"date", "content-length"}
+        took.append(reply.seconds)
+    assert min(took) < 0.9
 
 
 def test_what_a_yes_says_besides_reaches_nobody(app: Running) -> None:
@@ -195,6 +201,10 @@ def test_other_origins_get_what_the_service_says(app: Running) -> None:
 # ---- outlier detection ----
 
 
+class LateError(Exception):
+    """Something came later than it should. The machine may be to blame."""
+
+
 def _eject(app: Running, number: int) -> tuple[float, float]:
     """When the last of the errors was asked for, and when it came."""
     asked = 0.0
@@ -209,12 +219,13 @@ def _out(app: Running, number: int) -> bool:
     return app.call("a", "b", number=number).status == 503
 
 
-def _until_out(app: Running, number: int) -> float:
+def _until_out(app: Running, number: int, seconds: float) -> float:
     """When it was last asked before it was out."""
     began = asked = latest = time.monotonic()
     while not _out(app, number):
-        assert asked - began < 10
         latest, asked = asked, time.monotonic()
+        if asked - began > seconds:
+            raise LateError("it may have been out and in again between two looks")
     return latest
 
 
@@ -222,27 +233,40 @@ def _back(app: Running, number: int) -> tuple[float, float]:
     """When it was last seen out, and when it was first seen in again."""
     began = seen_out = asked = time.monotonic()
     while _out(app, number):
-        assert asked - began < 10
+        assert asked - began < 60
         seen_out = asked
         time.sleep(0.02)
         asked = time.monotonic()
     return seen_out, time.monotonic()
 
 
-def test_an_ejection_begins_at_once_and_ends_at_a_look_after_its_time(app: Running) -> None:
+def _ejections(app: Running, number: int, ejection: float) -> None:
+    """Three in a row, each longer than the one before. How short they may be holds on any machine."""
     least, seen_out = 0, time.monotonic()
     for times in (1, 2, 3):
-        asked, since = _eject(app, 9004)
+        asked, since = _eject(app, number)
         # Each look (ten a second) that finds the endpoint in takes one time from the next ejection.
         least = least + 1 if since - seen_out < 0.09 else 1
-        asked_last = _until_out(app, 9004)
-        assert asked_last - since < 0.8, "or Envoy waits for more changes"
-        reply = app.call("a", "b", number=9004)
+        if _until_out(app, number, ejection + 5) - since >= 0.8:
+            raise LateError("it was not out at once: Envoy may wait for more changes")
+        reply = app.call("a", "b", number=number)
+        if reply.status == 200:
+            raise LateError("it was in again when it was asked once more")
         assert (reply.status, reply.body) == (503, b"no healthy upstream")
-        seen_out, back = _back(app, 9004)
-        assert 0.5 * least < back - asked, times
+        seen_out, back = _back(app, number)
+        assert ejection * least < back - asked, times
         # By when it was asked: an answer may come late on a slow machine.
-        assert seen_out - since < 0.5 * times + 0.1 + 1.0, times
+        if seen_out - since >= ejection * times + 0.1 + 1.0:
+            raise LateError("it was out for longer than it may be")
+
+
+def test_an_ejection_begins_at_once_and_ends_at_a_look_after_its_time(app: Running) -> None:
+    for number, ejection in ((9004, 0.5), (9006, 2.0), (9007, 8.0)):
+        try:
+            return _ejections(app, number, ejection)
+        except LateError as error:
+            late = error
+    raise late
 
 
 def test_no_more_than_the_share_of_the_endpoints_is_ejected(app: Running) -> None:
