@@ -366,12 +366,15 @@ class Moving:
             first = (await self._try(underway, following.new))[0]
             moves = frozenset((*first.awaits, *first.leaves)) if first.phase is Phase.ANNOUNCE else frozenset[str]()
             self._next = replace(following, moves=moves)
-        if walk.refused(lacking & moves, sight):
-            await self._take_back(underway)
+        if moves and walk.refused(lacking, sight):  # who is not moved is waited for, too, before policies change sides
+            await self._take_back(underway, following.new)
+            return True
         return bool(lacking & moves)
 
-    async def _take_back(self, underway: Underway) -> None:
-        """Turn round in `final`. Where nothing changed sides there is no step before it yet."""
+    async def _take_back(self, underway: Underway, newer: Planned) -> None:
+        """Turn round in `final`, unless there would be no way from there. Where nothing changed sides there is no step
+        before it yet. Raises `CommandError`."""
+        await self._try(replace(underway, walk=underway.walk.taken_back()), newer)
         if underway.walk.step is underway.walk.steps[0]:
             undone = underway.undone | underway.involved
             made = await asyncio.to_thread(walked, underway.old, underway.new, underway.key, undone)

@@ -50,7 +50,8 @@ class Telling:
         for service in sorted(underway.involved - gone):
             found = made.get(service, underway.passing)
             if found is not None:
-                given[service] = keeping(step, found, store.current(service), store.unwanted(service))
+                refused = store.unwanted(service)
+                given[service] = keeping(step, found, store.current(service), refused, store.taken(service))
         store.publish_all(given)
         self._told = self._told.and_now(step, {name: snapshot.version for name, snapshot in given.items()})
         said: dict[str, object] = {"phase": step.phase.value, "groups": len(given)}

@@ -17,10 +17,11 @@ from admc.transition.toggles import toggled
 from emitters.envoy import Mode, emit
 from xds_server.references import Reference
 from xds_server.snapshot import Snapshot
-from xds_server.types import LISTENER
+from xds_server.types import EXTENSION, LISTENER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from collections.abc import Set as AbstractSet
 
     from admc.transition.model import Placed, Step
     from emitters.addresses import Addresses
@@ -50,11 +51,17 @@ def resources(
 
 
 def keeping(
-    step: Step, new: Snapshot, before: Snapshot | None, unwanted: frozenset[Reference] = frozenset()
+    step: Step,
+    new: Snapshot,
+    before: Snapshot | None,
+    unwanted: frozenset[Reference] = frozenset(),
+    taken: Snapshot | None = None,
 ) -> Snapshot:
     """What is published in a step: the new snapshot, with all of the earlier one that old connections may need.
 
-    `unwanted` is left out, with what refers to it: proxies that refuse something take nothing that comes with it.
+    `unwanted` is left out, with what refers to it: proxies that refuse something take nothing that comes with it. What
+    they have in its place is `taken`, the last that one of them has as a whole: they would refuse the same again, and
+    their connections need what they have.
     """
     if before is None or step.phase is Phase.CLEAN:
         return new
@@ -66,11 +73,28 @@ def keeping(
         and (key := Reference(resource.type_url, resource.name)) not in held
         and key not in unwanted
     }
-    gone = unwanted - held.keys()
+    if unwanted and taken is not None:
+        # All filters are tried together: nobody can say which of them is refused.
+        tried = {key for key in older if key.type_url == EXTENSION}
+        older |= _had(taken, (unwanted | tried) - held.keys(), held.keys() | older.keys())
+    gone = unwanted - held.keys() - older.keys()
     while gone:
         gone = frozenset(key for key, resource in older.items() if resource.references & gone)
         older = {key: resource for key, resource in older.items() if key not in gone}
     return Snapshot.of((*held.values(), *older.values()), elsewhere=new.elsewhere | before.elsewhere)
+
+
+def _had(taken: Snapshot, names: AbstractSet[Reference], there: AbstractSet[Reference]) -> dict[Reference, Resource]:
+    """What was taken of some names, with what that refers to if it is not there."""
+    had = {Reference(resource.type_url, resource.name): resource for resource in _all(taken)}
+    found: dict[Reference, Resource] = {}
+    left = [key for key in names if key.type_url != LISTENER]
+    while left:
+        key = left.pop()
+        if key in had and key not in found:
+            found[key] = had[key]
+            left += [each for each in had[key].references if each not in there]
+    return found
 
 
 def _all(snapshot: Snapshot) -> Iterator[Resource]:

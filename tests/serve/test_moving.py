@@ -20,6 +20,7 @@ from admc.transition.model import Phase
 from admc.transition.steps import steps
 from emitters.envoy import Mode
 from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned, planned_by
+from xds_server.events import Refused
 from xds_server.types import CLUSTER, EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
@@ -229,6 +230,98 @@ def test_what_is_refused_is_taken_back_before_a_plan_that_moves_something(tmp_pa
             assert now.version == snapshot.version
 
     asyncio.run(run())
+
+
+def test_connections_keep_what_they_have_of_a_policy_that_is_refused_and_then_dropped(tmp_path: Path) -> None:
+    """Else the plan that is to mend it would bring the same configuration again, and be refused for that."""
+    more = PROGRAM + "policy q = request_count() on web -> cart\npin q at egress\n"
+    last = PROGRAM.splitlines(keepends=True)[:-2]
+    texts = [*(more.replace("SIDE", "egress").replace("gold", each) for each in ("gold", "bad"))]
+    texts.append("".join(last) + "".join(more.splitlines(keepends=True)[-2:]))
+    old, bad, good = (planned_by(tmp_path / f"{number}.adm", text) for number, text in enumerate(texts))
+    server = Agreeing()
+
+    def filters() -> dict[str, str]:
+        now = server.store.current("web")
+        assert now is not None
+        assert not now.dangling()
+        return {name: each.version for name, each in now.of_type(EXTENSION).resources.items() if name != TRIAL}
+
+    async def run() -> None:
+        moving = await begun(server, old, None)
+        first = server.store.current("web")
+        assert first is not None
+        server.store.accepted("web", first)
+        before = filters()
+        await moving.change(old, bad, groups.snapshots(bad.state))
+        second = server.store.current("web")
+        assert second is not None
+        (changed,) = (name for name, version in filters().items() if before[name] != version)
+        trial = second.of_type(EXTENSION).resources[TRIAL].version
+        server.store.refused("web", Refused(EXTENSION, "", "no", second, {TRIAL: trial}))
+        server.declined.add(second.version)
+        await moving.change(bad, good, groups.snapshots(good.state))
+        assert moving.underway is not None
+        assert moving.underway.new.state is good.state
+        assert filters()[changed] == before[changed]
+
+    asyncio.run(run())
+
+
+def test_what_is_refused_is_taken_back_though_what_moves_is_elsewhere(tmp_path: Path) -> None:
+    """Whoever refuses it is waited for before policies change sides, whoever's they are."""
+    old, bad, last = (planned_by(tmp_path / f"{name}.adm", _two(*name)) for name in ("gi", "si", "se"))
+    server = Agreeing()
+
+    async def run() -> None:
+        server.declined.add(groups.snapshots(bad.state).adms["till"].version)
+        moving = await begun(server, old, tmp_path)
+        await moving.change(old, bad, groups.snapshots(bad.state))
+        assert phase_of(moving) is Phase.FINAL
+        await moving.change(bad, last, groups.snapshots(last.state))
+        assert moving.underway is not None
+        assert moving.underway.walk.back
+        assert "undone first" in moving.said
+
+    asyncio.run(run())
+
+
+def test_nothing_is_taken_back_from_where_there_would_be_no_way(tmp_path: Path) -> None:
+    """Else the newer plan would be taken for what is in force in the end, and never be."""
+    moved = PROGRAM.replace("8081", "8081 -> 9081")
+    old = planned(tmp_path, "ingress")
+    bad = planned_by(tmp_path / "bad.adm", moved.replace("SIDE", "ingress").replace("gold", "silver"))
+    last = planned_by(tmp_path / "last.adm", moved.replace("SIDE", "egress"))
+    server = Agreeing()
+
+    async def run() -> None:
+        server.declined.add(groups.snapshots(bad.state).adms["cart"].version)
+        moving = await begun(server, old, tmp_path)
+        await moving.change(old, bad, groups.snapshots(bad.state))
+        with pytest.raises(CommandError) as caught:
+            await moving.change(bad, last, groups.snapshots(last.state))
+        assert [item.code for item in caught.value.diagnostics] == ["ADM855"]
+        assert moving.underway is not None
+        assert moving.underway.new.state is bad.state
+        assert not moving.underway.walk.back
+        assert "then a newer plan" not in moving.said
+
+    asyncio.run(run())
+
+
+def _two(tier: str, side: str) -> str:
+    """Two destinations: at one a header is `gold` or `silver`, at the other a policy is at one side or the other."""
+    return f"""\
+app shop
+service web, till  {{ http 8080 }}
+service cart, desk {{ http 8081 }}
+call web -> cart
+call till -> desk
+policy p = set_request_header(name: "x-tier", value: "gold") on web -> cart
+policy t = set_request_header(name: "x-tier", value: "{"gold" if tier == "g" else "silver"}") on till -> desk
+pin p at {"ingress" if side == "i" else "egress"}
+pin t at egress
+"""
 
 
 def test_a_plan_that_moves_something_waits_for_the_one_before_to_be_taken_or_refused(tmp_path: Path) -> None:
