@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 from typing import TYPE_CHECKING
@@ -24,11 +25,12 @@ from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
 from tests.testbed.mesh.needs import missing
 from tests.testbed.mesh.proxies import OPTIONS
-from tests.transition.bed import DRAIN_SECONDS, Server
-from tests.transition.callers import Keeper, answered
+from tests.transition.bed import DRAIN_SECONDS, DRAINING, WAIT_SECONDS, Server
+from tests.transition.callers import SECONDS, Keeper, answered
 from tests.transition.move import KEY, SIDES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from admc.transition.model import Step
@@ -58,6 +60,7 @@ class Pods:
         passing = untouched(mesh.program, mesh.addresses)
         assert passing is not None
         self.passing = snapshot(passing)
+        self._admin: dict[str, tuple[str, int]] = {}
         self._binary = envoy_binary()
         # In the middle every service has an ADM.
         told = resources(middle, mesh.addresses, Mode.REDIRECT)
@@ -71,6 +74,8 @@ class Pods:
             (locality,) = xds["load_assignment"]["endpoints"]
             locality["lb_endpoints"] = [{"endpoint": {"address": {"pipe": {"path": socket}}}}]
             path.write_text(json.dumps(made))
+            admin = made["admin"]["address"]["socket_address"]
+            self._admin[pod] = (str(admin["address"]), int(admin["port_value"]))
             options = (*OPTIONS, "--service-node", pod, "--drain-time-s", str(DRAIN_SECONDS))
             assert self._binary is not None
             mesh.start(pod, self._binary, "-c", str(path), *options)
@@ -99,6 +104,37 @@ class Pods:
             self.load(step.parts[service].placed, (service,))
         if step.drain:
             time.sleep(DRAIN_SECONDS + MARGIN_SECONDS)
+            for pod in self.names():
+                self._until_older_connections_are_closed(pod)
+
+    def _until_older_connections_are_closed(self, pod: str) -> None:
+        """A busy machine is later than that, and its proxy says so."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while any(self._draining(pod)):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def _draining(self, pod: str) -> list[int]:
+        service, _, replica = pod.partition("/")
+        page = http.client.HTTPConnection(*self._admin[pod])
+        page.sock = self.mesh.connect(service, *self._admin[pod], replica=int(replica), timeout=SECONDS)
+        try:
+            page.request("GET", "/stats?filter=^listener_manager.total_")
+            said = dict(line.split(": ") for line in page.getresponse().read().decode().splitlines())
+        finally:
+            page.close()
+        return [int(said[f"listener_manager.total_{name}"]) for name in ("listeners_warming", *DRAINING)]
+
+
+def go_round(callers: Collection[Keeper]) -> None:
+    """Wait until each has been answered twice from now on, one after the other, so that the workers of the proxies in
+    between have taken over what is acknowledged; and for as long that there are more than a few answers."""
+    wanted = [(caller, len(caller.answers) + 3) for caller in callers]  # one may be under way
+    deadline = time.monotonic() + WAIT_SECONDS
+    time.sleep(0.2)
+    while any(len(caller.answers) < count for caller, count in wanted):
+        assert time.monotonic() < deadline, "callers get no answers"
+        time.sleep(0.01)
 
 
 @SIDES
@@ -126,10 +162,10 @@ def test_a_policy_moves_to_adms_that_were_not_there(sides: tuple[str, str], tmp_
             with passed[0], passed[1], refused[0], refused[1]:
                 for step in walked:
                     pods.take(step)
-                    time.sleep(0.2)
+                    go_round((*passed, *refused))
                 # Who has no ADM any more keeps its redirection until its pods are replaced, and passes everything on:
                 # when the last rule is taken away, the kernel forgets what it had redirected.
-                time.sleep(0.5)
+                go_round((*passed, *refused))
             answers = [answer for keeper in passed for answer in keeper.answers]
             # Rules that are loaded at a receiver that runs cut what is open there, and with it what is under way.
             cut = [answer for answer in answers if answer[1] != 200]
