@@ -25,7 +25,7 @@ from emitters.envoy import Mode
 from emitters.output import files
 from tests.serve.serving import Served, served
 from tests.serve.traffic.agreement import disagreements, refused
-from tests.serve.traffic.callers import Caller
+from tests.serve.traffic.callers import Caller, go_round
 from tests.serve.traffic.judge import FEW, Outage, Timeline, Verdict, admitted, judge
 from tests.serve.traffic.programs import FAILS_ONCE, FILES, OUT, Ask, Variant
 from tests.testbed.echo import EchoServices, Endpoint
@@ -139,7 +139,9 @@ class Bed:
             self.server.until(lambda: self._holds(wanted), SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{wanted} is not in force: {json.dumps(self.status())}\n{error}") from error
-        self.timeline.in_force()
+        since = time.monotonic()
+        go_round(self.callers)
+        self.timeline.in_force(since)
 
     def over(self) -> None:
         """Wait until nothing of any transition is left."""

@@ -229,3 +229,13 @@ class Caller:
 
     def _note(self, request: Request) -> None:
         self.made.append(request._replace(ends=self._ends))
+
+
+def go_round(callers: Collection[Caller]) -> None:
+    """Wait until each has made two requests from now on, one after the other: the workers that those met have taken
+    over by then whatever their proxies had acknowledged before."""
+    wanted = {caller: len(caller.made) + 3 for caller in callers}  # one may be under way
+    deadline = time.monotonic() + 2 * SECONDS
+    while any(len(caller.made) < count for caller, count in wanted.items()):
+        assert time.monotonic() < deadline, "callers get no answers"
+        time.sleep(0.01)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.transition.driver import MARGIN_SECONDS, SETTLE_SECONDS
@@ -74,12 +75,13 @@ class Timeline:
         with self._lock:
             self.spans.append(_Span(variant, time.monotonic()))
 
-    def in_force(self) -> None:
-        """The latest program is in force everywhere, and no other."""
+    def in_force(self, since: float = inf) -> None:
+        """The latest program is in force everywhere, and no other: now, or `since` then if proxies' workers, which have
+        all gone round meanwhile, were not held up for longer than they may be."""
         with self._lock:
             now = time.monotonic()
             for span in self.spans[:-1]:
-                span.ended = min(span.ended, now)
+                span.ended = min(span.ended, max(min(since, now), now - SETTLE_SECONDS))
 
     def between(self, began: float, ended: float) -> list[Variant]:
         """The programs that a filter that is in force may be of, at some time within."""

@@ -21,7 +21,7 @@ from dsl import load_text
 from emitters.envoy import Mode
 from tests.serve.serving import Served, served
 from tests.serve.traffic.bed import SECONDS, WHOLE, XDS_PORT, has_begun
-from tests.serve.traffic.callers import Caller
+from tests.serve.traffic.callers import Caller, go_round
 from tests.serve.traffic.judge import Outage, Timeline, Verdict, judge
 from tests.serve.traffic.pods import DRAIN_SECONDS, Pods, relay
 from tests.serve.traffic.programs import EGRESS, INGRESS, OUT, Ask, Variant
@@ -195,7 +195,9 @@ class PodBed:
             self.server.until(lambda: self._holds(wanted), SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{wanted} is not in force: {self.server.status()}\n{error}") from error
-        self.timeline.in_force()
+        since = time.monotonic()
+        go_round([caller for made in self._calling.values() for caller in made])
+        self.timeline.in_force(since)
 
     def over(self) -> None:
         """Wait until nothing of any transition is left."""

@@ -68,6 +68,14 @@ def test_arguments_reach_connections_that_are_open() -> None:
     assert judge(timeline, [asked(at=time.monotonic() + 2)], old).unenforced
 
 
+def test_workers_that_were_held_up_have_their_time_once_they_go_round() -> None:
+    timeline = line(Variant(), replace(Variant(), once="2"))
+    old, now = [arrival(*FINE)], time.monotonic()
+    timeline.in_force(now - 5)
+    assert not judge(timeline, [asked(at=now)], old).unenforced
+    assert judge(timeline, [asked(at=time.monotonic() + 0.5)], old).unenforced
+
+
 def test_filters_reach_them_when_older_ones_are_closed() -> None:
     timeline = line(Variant(), replace(Variant(), shut=True))
     timeline.in_force()
