@@ -191,8 +191,11 @@ def test_what_a_proxy_refuses_makes_way_for_a_newer_plan(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_is_refused_is_taken_back_before_a_plan_that_moves_something(tmp_path: Path, *, restarts: bool) -> None:
+def test_what_is_refused_is_taken_back_before_a_plan_that_moves_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, restarts: bool
+) -> None:
     """Else the way to that would begin with what is refused, and nobody would ever take its first step."""
+    hasten(monkeypatch, 0.1)
     old, bad = planned(tmp_path, "egress"), planned(tmp_path, "egress", "silver")
     last = planned(tmp_path, "ingress", "bronze")
     server = Agreeing()
