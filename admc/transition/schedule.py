@@ -70,8 +70,9 @@ _ALONE: Final = {
     (False, Side.EGRESS): When(PHASES[:2]),
     (False, Side.INGRESS): When(PHASES[:3]),
 }
-"""The same at destinations where nothing changes sides, for what changes in place, and for what never moves: of two
-splits or two timeouts one takes the place of the other at once."""
+"""The same at destinations where nothing changes sides, for what changes in place, for what never moves (of two splits
+or two timeouts one takes the place of the other at once), and for what only gets another name where no marker could
+tell which of the two a request has met."""
 
 _FORWARDS: Final = {
     (True, Side.EGRESS): When(PHASES[4:]),
@@ -92,9 +93,9 @@ def when(change: Change, entry: Entry, *, comes: bool) -> When:
         return _FORWARDS[comes, entry.side]
     if destination not in change.crossing or change.stays(entry):
         return _ALONE[comes, entry.side]
-    if not single(change, entry):
-        return _DOUBLE[comes, entry.side]
     partner = change.partners.get((comes, entry.key))
+    if not single(change, entry):
+        return (_ALONE if partner is entry.side else _DOUBLE)[comes, entry.side]
     table = _APART if partner is None else _RENAMED if partner is entry.side else _SINGLE
     return table[comes, entry.side]
 

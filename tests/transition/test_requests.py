@@ -82,10 +82,16 @@ def enforced(plan: Placed, sent: Sent) -> list[Policy]:
 
 
 def judge(old: Placed, new: Placed) -> None:
-    walked = steps(old, renamed(new, names({}, old, new)), b"key")
-    walk = moments(walked, old)
-    # In the steps everybody is known whom either program knows.
+    following = renamed(new, names({}, old, new))
+    walk = moments(steps(old, following, b"key"), old)
+    # Where a plan stands alone its own program says who is known, and so does a policy's home between two plans.
+    alone = {id(policy): known(plan) for plan in (old, following) for policy in plan.program.policies}
     both = known(old) | known(new)
+
+    def parties(policy: Policy) -> frozenset[str]:
+        home = policy.home
+        return alone.get(id(policy), both) if home is None else frozenset((*home.services, *home.externals))
+
     for port in old.program.services["d"].ports:
         for caller in sorted({*old.program.services, *new.program.services} - {"d"}):
             sent = Sent(caller, "d", port)
@@ -97,8 +103,7 @@ def judge(old: Placed, new: Placed) -> None:
                 met = {
                     what(each.content)
                     for side, each in way.policies
-                    if side is Side.EGRESS
-                    or meant(each.content, caller, known(old) if each.content in old.program.policies else both)
+                    if side is Side.EGRESS or meant(each.content, caller, parties(each.content))
                 }
                 at = f"{walk[way.moment].phase} {way.how}, `{caller}` to {port.number}: {met}"
                 assert kept <= met, f"a gap of {kept - met} at {at}"

@@ -80,3 +80,44 @@ def test_what_has_no_like_beside_it_holds_until_the_other_does(back: bool) -> No
     assert all(came in has[phase] for phase in tuple(Phase)[1:])
     assert went in has[Phase.SENDERS]
     assert (went in has[Phase.RECEIVERS]) is (went == "one")
+
+
+UPSTREAM = """
+@egress(upstream)
+@effect(writes(header))
+kind stamped() for http, grpc template "stamped.yaml"
+"""
+STAMPED = b"""
+"@type": type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation
+mutations: {request_mutations: [{append: {header: {key: "x-stamp", value: "1"}}}]}
+"""
+TCP = """
+app stays
+service s, d { tcp 80 }
+call s -> d
+FIRST
+policy m = allow(callers: [s]) on s -> d
+LAST
+pin m at SIDE
+"""
+LIMIT = "policy NAME = connection_rate_limit(connections: 9, per: 1h) on s -> d"
+NO_MARKER = {
+    "upstream": PROGRAM + UPSTREAM + "policy NAME = stamped() on s -> d\n",
+    "tcp egress": TCP.replace("FIRST", LIMIT).replace("LAST", "pin NAME at egress"),
+    "tcp ingress": TCP.replace("LAST", LIMIT).replace("FIRST", "pin NAME at ingress"),
+}
+"""What no marker tells apart."""
+
+
+@pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
+@pytest.mark.parametrize("what", NO_MARKER)
+def test_what_only_gets_another_name_is_met_once(what: str, sides: tuple[str, str]) -> None:
+    def with_name(side: str, name: str) -> Placed:
+        text = NO_MARKER[what].replace("SIDE", side).replace("NAME", name)
+        loaded = load_text(text, "test.adm", lambda _: STAMPED)
+        return Placed(loaded, place(loaded))
+
+    old, new = with_name(sides[0], "one"), with_name(sides[1], "two")
+    assert Change(old, new).crossing == {"d"}
+    for step in steps(old, new, b"key"):
+        assert names(step) in ({("one",)}, {("two",)}), step.phase
