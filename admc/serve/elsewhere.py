@@ -53,6 +53,8 @@ def overlaid(before: bytes, after: bytes) -> bytes:
     """The endpoints file of one program with the addresses that another one's has, of whom both list. Raises
     `EmitError`."""
     old, new = from_json(before), from_json(after)
+    if old.services.keys() == new.services.keys() and old.externals.keys() == new.externals.keys():
+        return after  # as it is: a state is known by the bytes that it is made from
     here = _texts(new)
     return _file(
         {name: new.services.get(name) or _without(located, here) for name, located in old.services.items()},

@@ -193,11 +193,9 @@ def scope(context: Context, policy: Policy, hop: Hop) -> Callers | None:
 
 
 def everybody(program: Program, policy: Policy) -> bool:
-    """Whether a policy is written for every caller there is.
-
-    One with a home of its own never is (`admc.transition.change`), however many callers this program knows.
-    """
-    return policy.home is None and policy.open_sources and len(policy.sources) == len(program.services) + len(program.externals)
+    """Whether a policy is written for every caller there is. Between two plans such a one has no home of its own."""
+    number = len(program.services) + len(program.externals)
+    return policy.home is None and policy.open_sources and len(policy.sources) == number
 
 
 def conditions(context: Context, policy: Policy, hop: Hop) -> list[Predicate]:

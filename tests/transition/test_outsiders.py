@@ -179,6 +179,16 @@ def whole(end: End) -> Seen:
     return seen({name: Part(end.placed, {}) for name in hops(*end.placed)}, end.addresses)
 
 
+def test_who_is_left_out_stays_left_out_while_an_outside_party_goes() -> None:
+    """In between, the policy has as many callers as the program, by chance: it is not for everybody all the same."""
+    policy = "policy g = deny() on * except {s} -> d:web\npin g at ingress\n"
+    x, y = (f'external {name} {{ cidr "192.0.2.0/24" }}\ncall {name} -> d:web\n' for name in "xy")
+    old = End(HEAD + x + y + policy + MOVES.replace("SIDE", "ingress"), PODS)
+    new = End(HEAD + x + policy + MOVES.replace("SIDE", "egress"), PODS)
+    for step in steps(old.placed, new.placed, b"key"):
+        assert not seen(step.parts, where(step, state(old), state(new)).addresses)["10.1.0.1", 80].refused, step.phase
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(both=ends())
 def test_who_is_refused_by_both_plans_is_refused_in_between(both: tuple[End, End]) -> None:
