@@ -15,9 +15,11 @@ from hypothesis import HealthCheck, settings
 # A shell that starts a run in the background has it ignore Ctrl-C, and so has whatever a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says what else the machine has to do, and is no property of what is tried.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+# How long an example takes says what else the machine has to do, and is no property of what is tried. The suite draws
+# the same examples in every run, so that what fails has been changed; `--hypothesis-profile random` draws others.
+settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("suite", settings.get_profile("random"), derandomize=True)
+settings.load_profile("suite")
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
