@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from tests.serve.wandering import PLACES, PLANS, REPLICAS, World, simulated
+from tests.serve.wandering import PLACES, PLANS, REPLICAS, Mood, World, simulated
+from xds_server.types import EXTENSION, LISTENER, ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +97,17 @@ class Wandering(RuleBasedStateMachine):
     def refuses(self, service: str, which: int) -> None:
         found = self._proxies(service)
         self.world.advance(found[which % len(found)], refuse=True)
+
+    @rule(
+        service=SERVICES,
+        which=st.integers(0, 2),
+        kind=st.sampled_from((EXTENSION, LISTENER, ROUTES)),
+        lasting=st.booleans(),
+    )
+    def refuses_what_changes_next(self, service: str, which: int, kind: str, lasting: bool) -> None:
+        found = self._proxies(service)
+        for proxy in found if which == 2 else found[which % len(found) :][:1]:
+            proxy.mood = Mood(kind, lasting)
 
     @rule(service=SERVICES, which=st.integers(0, 1), how=st.sampled_from(("leaves", "comes", "is new")))
     def a_proxy(self, service: str, which: int, how: str) -> None:

@@ -16,7 +16,7 @@ import shutil
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -43,7 +43,7 @@ from emitters.envoy import Mode
 from emitters.scope import filter_name, hops
 from xds_server.events import Refused
 from xds_server.snapshot import Resource, Snapshot
-from xds_server.types import EXTENSION, LISTENER, ROUTES
+from xds_server.types import EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -183,6 +183,9 @@ def snapshot(service: str, placed: Placed, toggles: Mapping[str, Toggle], addres
     token = _token(tuple(sorted(listener.items())))
     _CONTENT[token] = listener
     made.append(Resource.of(listener_pb2.Listener(name="both", stat_prefix=token)))
+    tried = {each.name: each.version for each in made if each.type_url == EXTENSION}
+    if tried:
+        made.append(_extension(TRIAL, tried))
     where = sorted(addresses.pod_addresses("cart"))
     made.append(Resource.of(route_pb2.RouteConfiguration(name="addresses", internal_only_headers=where)))
     return Snapshot.of(made)
@@ -194,7 +197,7 @@ def _route(name: str, content: object, table: Table) -> Resource:
     return Resource.of(route_pb2.RouteConfiguration(name=name, internal_only_headers=[token]))
 
 
-def _extension(name: str, content: Act) -> Resource:
+def _extension(name: str, content: object) -> Resource:
     found = extension_pb2.TypedExtensionConfig(name=name)
     found.typed_config.Pack(wrappers_pb2.StringValue(value=_token(content)))
     return Resource.of(found)
@@ -276,6 +279,18 @@ class End(NamedTuple):
     lost: bool = False
 
 
+Thing = tuple[str, str, str]
+"""Type, name and version of a resource."""
+
+
+class Mood(NamedTuple):
+    """That a proxy refuses the next thing of a type that changes for it."""
+
+    type_url: str
+    lasting: bool
+    """Whether it refuses the same bytes ever after."""
+
+
 @dataclass(slots=True)
 class Proxy:
     """One replica's proxy: what it has, and what connections through it began with."""
@@ -296,9 +311,15 @@ class Proxy:
     offered: Snapshot | None = None
     """What its stream began with, or what was published since; none before it has one."""
     target: Snapshot | None = None
+    tried: Snapshot | None = None
+    """The last one that it began with on its stream."""
     stage: int = 0
-    declined: frozenset[tuple[str, str]] = frozenset()
-    """Name and version of what it refused: that is not sent again on its stream, whatever comes with it."""
+    declined: frozenset[Thing] = frozenset()
+    """What it refused: that is not sent again on its stream, whatever comes with it."""
+    mood: Mood | None = None
+    """What it is to refuse next."""
+    hates: set[Thing] = field(default_factory=set)
+    """What it refuses whenever it comes."""
 
     @property
     def group(self) -> str:
@@ -310,7 +331,12 @@ class Proxy:
 
     def leave(self) -> None:
         self.connected, self.acknowledged, self.declined, self.refuses = False, "", frozenset(), False
-        self.offered = self.target = None
+        self.offered = self.target = self.tried = None
+
+    def publish(self, found: Snapshot) -> None:
+        self.offered = found
+        if self.tried is not None and self.tried.version != self.acknowledged == found.version:
+            self.acknowledged = ""  # it is led back to that from another one
 
     def come(self) -> None:
         self.connected, self.fresh = True, self.listener is None
@@ -327,45 +353,84 @@ class Proxy:
         if self.target is None:
             self.offered = self.offered or store.start(self.service)
             found = self.offered
-            if found is None or found.version == self.acknowledged or self._declines(found):
+            if found is None or found is self.tried or found.version == self.acknowledged:
                 return
-            self.target, self.stage = found, 0
+            if self._declines(found, EXTENSION):
+                return  # what a proxy is to try as a whole, it has refused
+            self.target, self.tried, self.stage = found, found, 0
         content = {
             kind: {name: content_of(it) for name, it in self.target.of_type(kind).resources.items()}
             for kind in (EXTENSION, LISTENER, ROUTES)
         }
-        changed = [name for name, it in content[EXTENSION].items() if self.filters.get(name) != it]
-        if refuse and self.stage == 0 and changed and self.acknowledged:
-            # Who has nothing yet has nothing to stay with, and needs other words than a transition has.
-            there = self.target.of_type(EXTENSION).resources
-            versions = {name: there[name].version for name in changed}
-            store.refused(self.service, Refused(EXTENSION, "", "no", self.target, versions))
-            self.refuses, self.declined, self.target = True, self.declined | versions.items(), None
-            return
         if self.stage == 0:
+            # All of it is tried before any of it is taken.
+            tried = content[EXTENSION].pop(TRIAL, {})
+            changed = {name for name in tried if self.filters.get(name) != content[EXTENSION][name]}
+            if refuse and changed and self.listener is not None and self.mood is None:
+                self.mood = Mood(EXTENSION, lasting=False)
+            things = {(EXTENSION, name, tried[name]) for name in changed}
+            if self.mood is not None and self.mood.type_url == EXTENSION and self.mood.lasting and changed:
+                self.hates |= things
+            hated = any((EXTENSION, *each) in self.hates for each in tried.items())
+            if hated and self.listener is not None:
+                self.mood = Mood(EXTENSION, lasting=False)
+            if (changed or hated) and self._refuses(store, EXTENSION, {TRIAL}):
+                self.target = None
+                return
             self.filters.update(content[EXTENSION])
         elif self.stage == 1:
             for name, table in content[ROUTES].items():
                 self.routes.setdefault(name, table)
-            (listener,) = content[LISTENER].values()
-            if self.listener is not None and self.listener != listener:
-                self.older.append((self.listener, now + DRAIN))
-            self.listener = listener
+            ((name, listener),) = content[LISTENER].items()
+            if self.listener != listener and not self._refuses(store, LISTENER, {name}):
+                if self.listener is not None:
+                    self.older.append((self.listener, now + DRAIN))
+                self.listener = listener
         elif self.stage == 2:
-            for name, table in content[ROUTES].items():
-                if self.routes[name] != table:
+            changed = {name for name, table in content[ROUTES].items() if self.routes[name] != table}
+            if not self._refuses(store, ROUTES, changed):
+                for name in changed:
                     self.before.setdefault(name, []).append((self.routes[name], now + LAG))
-                    self.routes[name] = table
+                    self.routes[name] = content[ROUTES][name]
+        elif any(self._declines(self.target, kind) for kind in (LISTENER, ROUTES)):
+            self.target = None  # old and new are both there
         else:
+            content[EXTENSION].pop(TRIAL, None)
             self.filters, self.routes = content[EXTENSION], content[ROUTES]
             self.acknowledged, self.refuses, self.declined = self.target.version, False, frozenset()
             store.accepted(self.service, self.target)
             self.target = None
         self.stage += 1
 
-    def _declines(self, found: Snapshot) -> bool:
-        there = found.of_type(EXTENSION).resources
-        return any(name in there and there[name].version == version for name, version in self.declined)
+    def _refuses(self, store: Any, kind: str, changed: set[str]) -> bool:
+        """Whether it does not take what has changed, or is not sent it. Who has nothing yet has nothing to stay with,
+        and needs other words than a transition has."""
+        if not changed or self.listener is None or self.target is None:
+            return False
+        there = self.target.of_type(kind).resources
+        things = {(kind, name, there[name].version) for name in changed}
+        if things & self.declined:
+            self.declined |= things
+            return True
+        mood = self.mood if self.mood is not None and self.mood.type_url == kind else None
+        if mood is None and not things & self.hates:
+            return False
+        if mood is not None:
+            self.mood = None
+            self.hates |= things if mood.lasting and kind != EXTENSION else set()
+        store.refused(
+            self.service, Refused(kind, "", "no", self.target, {name: there[name].version for name in changed})
+        )
+        # Of each name the last version.
+        before = {each for each in self.declined if each[0] != kind or each[1] not in changed}
+        self.refuses, self.declined = True, frozenset(things | before)
+        return True
+
+    def _declines(self, found: Snapshot, kind: str) -> bool:
+        there = found.of_type(kind).resources
+        return any(
+            each == kind and name in there and there[name].version == version for each, name, version in self.declined
+        )
 
     def ends(self, name: str, loaded: frozenset[str], now: float) -> Iterator[End]:
         """All that it may do with a request of a hop. Nothing where it refuses connections, having no listener yet."""
@@ -478,7 +543,7 @@ class World:
     def _published(self, group: str, old: Snapshot | None, new: Snapshot) -> None:
         for proxy in self.proxies:
             if proxy.service == group and proxy.offered is not None:
-                proxy.offered = new
+                proxy.publish(new)
 
     def died(self) -> None:
         if self.force is not None:
@@ -645,7 +710,10 @@ class World:
         self.disk.full, self.disk.fuse = "", None
         if self.force is None:
             self.start()
-        others = iter(PLANS)
+        for proxy in self.proxies:
+            proxy.mood = None
+            proxy.hates.clear()
+        others = cycle((0, len(THIRD) - 1))
         for number in range(400):
             self.compile()
             self.all_advance()
@@ -659,8 +727,14 @@ class World:
             assert force is not None
             if not force.moving.said and not force.problems.said and self.behind is None:
                 break
+            if number == 40:
+                # What refused is mended. The same bytes are not sent again on a stream, nor for as long as a server
+                # remembers that they were refused.
+                self.died()
+                self.start()
             if number % 80 == 79 and self.refusals:
-                self.wanted = next(others)  # what was refused, only a newer plan mends
+                # What was refused, only a newer plan mends, and where that began with it one that moves nothing.
+                self.wanted = (*self.wanted[:2], next(others))
         force = self.force
         assert force is not None
         assert force.moving.said == force.problems.said == ""
