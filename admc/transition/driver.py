@@ -260,7 +260,7 @@ def _behind(step: Step, sight: Sight, *, present: bool) -> Iterator[tuple[str, s
     """Services whose proxies have not acknowledged a step, and the same in words."""
     required = frozenset(step.awaits)
     # The way to any plan that moves something begins with what this one begins with.
-    which = "a newer plan that moves nothing" if step.phase is Phase.ANNOUNCE and not present else "a newer plan"
+    which = "a newer plan that moves nothing" if step.phase is Phase.ANNOUNCE else "a newer plan"
     clients: dict[str, list[Client]] = {}
     for client in sight.clients:
         clients.setdefault(client.group, []).append(client)
