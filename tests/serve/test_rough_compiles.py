@@ -62,8 +62,8 @@ def busy(pid: int) -> bool:
 
 
 def compiling(pid: int) -> list[int]:
-    """The children that have become what they are to be. Till then the kernel holds up whoever started them, so that one
-    that is stopped there stops its parent, too."""
+    """The children that have become what they are to be. Till then the kernel holds up whoever started them: who stops
+    such a one stops its parent, too."""
     return [child for child in _children(pid) if b"admc.serve.compiling" in _command(child)]
 
 
