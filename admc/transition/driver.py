@@ -113,7 +113,7 @@ class Walk:
         """
         if self.back or self.step.phase in (Phase.ANNOUNCE, Phase.FINAL, Phase.CLEAN):
             return self
-        return replace(self, back=True, since=None, settled=None, reached=self.index)
+        return self.taken_back()
 
     def taken_back(self) -> Walk:
         """What to do in `final` with a newer plan whose way would begin with what somebody refuses there: walk back.

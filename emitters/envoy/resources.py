@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 LISTENER: Final = "envoy.config.listener.v3.Listener"
 ROUTES: Final = "envoy.config.route.v3.RouteConfiguration"
-
-REFUSING: Final = "refused/"
-"""Begins the names of clusters that do not exist and are not meant to: what is sent there is refused."""
 CLUSTER: Final = "envoy.config.cluster.v3.Cluster"
 ENDPOINTS: Final = "envoy.config.endpoint.v3.ClusterLoadAssignment"
 EXTENSION: Final = "envoy.config.core.v3.TypedExtensionConfig"
+
+REFUSING: Final = "refused/"
+"""Begins the names of clusters that do not exist and are not meant to: what is sent there is refused."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
