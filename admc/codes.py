@@ -250,6 +250,12 @@ _USAGE = {
         "Another process listens there already, or the address is not one of this machine. Two servers never share a "
         "port: each would get half of the clients.",
     ),
+    "ADM826": Code(
+        "`--include` names no folder",
+        "Files that a program names lie in its own folder or below, or in a folder that `--include` names. It has to "
+        "exist when the command begins. The option may be given several times.",
+        good="admc compile policies.adm --include ../shared",
+    ),
     "ADM850": Code(
         "the xDS port would be open",
         "`admc serve` tells proxies their configuration, and with it who may call whom. So it wants to know who asks, "

@@ -9,7 +9,7 @@ what no configuration can express: a picture or an answer of a mesh that cannot 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,12 +43,17 @@ def folder_of(path: Path) -> str:
     return "" if folder == "." else folder
 
 
-def load_program(path: Path, read: Callable[[str], bytes] | None = None) -> Program:
-    """The program at `path`. Raises `CommandError` (exit 1) with all findings."""
+def load_program(
+    path: Path, read: Callable[[str], bytes] | None = None, *, include: Sequence[Path] | None = None
+) -> Program:
+    """The program at `path`. Raises `CommandError` (exit 1) with all findings.
+
+    `include`: folders that its files may be in besides its own.
+    """
     import dsl
 
     try:
-        return dsl.load(path, read)
+        return dsl.load(path, read, tuple(include or ()))
     except ProgramError as error:
         found = [_as_typed(item, path) for item in error.diagnostics]
         raise CommandError(Exit.INPUT, found, folder_of(path)) from error
@@ -106,12 +111,13 @@ def place_program(
 def compile_program(
     path: Path,
     *,
+    include: Sequence[Path] | None = None,
     previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
     effort: float | None = None,
     costs: Costs | None = None,
     progress: Progress | None = None,
 ) -> Compiled:
-    """Read, solve, verify and explain the program at `path`.
+    """Read, solve, verify and explain the program at `path`, with files from its folder and from those in `include`.
 
     `previous` is (policy, destination) -> sides of an earlier plan, for the least change; `effort` is the solver's
     deterministic time; `progress` is told the name of each stage as it begins. Raises `CommandError`.
@@ -119,7 +125,7 @@ def compile_program(
     tell = progress or _silent
     started = time.perf_counter()
     tell("reading")
-    program = load_program(path)
+    program = load_program(path, include=include)
     read = time.perf_counter()
     placement, seconds = place_program(
         program, folder_of(path), previous=previous, effort=effort, costs=costs, progress=progress

@@ -7,7 +7,7 @@ Importing this package is cheap; the parser is loaded by the first call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,21 +17,32 @@ if TYPE_CHECKING:
 __all__ = ["format_text", "load", "load_text"]
 
 
-def load(path: Path, read: Callable[[str], bytes] | None = None) -> Program:
+def load(path: Path, read: Callable[[str], bytes] | None = None, include: Sequence[Path] = ()) -> Program:
     """Reads a program and every file that it names. Raises `dsl.diagnostics.ProgramError` with all findings.
 
-    `read` gets paths relative to the program's folder, its own name among them, and may raise `OSError`.
+    All of them are in the program's folder or in one of `include`, or below. `read` gets paths relative to the
+    program's folder, its own name among them, and may raise `OSError`; it is `read` then that keeps to these folders.
+    Without `include`, no path leads out of the program's folder.
     """
     from dsl.loader import load as load_
 
-    return load_(path, read)
+    return load_(path, read, include)
 
 
-def load_text(text: str, path: str = "policies.adm", read: Callable[[str], bytes] | None = None) -> Program:
-    """The same from memory; `read` gets paths relative to the program and may raise `OSError`."""
+def load_text(
+    text: str,
+    path: str = "policies.adm",
+    read: Callable[[str], bytes] | None = None,
+    *,
+    included: bool = False,
+) -> Program:
+    """The same from memory; `read` gets paths relative to the program and may raise `OSError`.
+
+    `included`: paths may lead out of the program's folder (`../shared/kinds.adm`), and `read` decides which.
+    """
     from dsl.loader import load_text as load_text_
 
-    return load_text_(text, path, read)
+    return load_text_(text, path, read, included=included)
 
 
 def format_text(text: str, path: str = "policies.adm") -> str:

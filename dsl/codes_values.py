@@ -219,7 +219,7 @@ FILES: dict[str, tuple[str, str, str, str]] = {
     "ADM504": (
         "a path cannot be used",
         "Paths are relative, with `/` between folders, so that a program means the same on every "
-        "machine. `..` is allowed. Programs end in `.adm`, topologies in `.json`, templates in `.yaml`, "
+        "machine. Programs end in `.adm`, topologies in `.json`, templates in `.yaml`, "
         "`.yml` or `.json`: what is wrong with a file is told with its lines, so no other is read.",
         'app shop\n\nuse "/etc/kinds.adm"\n',
         'app shop\n\nuse "shared/kinds.adm"\n',
@@ -250,6 +250,14 @@ FILES: dict[str, tuple[str, str, str, str]] = {
         "Files use each other at most 64 levels deep. The example uses a file `deep0.adm`, which uses"
         " `deep1.adm`, and so on.",
         'app shop\n\nuse "deep0.adm"\n',
+        'app shop\n\nuse "kinds.adm"\n',
+    ),
+    "ADM509": (
+        "a file outside the program's folder",
+        "What a program names lies in its folder or below it, so that a program from elsewhere cannot bring any file "
+        "of the machine into findings or configuration. Links are followed first. Another folder is allowed with "
+        "`--include DIR`.",
+        'app shop\n\nuse "../kinds.adm"\n',
         'app shop\n\nuse "kinds.adm"\n',
     ),
 }

@@ -7,64 +7,22 @@ program are relative to the file that they are written in, and are kept relative
 from __future__ import annotations
 
 import hashlib
-import os
 import posixpath
-import stat
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from dsl.diagnostics import Diagnostics
+from dsl.folders import MAX_FILE_BYTES, FileTooLargeError, OutsideError, Read, leads_out
 from dsl.program import Input
 from dsl.text import SourceText, Span
 
-MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_FILES = 1000
 MAX_TOTAL_BYTES = 256 * 1024 * 1024
 
 PROGRAM = (".adm",)
 TOPOLOGY = (".json",)
 TEMPLATE = (".yaml", ".yml", ".json")
-"""How the names of files end that a program uses. What is wrong with a file is told with its lines, so a program that
-somebody proposes must not make admc show those of any other file (`.git/config`, keys, environments)."""
-
-Read = Callable[[str], bytes]
-
-
-class FileTooLargeError(OSError):
-    """The file has more bytes than admc reads."""
-
-
-def folder_reader(folder: Path) -> Read:
-    """Reads regular files below (or beside) a folder, and refuses large ones before reading them."""
-
-    def read(path: str) -> bytes:
-        # `Path.open` takes no opener.
-        with open(real_path(folder / path), "rb", opener=_open_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if stat.S_ISDIR(status.st_mode):
-                raise IsADirectoryError(21, "it is a folder")
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(22, "it is not a regular file")
-            if status.st_size > MAX_FILE_BYTES:
-                raise FileTooLargeError
-            return file.read(MAX_FILE_BYTES + 1)
-
-    return read
-
-
-def real_path(path: Path) -> Path:
-    """Where a path leads, which has to be a file whose name ends in the same way: else a link would be a way round what
-    names say. Raises `OSError`."""
-    real = Path(os.path.realpath(path))
-    if real.suffix != path.suffix:
-        raise OSError(22, "it is a link to a file whose name ends in another way")
-    return real
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """A named pipe without a writer would block forever; opened like this it does not."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+"""How the names of files end that a program uses. What is wrong with a file is told with its lines, so a program
+from elsewhere must not make admc show those of any other file (`.git/config`, keys, environments)."""
 
 
 def no_reader(path: str) -> bytes:
@@ -77,6 +35,10 @@ class Reader:
 
     read: Read
     diagnostics: Diagnostics
+    folder: str = ""
+    """The program's folder as the user typed it, for hints."""
+    included: bool = False
+    """Whether the user names other folders. `read` knows which: a path may then lead out of the program's."""
     contents: dict[str, bytes] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     total: int = 0
@@ -104,6 +66,9 @@ class Reader:
             content = self.read(path)
         except FileTooLargeError:
             content = None
+        except OutsideError:
+            self._outside(path, span)
+            return None
         except (OSError, ValueError) as problem:
             reason = _reason(problem)
             error("ADM501", f"cannot read `{path}`: {reason}", span, hint=_looked(span))
@@ -126,6 +91,29 @@ class Reader:
             )
             return None
         return content
+
+    def resolve(self, given: str, span: Span, endings: tuple[str, ...] = ()) -> str | None:
+        """The path of a file that is written at `span`, relative to the program's folder; None after an error.
+
+        `endings`: what its name may end in.
+        """
+        path = resolve_path(given, span.source, span, self.diagnostics, endings)
+        if path is not None and leads_out(path) and not self.included:
+            self._outside(path, span)
+            return None
+        return path
+
+    def _outside(self, path: str, span: Span | None) -> None:
+        what, cause = f"`{path}` lies outside the program's folder", "a program reads files of its own folder only"
+        if self.included:
+            cause += ", and of those that `--include` names"
+        if leads_out(path):
+            folder = posixpath.normpath(posixpath.join(self.folder, posixpath.dirname(path)))
+            hint = f"move the file into the program's folder, or allow its folder with `--include {folder}`"
+        else:
+            what = f"`{path}` is a link that leads out of the program's folder"
+            hint = "put the file in the link's place, or name the folder that the link leads to with `--include DIR`"
+        self.diagnostics.error("ADM509", what, span, cause=cause, hint=hint)
 
     def text(self, path: str, span: Span | None) -> SourceText | None:
         """A text file, or None after an error."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsl import hints, syntax, units
 from dsl.annotations import Annotations
 from dsl.diagnostics import Diagnostics, Related, did_you_mean
-from dsl.files import TEMPLATE, Reader, resolve_path
+from dsl.files import TEMPLATE, Reader
 from dsl.program import Kind, Parameter, ParameterType, Protocol, Side, Stage, Template, Value
 from dsl.values import SCALARS, Bad, Context, convert
 
@@ -233,7 +233,7 @@ def _template(
     written = statement.template
     if written is None or reader is None:
         return None
-    path = resolve_path(written.value, written.span.source, written.span, diagnostics, TEMPLATE)
+    path = reader.resolve(written.value, written.span, TEMPLATE)
     source = None if path is None else reader.text(path, written.span)
     if source is None:
         return None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dsl import syntax
 from dsl.collector import no_collection
 from dsl.diagnostics import Diagnostics, ProgramError
-from dsl.files import PROGRAM, TOPOLOGY, Reader, decode, folder_reader, no_reader, resolve_path
+from dsl.files import PROGRAM, TOPOLOGY, Reader, decode, no_reader
+from dsl.folders import folder_reader
 from dsl.parser import parse
 from dsl.program import Program
 from dsl.resolver import in_order, resolve
@@ -19,20 +20,28 @@ from dsl.topology import read_topology
 MAX_USE_DEPTH = 64
 
 
-def load(path: Path, read: Callable[[str], bytes] | None = None) -> Program:
+def load(path: Path, read: Callable[[str], bytes] | None = None, include: Sequence[Path] = ()) -> Program:
     diagnostics = Diagnostics()
-    reader = Reader(read or folder_reader(path.parent), diagnostics)
+    reader = Reader(
+        read or folder_reader(path.parent, include), diagnostics, path.parent.as_posix(), included=bool(include)
+    )
     source = reader.text(path.name, None)
     if source is None:
         raise ProgramError(in_order(diagnostics))
     return _program(source, reader, diagnostics)
 
 
-def load_text(text: str, path: str = "policies.adm", read: Callable[[str], bytes] | None = None) -> Program:
+def load_text(
+    text: str,
+    path: str = "policies.adm",
+    read: Callable[[str], bytes] | None = None,
+    *,
+    included: bool = False,
+) -> Program:
     # Like `load`, whatever folder the program is in: all paths are relative to that.
     path = posixpath.basename(path) or "policies.adm"
     diagnostics = Diagnostics()
-    reader = Reader(read or no_reader, diagnostics)
+    reader = Reader(read or no_reader, diagnostics, included=included)
     try:
         content = text.encode("utf-8")
     except UnicodeEncodeError:
@@ -85,7 +94,7 @@ class _Files:
         self._done.add(self._open.pop())
 
     def _path(self, written: syntax.String, endings: tuple[str, ...]) -> str | None:
-        path = resolve_path(written.value, written.span.source, written.span, self.diagnostics, endings)
+        path = self.reader.resolve(written.value, written.span, endings)
         if path is None:
             self.complete = False
         return path

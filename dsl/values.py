@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from dsl import syntax, units
 from dsl.diagnostics import Diagnostics, did_you_mean
 from dsl.entities import Application, the_port
-from dsl.files import Reader, resolve_path
+from dsl.files import Reader
 from dsl.program import FileArgument, ParameterType, Value
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _string(value: syntax.String, type_: ParameterType, context: Context) -> Val
 def _file(value: syntax.String, context: Context) -> Value | Bad:
     if context.reader is None:
         return BAD
-    path = resolve_path(value.value, value.span.source, value.span, context.diagnostics)
+    path = context.reader.resolve(value.value, value.span)
     if path is None:
         return BAD
     content = context.reader.content(path, value.span)

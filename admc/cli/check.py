@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from admc.cli.options import FormatOption, ProgramArgument
+from admc.cli.options import FormatOption, IncludeOption, ProgramArgument
 from admc.render.report import Format
 
 
-def check(program: ProgramArgument, format_: FormatOption = Format.TEXT) -> int:
+def check(program: ProgramArgument, include: IncludeOption = None, format_: FormatOption = Format.TEXT) -> int:
     """Say whether a program is right; never solves."""
     from admc.exits import CommandError, Exit
     from admc.output import show_report, write_out
@@ -16,7 +16,7 @@ def check(program: ProgramArgument, format_: FormatOption = Format.TEXT) -> int:
 
     folder = folder_of(program)
     try:
-        loaded = load_program(program)
+        loaded = load_program(program, include=include)
     except CommandError as error:
         show_report(Report(error.diagnostics, error.exit_code, folder), format_, findings_are_the_result=True)
         return error.exit_code

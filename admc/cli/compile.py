@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from admc.cli.options import AdmMode, EffortOption, FormatOption, ProgramArgument
+from admc.cli.options import AdmMode, EffortOption, FormatOption, IncludeOption, ProgramArgument
 from admc.cli.xds_options import Asked, server_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.render.report import Format
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 def compile_(
     program: ProgramArgument,
+    include: IncludeOption = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Where the plan goes; beside the program by default."),
@@ -93,7 +94,11 @@ def compile_(
     try:
         earlier = None if previous is None else _previous(previous)
         compiled = compile_program(
-            program, previous=None if earlier is None else _sides(earlier), effort=effort, progress=progress
+            program,
+            include=include,
+            previous=None if earlier is None else _sides(earlier),
+            effort=effort,
+            progress=progress,
         )
         if require_optimal:
             _require_optimal(compiled, folder_of(program))

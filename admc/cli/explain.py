@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from admc.cli.options import IncludeOption
 from admc.exits import Exit, wrong_usage
 from admc.render.report import Format
 
@@ -39,6 +40,7 @@ def explain(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="A service, policy or kind of the program.")
     ] = None,
+    include: IncludeOption = None,
     format_: Annotated[ExplainFormat, typer.Option("--format", help="How the answer is written.")] = ExplainFormat.TEXT,
 ) -> int:
     """Explain a plan, a service, a policy, a kind or a code."""
@@ -55,7 +57,7 @@ def explain(
             f"`{subject}` is no program, so there is no `{name}` in it",
             hint=f"`admc explain {subject}`, or `admc explain PROGRAM {name}`",
         )
-    folder, explanations = ("", [general]) if general is not None else (folder_of(path), _answers(path, name))
+    folder, explanations = ("", [general]) if general is not None else (folder_of(path), _answers(path, name, include))
     document = explanations[0] if len(explanations) == 1 else _together(explanations)
     write_out(render(document, folder, Format(format_.value), min(WIDTH, width(sys.stdout))))
     return Exit.DONE
@@ -97,7 +99,7 @@ def _code(code: str) -> Explanation:
     return Explanation(code, f"{code}: {entry.title}. {entry.explanation}", (), examples)
 
 
-def _answers(path: Path, name: str | None) -> list[Explanation]:
+def _answers(path: Path, name: str | None, include: list[Path] | None) -> list[Explanation]:
     from admc.explain import explain_application, explain_policy, explain_service
     from admc.explain_kind import explain_kind
     from admc.output import Progress
@@ -105,7 +107,7 @@ def _answers(path: Path, name: str | None) -> list[Explanation]:
 
     progress = Progress()
     try:
-        program = load_program(path)
+        program = load_program(path, include=include)
         if name is not None:
             _check_name(program, name)
         placement, _seconds = place_program(program, folder_of(path), progress=progress)

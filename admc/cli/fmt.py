@@ -78,7 +78,7 @@ def _formatted(name: str) -> tuple[str, str]:
 def _text(name: str) -> str:
     from admc.exits import wrong_usage
     from admc.files import read_bounded
-    from dsl.files import real_path
+    from dsl.folders import OutsideError, resolved
 
     if name == STANDARD_INPUT:
         content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -86,7 +86,14 @@ def _text(name: str) -> str:
             raise wrong_usage("ADM802", "standard input is too large", cause=f"it has more than {MAX_BYTES} bytes")
     else:
         try:
-            real_path(Path(name))
+            resolved(Path(name), (Path(name).parent,))
+        except OutsideError as error:
+            raise wrong_usage(
+                "ADM802",
+                f"cannot read the program `{name}`",
+                cause="it is a link that leads out of its folder",
+                hint="name the file that the link leads to",
+            ) from error
         except OSError as error:
             raise wrong_usage("ADM802", f"cannot read the program `{name}`", cause=error.strerror) from error
         content = read_bounded(Path(name), MAX_BYTES, "the program")

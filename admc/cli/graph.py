@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from admc.cli.options import ProgramArgument
+from admc.cli.options import IncludeOption, ProgramArgument
 
 
 class Picture(StrEnum):
@@ -19,6 +19,7 @@ class Picture(StrEnum):
 
 def graph(
     program: ProgramArgument,
+    include: IncludeOption = None,
     picture: Annotated[Picture, typer.Option("--format", help="The language of the picture.")] = Picture.MERMAID,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there, not to standard output.")
@@ -31,7 +32,7 @@ def graph(
 
     progress = Progress()
     try:
-        loaded = load_program(program)
+        loaded = load_program(program, include=include)
         placement, _seconds = place_program(loaded, folder_of(program), progress=progress)
     finally:
         progress.clear()

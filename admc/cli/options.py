@@ -8,9 +8,35 @@ from typing import Annotated, Final
 
 import typer
 
+from admc.exits import wrong_usage
 from admc.render.report import Format
+from admc.terminal import visible
 
 ProgramArgument = Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm.")]
+
+
+def _folders(given: list[Path] | None) -> list[Path] | None:
+    """What `--include` names: folders, now. Raises `CommandError`."""
+    for folder in given or ():
+        if not folder.is_dir():
+            raise wrong_usage(
+                "ADM826",
+                f"`--include {visible(str(folder))}` names no folder",
+                cause="there is a file of that name" if folder.exists() else "there is nothing of that name",
+                hint="name the folder that the files are in; the path is relative to the working directory",
+            )
+    return given
+
+
+IncludeOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--include",
+        metavar="DIR",
+        callback=_folders,
+        help="Files that the program names may be there or below, besides its own folder; repeatable.",
+    ),
+]
 FormatOption = Annotated[Format, typer.Option("--format", help="How the outcome is reported.")]
 
 OPS: Final = "127.0.0.1:18001"

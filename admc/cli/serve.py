@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
-from admc.cli.options import OPS, AdmMode, EffortOption
+from admc.cli.options import OPS, AdmMode, EffortOption, IncludeOption
 from admc.exits import wrong_usage
 from admc.terminal import visible
 
@@ -114,6 +114,7 @@ def serve(
             help="The proxies' --drain-time-s: how long they keep older connections when a plan changes.",
         ),
     ] = 600.0,
+    include: IncludeOption = None,
     effort: EffortOption = None,
     log: Annotated[
         ServeLog | None,
@@ -160,7 +161,7 @@ def serve(
         from admc.serve.run import serve as serve_
         from emitters.envoy import Mode
 
-    source = Source(program, Mode(mode), effort)
+    source = Source(program, Mode(mode), effort, tuple(include or ()))
     form = None if log is None else LogFormat(log)
     settings = _settings(door)
     identity.check(settings)

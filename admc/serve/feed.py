@@ -25,7 +25,7 @@ from admc.serve.kept import Recipe
 from admc.serve.planned import recording
 from admc.serve.watch import look
 from dsl.collector import no_collection
-from dsl.files import folder_reader
+from dsl.folders import folder_reader
 from emitters.addresses import Addresses, loopback
 from emitters.envoy import Mode
 from emitters.envoy.unlisted import Unlisted, unlisted
@@ -50,6 +50,8 @@ class Source(NamedTuple):
     """A program, or a plan."""
     mode: Mode
     effort: float | None = None
+    include: tuple[Path, ...] = ()
+    """Folders that files of the program may be in besides its own."""
 
     @property
     def is_plan(self) -> bool:
@@ -106,7 +108,7 @@ def read(source: Source, endpoints: Sequence[bytes], *, keep: bool = False) -> R
     contents: dict[str, bytes] = {}
     try:
         if source.is_plan:
-            program, placement = planned.placed(source.path, tried, contents)
+            program, placement = planned.placed(source.path, tried, contents, source.include)
         else:
             program, placement = _compiled(source, tried, contents)
         state, findings = _located(source, program, placement, endpoints)
@@ -131,7 +133,8 @@ def recalled(source: Source, recipe: Recipe) -> State:
         return recipe.inputs[path]
 
     main = Path(recipe.main)
-    program = load_program(main, content)
+    # How the inputs were found was tested when they were read.
+    program = load_program(main, content, include=source.include)
     app = _app(source)
     if app is not None and app != program.app:
         raise wrong_usage(
@@ -158,7 +161,7 @@ def _app(source: Source) -> str | None:
     try:
         if source.is_plan:
             return read_plan(source.path, regular=True).app
-        content = folder_reader(source.path.parent)(source.path.name)
+        content = folder_reader(source.path.parent, source.include)(source.path.name)
     except (CommandError, OSError):
         return None
     text = decode(source.path.name, content, None, Diagnostics())
@@ -203,6 +206,7 @@ def digest(endpoints: bytes) -> str:
 
 def _compiled(source: Source, tried: Signature, contents: dict[str, bytes]) -> tuple[Program, Placement]:
     folder = folder_of(source.path)
-    program = load_program(source.path, recording(source.path.parent, tried, contents))
+    reader = recording(source.path.parent, tried, contents, source.include)
+    program = load_program(source.path, reader, include=source.include)
     placement, _ = place_program(program, folder, effort=source.effort)
     return program, placement

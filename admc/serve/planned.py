@@ -14,11 +14,11 @@ from admc.exits import CommandError, wrong_usage
 from admc.pipeline import expressible, folder_of, load_program
 from admc.plan_read import read_plan
 from admc.serve.watch import look
-from dsl.files import folder_reader
+from dsl.folders import folder_reader
 from solver.placement import Adm, Decision, ObjectiveValue, Placement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from admc.plan import Plan
     from admc.serve.watch import Signature
@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 SHOWN = 3
 
 
-def recording(folder: Path, tried: Signature, contents: dict[str, bytes]) -> Callable[[str], bytes]:
-    """Reads files of a folder, and notes what each looked like just before: they are what has to be watched."""
-    inner = folder_reader(folder)
+def recording(
+    folder: Path, tried: Signature, contents: dict[str, bytes], include: Sequence[Path] = ()
+) -> Callable[[str], bytes]:
+    """Reads files of a folder and of those in `include`, and notes what each looked like just before: they are what has
+    to be watched."""
+    inner = folder_reader(folder, include)
 
     def read(path: str) -> bytes:
         tried[folder / path] = look(folder / path)
@@ -39,7 +42,9 @@ def recording(folder: Path, tried: Signature, contents: dict[str, bytes]) -> Cal
     return read
 
 
-def placed(path: Path, tried: Signature, contents: dict[str, bytes]) -> tuple[Program, Placement]:
+def placed(
+    path: Path, tried: Signature, contents: dict[str, bytes], include: Sequence[Path] = ()
+) -> tuple[Program, Placement]:
     """The program that a plan was made from, and its placement. Raises `CommandError`."""
     tried[path] = look(path)
     plan = read_plan(path, regular=True)
@@ -48,7 +53,7 @@ def placed(path: Path, tried: Signature, contents: dict[str, bytes]) -> tuple[Pr
     main = path.parent / plan.inputs[0].path
     if main.parent != path.parent:
         raise _unfit(path, f"its program `{plan.inputs[0].path}` is not beside it", "compile again to write a new one")
-    program = load_program(main, recording(path.parent, tried, contents))
+    program = load_program(main, recording(path.parent, tried, contents, include), include=include)
     return program, checked(path, plan, program)
 
 

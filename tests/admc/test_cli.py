@@ -506,6 +506,63 @@ def test_fmt_shows_nothing_of_what_is_no_program(admc: Admc, tmp_path: Path) -> 
         assert "hunter2" not in run.out + run.err
 
 
+READING: dict[str, tuple[str, ...]] = {
+    "compile": ("--json",),
+    "check": (),
+    "explain": (),
+    "graph": (),
+    "serve": ("--xds", "127.0.0.1:0"),
+}
+"""Commands that read a program, and what else they want; `serve` stops at the certificates that it has not."""
+
+
+@pytest.mark.parametrize("command", READING)
+def test_every_command_that_reads_a_program_takes_folders_for_its_files(
+    admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    for name in ("app", "shared", "more"):
+        (tmp_path / name).mkdir()
+    write(tmp_path / "app", f'use "../shared/a.adm"\nuse "../more/b.adm"\n{SHOP}')
+    write(tmp_path / "shared", "", "a.adm")
+    write(tmp_path / "more", "", "b.adm")
+    monkeypatch.chdir(tmp_path)
+    both = ("--include", "shared", "--include", "more")
+    if command == "serve":
+        assert "ADM850" in admc(command, "app/policies.adm", *both, *READING[command]).err
+    else:
+        refused = admc(command, "app/policies.adm", "--include", "more", *READING[command])
+        assert refused.code == 1
+        assert "ADM509" in refused.out + refused.err
+        assert "--include shared" in refused.out + refused.err
+        assert admc(command, "app/policies.adm", *both, *READING[command]).code == 0
+    for name in ("none", "app/policies.adm"):
+        run = admc(command, "app/policies.adm", "--include", name, *READING[command])
+        assert run.code == 1
+        assert "ADM826" in run.out + run.err
+
+
+def test_where_an_included_folder_is_changes_no_byte_of_a_plan(admc: Admc, tmp_path: Path) -> None:
+    plans = []
+    for place in ("one", "two/deeper"):
+        for name in ("app", "shared"):
+            (tmp_path / place / name).mkdir(parents=True)
+        program = write(tmp_path / place / "app", f'use "../shared/a.adm"\n{SHOP}')
+        write(tmp_path / place / "shared", "", "a.adm")
+        plans.append(admc("compile", program, "--include", tmp_path / place / "shared", "--json").out)
+    assert plans[0] == plans[1]
+    assert '"../shared/a.adm"' in plans[0]
+
+
+def test_fmt_shows_nothing_of_what_is_elsewhere(admc: Admc, tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    write(tmp_path, "app   hunter2\n", "secret.adm")
+    (tmp_path / "app" / "policies.adm").symlink_to("../secret.adm")
+    run = admc("fmt", "--diff", tmp_path / "app" / "policies.adm")
+    assert run.code == 1
+    assert "it is a link that leads out of its folder" in run.err
+    assert "hunter2" not in run.out + run.err
+
+
 def test_fmt_of_standard_input() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "admc", "fmt", "-"], cwd=ROOT, input=b"app   shop\n", capture_output=True, timeout=60

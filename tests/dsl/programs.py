@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import dsl
 from dsl.diagnostics import Diagnostic, ProgramError
-from dsl.files import FileTooLargeError
+from dsl.folders import FileTooLargeError
 from dsl.program import Program
 
 KIND = '@ingress\nkind used() for http template "own.yaml"\n'

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dsl
+from dsl import folders
 from dsl.diagnostics import ProgramError
 from tests.dsl.programs import codes, findings, load
 
@@ -34,7 +35,7 @@ def test_paths_are_relative_to_the_file_that_has_them(tmp_path: Path) -> None:
     main.write_text(
         'app x\nuse "../shared/kinds.adm"\nservice a { http 80 }\ncall a -> b\npolicy p = own(3) on a -> b\n'
     )
-    program = dsl.load(main)
+    program = dsl.load(main, include=[tmp_path / "lib", tmp_path / "shared"])
     assert [item.path for item in program.inputs] == [
         "policies.adm",
         "../lib/more.adm",
@@ -240,6 +241,130 @@ def test_links_as_mounted_folders_have_them_are_followed(tmp_path: Path) -> None
     (tmp_path / "..data").symlink_to("..1")
     (tmp_path / "policies.adm").symlink_to("..data/policies.adm")
     assert dsl.load(tmp_path / "policies.adm").app == "x"
+
+
+NAMING = {
+    "use": ("use.adm", 'use "{}"\n', "service b { http 80 }  // hunter2\n"),
+    "topology": ("t.json", 'topology "{}"\n', '{"services": [{"name": "b", "protocol": "http", "port": 80}]}'),
+    "template": ("own.yaml", '@ingress\nkind own() for http template "{}"\n', "hunter2: 1\n"),
+    "argument": (
+        "f",
+        'service s, t {{ http 80 }}\ncall s -> t\npolicy p = lua(script: "{}") on s -> t\n',
+        "function envoy_on_request(h) end -- hunter2\n",
+    ),
+}
+"""Each way in which a program names a file: a file's name, the statement, what the file holds."""
+
+
+@pytest.fixture(params=NAMING)
+def naming(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str, str]:
+    """A program's path beside a folder `shared` with a file, that file's name, and the statement that names one."""
+    file, statement, content = NAMING[request.param]
+    for name in ("app", "shared"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "shared" / file).write_text(content)
+    return tmp_path / "app" / "policies.adm", file, statement
+
+
+def test_a_path_leads_out_of_the_folder_only_where_the_user_says_so(naming: tuple[Path, str, str]) -> None:
+    main, file, statement = naming
+    main.write_text("app x\n" + statement.format(f"../shared/{file}"))
+    assert _codes(main) == ["ADM509"]
+    assert "hunter2" not in _told(main, None)
+    with pytest.raises(ProgramError) as caught:
+        dsl.load(main, include=[main.parent])
+    assert [item.code for item in caught.value.diagnostics] == ["ADM509"]
+    shared = main.parent.parent / "shared"
+    assert str(caught.value.diagnostics[0].hint).endswith(f"`--include {shared}`")
+    (main.parent / "other").symlink_to(shared)
+    for include in (shared, main.parent / "other", main.parent.parent):
+        assert [item.path for item in dsl.load(main, include=[include]).inputs] == [main.name, f"../shared/{file}"]
+
+
+@pytest.mark.parametrize("link", ["the file", "the folder", "two links"])
+def test_a_link_out_of_the_folder_is_no_way_round(naming: tuple[Path, str, str], link: str) -> None:
+    main, file, statement = naming
+    target = main.parent.parent / "shared" / file
+    if link == "the folder":
+        (main.parent / "in").symlink_to(target.parent)
+    else:
+        (main.parent / "in").mkdir()
+        (main.parent / "in" / file).symlink_to(target if link == "the file" else main.parent / f"way-{file}")
+        (main.parent / f"way-{file}").symlink_to(target)
+    main.write_text("app x\n" + statement.format(f"in/{file}"))
+    assert _codes(main) == ["ADM509"]
+    assert "hunter2" not in _told(main, None)
+    assert [item.path for item in dsl.load(main, include=[target.parent]).inputs] == [main.name, f"in/{file}"]
+
+
+def test_a_folder_whose_name_only_begins_alike_is_another_one(tmp_path: Path) -> None:
+    for name in ("app", "app2"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "app2" / "more.adm").write_text("")
+    (tmp_path / "app" / "more.adm").symlink_to("../app2/more.adm")
+    assert _codes_of(tmp_path / "app" / "policies.adm", 'app x\nuse "more.adm"\n') == ["ADM509"]
+
+
+def test_a_program_is_no_link_out_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "policies.adm").write_text("app hunter2\nhunter2\n")
+    main = tmp_path / "app" / "policies.adm"
+    main.symlink_to("../policies.adm")
+    assert _codes(main) == ["ADM509"]
+    assert "hunter2" not in _told(main, None)
+
+
+def test_a_path_from_a_folder_below_may_lead_up_to_the_program(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "more.adm").write_text("service b { http 80 }\n")
+    (tmp_path / "below" / "kinds.adm").write_text('use "../more.adm"\n')
+    main = tmp_path / "policies.adm"
+    main.write_text('app x\nuse "below/kinds.adm"\n')
+    assert list(dsl.load(main).services) == ["b"]
+    (tmp_path / "below" / "kinds.adm").write_text('use "../../more.adm"\n')
+    assert _codes(main) == ["ADM509"]
+
+
+def test_what_a_mounted_folder_names_is_read_before_and_after_it_is_replaced(tmp_path: Path) -> None:
+    for version in ("..1", "..2"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "policies.adm").write_text('app x\nuse "more.adm"\n')
+        (tmp_path / version / "more.adm").write_text(f"service s{version[2:]} {{ http 80 }}\n")
+    (tmp_path / "..data").symlink_to("..1")
+    for name in ("policies.adm", "more.adm"):
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    assert list(dsl.load(tmp_path / "policies.adm").services) == ["s1"]
+    (tmp_path / "..next").symlink_to("..2")
+    (tmp_path / "..next").rename(tmp_path / "..data")
+    assert list(dsl.load(tmp_path / "policies.adm").services) == ["s2"]
+
+
+def test_a_link_that_comes_after_the_look_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody puts a link in a folder's place between the test of a path and the opening of it."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "f.adm").write_text("app hunter2\n")
+    (tmp_path / "app" / "in").mkdir(parents=True)
+    (tmp_path / "app" / "in" / "f.adm").write_text("app right\n")
+    swapped, resolved = tmp_path / "app" / "in", folders.resolved
+
+    def late(*given: object) -> object:
+        found = resolved(*given)  # type: ignore[arg-type]  # handed on as it came
+        if not swapped.is_symlink():
+            swapped.rename(tmp_path / "app" / "before")
+            swapped.symlink_to(tmp_path / "out")
+        return found
+
+    monkeypatch.setattr(folders, "resolved", late)
+    with pytest.raises(OSError, match="outside") as caught:
+        folders.folder_reader(tmp_path / "app")("in/f.adm")
+    assert isinstance(caught.value, folders.OutsideError)
+
+
+def test_from_memory_a_path_leads_out_only_where_that_is_allowed() -> None:
+    files = {"../k.adm": b"service b { http 80 }\n"}
+    text = 'app x\nuse "../k.adm"\n'
+    assert codes(text, files) == ["ADM509"]
+    assert list(dsl.load_text(text, read=files.__getitem__, included=True).services) == ["b"]
 
 
 def _codes_of(main: Path, text: str | None) -> list[str]:

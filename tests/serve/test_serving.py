@@ -239,6 +239,33 @@ def test_files_that_the_program_uses_are_followed_also_where_they_were_missing(f
         server.until(lambda: server.status()["server"]["state"] != state)
 
 
+def test_files_of_an_included_folder_are_followed_and_kept(tmp_path: Path) -> None:
+    app, shared = tmp_path / "app", tmp_path / "shared"
+    app.mkdir()
+    shared.mkdir()
+    (app / "policies.adm").write_text(PROGRAM.replace("kinds.adm", "../shared/kinds.adm"))
+    (shared / "kinds.adm").write_text("// one\n")
+    (app / "endpoints.json").write_text(json.dumps(ENDPOINTS_FILE))
+    options = ("--include", str(shared), "--state", str(tmp_path / "state"))
+    with served(app, "policies.adm", *options) as server:
+        server.until_event("compiled")
+        state = server.status()["server"]["state"]
+        write(shared / "kinds.adm", "// two\n")
+        server.until(lambda: server.status()["server"]["state"] != state)
+        state = server.status()["server"]["state"]
+        shared.rename(tmp_path / "away")
+        server.until(lambda: server.events("finding"))
+        write(tmp_path / "away" / "kinds.adm", "// three\n")
+        (tmp_path / "away").rename(shared)
+        server.until(lambda: server.status()["server"]["state"] != state)
+        state = server.status()["server"]["state"]
+        server.stop()
+    shared.rename(tmp_path / "away")
+    shared.mkdir()
+    with served(app, "policies.adm", *options) as server:
+        server.until(lambda: server.status()["server"]["state"] == state)
+
+
 PLANS: dict[str, tuple[Callable[[str], str], str]] = {
     "half": (lambda text: text[: len(text) // 2], "ADM804"),
     "newer": (lambda text: text.replace('"schema_version": 1', '"schema_version": 99'), "ADM805"),
