@@ -147,4 +147,13 @@ CODES: Final[Mapping[str, Code]] = {
         bad="policy d = fault_delay(delay: 1s) on a -> b\npolicy l = buffer_limit(max: 1KB) on a -> b",
         good="policy l = buffer_limit(max: 1KB) on a -> b\npolicy d = fault_delay(delay: 1s) on a -> b",
     ),
+    "ADM725": Code(
+        "a port that the ADM needs for itself",
+        "An ADM listens in the pod of its service: at 15000 (its state), 15001 (connections from the service) and "
+        "15006 (connections to it). A process of that pod cannot listen there, too. What counts is the target port, "
+        "where the process listens; the port that callers dial may be any. A service that hosts no ADM may use all of "
+        "them.",
+        bad="service shop { http 15001 }",
+        good="service shop { http 15001 -> 8080 }",
+    ),
 }

@@ -18,6 +18,16 @@ INGRESS_PORT: Final = 15006
 EGRESS_PORT: Final = 15001
 """Where redirected connections *from* the service arrive."""
 
+ADMIN_PORT: Final = 15000
+"""Where the ADM shows its state, on loopback."""
+
+OWN_PORTS: Final = {
+    ADMIN_PORT: "shows its state there",
+    EGRESS_PORT: "takes connections from the service there",
+    INGRESS_PORT: "takes connections to the service there",
+}
+"""Ports of the pod that a process beside an ADM cannot have, and what the ADM does with each."""
+
 PACKET_MARK: Final = 0x61646D00
 """`adm` in ASCII and a byte that tells the two marks apart. Fits a signed 32-bit integer, as Envoy wants it."""
 

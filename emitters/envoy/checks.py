@@ -12,6 +12,7 @@ from emitters.envoy.match import everybody
 from emitters.envoy.names import HELD
 from emitters.envoy.template import fill
 from emitters.known import AmbiguousCallersError, takes_strangers
+from emitters.ports import OWN_PORTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,7 @@ def check(context: Context, hops: Sequence[Hop], tried: set[str] | None = None) 
     `tried` has the policies whose own filter was found to be sound already, or not, and gets those of this ADM.
     """
     tried = set() if tried is None else tried
+    _own_ports(context)
     _one_bucket(context, hops)
     seen: set[str] = set()
     for hop in hops:
@@ -46,6 +48,22 @@ def check(context: Context, hops: Sequence[Hop], tried: set[str] | None = None) 
                 _filter(context, hop, policy)
             if policy.kind.name == "load_balancing":
                 _hash(context, hop, policy)
+
+
+def _own_ports(context: Context) -> None:
+    """A process beside an ADM cannot listen where the ADM does. Ports that are translated on the way are no matter."""
+    name = context.service.name
+    for port in context.service.ports:
+        if port.target not in OWN_PORTS:
+            continue
+        context.findings.error(
+            "ADM725",
+            f"`{name}` listens at {port.target}, and so does the ADM that it is to host",
+            context.service.span,
+            cause=f"the ADM {OWN_PORTS[port.target]}, and one pod has each port once",
+            hint=f"let the process listen elsewhere: `{port.protocol} {port.number} -> 8080`; or write `no adm`, if "
+            "its policies can be enforced at others",
+        )
 
 
 def _filter(context: Context, hop: Hop, policy: Policy) -> None:

@@ -22,7 +22,7 @@ from emitters.envoy.names import Version
 from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, REFUSING, ROUTES, AdmResources
 from emitters.envoy.typed import Json, extension, message
 from emitters.known import ordered
-from emitters.ports import EGRESS_PORT, INGRESS_PORT
+from emitters.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from emitters.envoy.context import Context
     from emitters.scope import Hop
 
-ADMIN_PORT: Final = 15000
 CLOSED: Final = "closed"
 """The filter chain of connections that could pass unenforced, because an address is missing."""
 

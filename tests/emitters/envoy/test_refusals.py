@@ -11,6 +11,7 @@ from emitters.addresses import Addresses, Located
 from emitters.codes import CODES
 from emitters.envoy import Mode, check, emit
 from emitters.errors import EmitError
+from emitters.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
 from tests.emitters.envoy.support import bootstraps, load
 
 BASE = """
@@ -114,6 +115,30 @@ rds: {route_config_name: y, config_source: {ads: {}}}
     ),
     "one bucket, two ports": ("ADM708", "policy q = rate_limit(requests: 1, per: 1s) on a -> two", {}),
     "one breaker, two ports": ("ADM708", "policy q = circuit_breaking(max_requests: 1) on * -> two", {}),
+    **{
+        f"the ADM's own port {port}": (
+            "ADM725",
+            f"service d {{ http 80 -> {port} }}\ncall a -> d\n@ingress\npolicy g = deny() on * -> d",
+            {},
+        )
+        for port in (ADMIN_PORT, EGRESS_PORT, INGRESS_PORT)
+    },
+    "the ADM's own port behind a port without a policy": (
+        "ADM725",
+        """service d {
+  http web 80
+  tcp 15001
+}
+call a -> d:web
+@ingress
+policy g = deny() on * -> d:web""",
+        {},
+    ),
+    "the ADM's own port at a sender": (
+        "ADM725",
+        "service d { http 15006 }\ncall d -> b\n@egress\npolicy t = timeout(after: 1s) on d -> b",
+        {},
+    ),
     "a hash of nothing": ("ADM709", "policy l = load_balancing(policy: maglev) on a -> b", {}),
     "a hash on tcp": ("ADM709", 'policy l = load_balancing(policy: maglev, hash: "x") on a -> store', {}),
     "a tap somewhere": ("ADM713", 'policy t = tap(directory: "here") on a -> b', {}),
@@ -185,6 +210,10 @@ def test_refused(code: str, text: str, files: dict[str, bytes]) -> None:
         "policy l = load_balancing(policy: random) on a -> b",
         'policy o = outlier_detection() on a -> b when path == "/"\n'
         'policy l = load_balancing(policy: random) on a -> b when path == "/2"',
+        # The ADM's own ports: dialled and translated, at others, and without an ADM.
+        "service d { http 15006 -> 80 }\ncall a -> d\n@ingress\npolicy g = deny() on * -> d",
+        "service d { http 15001 }\ncall a -> d\n@egress\npolicy t = timeout(after: 1s) on a -> d",
+        "service d { http 15000  no adm }\ncall a -> d\n@egress\npolicy t = timeout(after: 1s) on a -> d",
     ],
 )
 def test_not_refused(text: str) -> None:
