@@ -89,6 +89,7 @@ class Probe(NamedTuple):
 class Interception:
     """All that one ADM takes out of the direct path."""
 
+    app: str
     service: str
     ingress: tuple[IngressCapture, ...]
     """Sorted by port."""
@@ -134,6 +135,7 @@ def interception(
     inbound = _ingress((hop for hop in taken if hop.side is Side.INGRESS), position)
     outbound = [hop for hop in taken if hop.side is Side.EGRESS]
     return Interception(
+        app=program.app,
         service=name,
         ingress=inbound,
         egress=_egress(program, outbound, addresses, position),

@@ -9,11 +9,13 @@ own ports. All rules sit in chains of our own; each built-in chain gets one jump
     INPUT      -> ADMC_IN_GATE     refuse what ADMC_IN missed
     OUTPUT     -> ADMC_OUT_GATE    refuse what ADMC_OUT missed
 
-Nothing here comes from a user's text but names, and those only in comments, cleaned of all that could end a line.
+Nothing here comes from a user's text but names, and those only in comments, cleaned of all that could end a line. One
+of these comments is in the kernel, too: the first rule of ADMC_OUT does nothing but say whose the loaded rules are.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -42,6 +44,11 @@ HOOKS: Final = (
     Hook("filter", "OUTPUT", "ADMC_OUT_GATE"),
 )
 
+OWNED: Final = "ADMC_OUT"
+"""The chain that says whose the rules are. It is never empty while rules are loaded."""
+
+_MAX_OWNER: Final = 200
+"""The kernel takes 255 bytes."""
 _TO_INGRESS: Final = f"-j REDIRECT --to-ports {INGRESS_PORT}"
 _TO_EGRESS: Final = f"-j REDIRECT --to-ports {EGRESS_PORT}"
 _REFUSE: Final = "-j REJECT --reject-with tcp-reset"
@@ -78,6 +85,15 @@ def remove_file() -> str:
     return "\n".join(lines) + "\n"
 
 
+def owner(interception: Interception) -> str:
+    """What the rules call their service: `shop/search`, as one word that no rule or shell takes for anything else."""
+    name = f"{interception.app}/{interception.service}"
+    word = re.sub(r"[^A-Za-z0-9_.:/-]", "_", name)[:_MAX_OWNER]
+    if word == name and name.count("/") == 1:
+        return word
+    return f"{word}:{hashlib.sha256(repr((interception.app, interception.service)).encode()).hexdigest()[:16]}"
+
+
 def _table(name: str, rules: Sequence[str]) -> list[str]:
     return [
         f"*{name}",
@@ -98,6 +114,8 @@ def _nat(interception: Interception, family: Family) -> list[str]:
     for inbound in interception.ingress:
         lines += [_because(inbound.policies), f"-A ADMC_IN -p tcp --dport {inbound.port} {_TO_INGRESS}"]
     lines += [
+        "# whose rules these are: the script asks before it replaces them",
+        f"-A {OWNED} -m comment --comment {owner(interception)}",
         "# what the ADM itself opens",
         f"-A ADMC_OUT -m mark --mark {INGRESS_MARK:#x} -j RETURN",
         f"-A ADMC_OUT -m mark --mark {PACKET_MARK:#x}/{PACKET_MASK:#x} -g ADMC_SELF",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from emitters.interception.captures import Family
-from emitters.interception.rules import CHAINS, HOOKS
+from emitters.interception.rules import CHAINS, HOOKS, OWNED
 
 RULES_FILES: Final = {Family.IPV4: "iptables.rules", Family.IPV6: "ip6tables.rules"}
 """Names under which `script` expects the output of `restore_file`, in its own folder."""
@@ -44,13 +44,44 @@ delete() { # tool table chain
 
 """
 
+_OWNER: Final = rf"""
+named() {{ # prints the service that the rules on standard input are of
+    sed -n 's/^-A {OWNED} -m comment --comment "\{{0,1\}}\([^ "]*\)"\{{0,1\}}$/\1/p'
+}}
+
+ours() {{ # tool action: ends the script unless the loaded rules are none, or those of the same service
+    # The exit status of a pipe is that of its end: a missing file would pass for no rules.
+    [ -r "$here/$1.rules" ] || {{ echo "$here/$1.rules is missing" >&2; exit 1; }}
+    listed=$("$1" -w -t nat -S)
+    case "$listed" in *"-A {OWNED} "*) ;; *) return 0 ;; esac
+    theirs=$(printf '%s\n' "$listed" | named)
+    own=$(named <"$here/$1.rules")
+    if [ -n "$theirs" ]; then
+        [ "$theirs" != "$own" ] || return 0
+        whose="\`$theirs\`"
+        hint="give each service a pod of its own, or take these away first, with the script beside their own files"
+    else
+        [ "$2" != remove ] || return 0
+        whose="a service without a name"
+        hint="take these away first: $0 remove"
+    fi
+    echo "the rules of $whose are loaded here, and $here/$1.rules are those of \`$own\`: nothing is changed" >&2
+    echo "one network namespace has the rules of one service; $hint" >&2
+    exit 1
+}}
+
+"""
+
 _TAIL: Final = """\
 families="iptables"
 # A kernel without IPv6 carries no IPv6 traffic that could be missed.
 if [ -e /proc/net/if_inet6 ]; then families="iptables ip6tables"; fi
 
 case "${1:-}" in
-    apply | remove) for tool in $families; do "$1" "$tool"; done ;;
+    apply | remove)
+        for tool in $families; do ours "$tool" "$1"; done
+        for tool in $families; do "$1" "$tool"; done
+        ;;
     *)
         echo "usage: $0 apply|remove" >&2
         exit 2
@@ -60,15 +91,14 @@ esac
 
 
 def script() -> str:
-    """`apply` loads `RULES_FILES` and adds the missing jumps; `remove` takes all of it away and nothing else.
+    """`apply` loads `RULES_FILES` and adds the missing jumps; `remove` takes all of it away and nothing else. Neither
+    touches the rules of another service: its ADM would see no connection any more.
 
     `apply` fills the chains before it hooks them, and `nat` before `filter`: a connection is refused only once the
     next attempt will be redirected.
     """
     apply = [
         "apply() { # tool",
-        # The exit status of a pipe is that of its end: a missing file would pass for no rules.
-        '    [ -r "$here/$1.rules" ] || { echo "$here/$1.rules is missing" >&2; exit 1; }',
         '    grep -v "^-I " "$here/$1.rules" | "$1-restore" -w --noflush',
         *(f'    hook "$1" {hook.table} {hook.builtin} {hook.chain}' for hook in HOOKS),
         "}",
@@ -83,4 +113,4 @@ def script() -> str:
         "}",
         "",
     ]
-    return _HEAD + "\n".join([*apply, *remove]) + "\n" + _TAIL
+    return _HEAD + "\n".join([*apply, *remove]) + _OWNER + _TAIL

@@ -45,7 +45,7 @@ def _only(*, calls: list[tuple[str, str]], decisions: dict[tuple[str, str], str]
 
 def test_ingress_takes_the_target_port_that_is_enforced_and_no_other() -> None:
     found = _only(calls=[("internet", "front")], decisions={("quota", "front"): "ingress"})
-    assert found == Interception("front", (IngressCapture(8080, ("quota",)),), ())
+    assert found == Interception("sample", "front", (IngressCapture(8080, ("quota",)),), ())
 
 
 def test_an_open_decision_takes_every_port_in_its_scope() -> None:

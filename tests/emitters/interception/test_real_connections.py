@@ -54,6 +54,7 @@ def _captures(reached: Reached, places: dict[Family, str], port: int) -> tuple[E
 
 
 RULES = Interception(
+    app="shop",
     service="sample",
     ingress=(IngressCapture(8080, ("guard",)),),
     egress=(
@@ -64,6 +65,7 @@ RULES = Interception(
 )
 
 TO_ITSELF = Interception(
+    app="shop",
     service="sample",
     ingress=(IngressCapture(8080, ("guard",)),),
     egress=tuple(
@@ -198,7 +200,7 @@ def test_loopback_stays_inside_the_pod(pair: Pair, family: Family) -> None:
 def test_a_call_to_itself_with_an_egress_enforcement_is_refused_where_it_is_not_captured(
     pair: Pair, family: Family
 ) -> None:
-    pair.load(Interception("sample", (), (), refused_to_self=(8080,)))
+    pair.load(Interception("shop", "sample", (), (), refused_to_self=(8080,)))
     pair.listen(pair.pod, family, 8080)
     with pytest.raises(ConnectionRefusedError):
         pair.connect(pair.pod, family, POD[family], 8080)
@@ -321,7 +323,7 @@ def test_answers_to_a_client_whose_port_is_a_captured_number_pass(pair: Pair, fa
 
 
 def test_a_probe_from_its_node_by_passes_the_adm_and_nobody_else_does(pair: Pair, family: Family) -> None:
-    rules = Interception(RULES.service, RULES.ingress, RULES.egress, probes=(Probe(NODE[family], 8080),))
+    rules = replaced(RULES, probes=(Probe(NODE[family], 8080),))
     pair.load(rules)
     process = pair.listen(pair.pod, family, 8080)
     adm = pair.listen(pair.pod, family, INGRESS_PORT)
@@ -344,12 +346,58 @@ def test_applying_again_changes_nothing_and_removing_leaves_the_rules_of_others(
     assert set(before) < set(applied)
     pair.load(RULES)
     assert pair.rules(family) == applied
-    pair.load(Interception("sample", (), ()))
+    pair.load(Interception("shop", "sample", (), ()))
     assert not any("8080" in rule for rule in pair.rules(family))
     pair.load(RULES)
     assert pair.rules(family) == applied
     pair.load(RULES, "remove")
     assert pair.rules(family) == before
+
+
+def replaced(rules: Interception, **changes: object) -> Interception:
+    return dataclasses.replace(rules, **changes)  # type: ignore[arg-type]  # fields of whatever type
+
+
+@pytest.mark.parametrize("action", ["apply", "remove"])
+@pytest.mark.parametrize("other", [{"service": "other"}, {"app": "another"}], ids=["service", "app"])
+def test_the_rules_of_another_service_are_left_alone(pair: Pair, action: str, other: dict[str, object]) -> None:
+    """One pod hosts one ADM: two services in one network namespace would each lose the other's redirection."""
+    pair.load(RULES)
+    before = {family: pair.rules(family) for family in Family}
+    with pytest.raises(AssertionError, match=r"the rules of `shop/sample` are loaded here") as caught:
+        pair.load(replaced(RULES, **other), action)
+    assert "iptables.rules are those of" in str(caught.value)
+    assert {family: pair.rules(family) for family in Family} == before
+    pair.load(replaced(RULES, ingress=()))
+    pair.load(RULES)
+    assert {family: pair.rules(family) for family in Family} == before
+    pair.load(RULES, "remove")
+    pair.load(replaced(RULES, **other))
+    assert {family: pair.rules(family) for family in Family} != before
+
+
+def test_one_family_of_another_service_is_enough_to_refuse_both(pair: Pair) -> None:
+    pair.restore(Family.IPV6, restore_file(replaced(RULES, service="other"), Family.IPV6))
+    before = pair.rules(Family.IPV4)
+    with pytest.raises(AssertionError, match=r"the rules of `shop/other` are loaded here"):
+        pair.load(RULES)
+    assert pair.rules(Family.IPV4) == before
+
+
+def test_rules_that_name_no_service_are_removed_and_not_replaced(pair: Pair, family: Family) -> None:
+    nameless = [line for line in restore_file(RULES, family).splitlines() if "--comment" not in line]
+    pair.restore(family, "\n".join([*nameless, ""]))
+    with pytest.raises(AssertionError, match="the rules of a service without a name are loaded here"):
+        pair.load(RULES)
+    pair.load(RULES, "remove")
+    pair.load(RULES)
+
+
+def test_emptied_chains_are_nobodys(pair: Pair) -> None:
+    pair.load(replaced(RULES, service="other"))
+    for each in Family:
+        pair.restore(each, remove_file())
+    pair.load(RULES)
 
 
 def test_the_rules_file_alone_captures_and_the_remove_file_alone_ends_it(pair: Pair, family: Family) -> None:

@@ -27,6 +27,7 @@ from emitters.interception import (
 GOLDEN = Path(__file__).parent / "golden"
 
 SAMPLE = Interception(
+    app="shop",
     service="search",
     ingress=(IngressCapture(8082, ("search_quota", "who_reads")), IngressCapture(9090, ("who_reads",))),
     egress=(
@@ -61,23 +62,43 @@ def test_golden(name: str, text: str) -> None:
 _LINE = re.compile(
     r"-[AI] [A-Z_]+( [a-zA-Z0-9!./:,_-]+)+|:[A-Z_]+ - \[0:0\]|\*(nat|filter)|COMMIT|# [\w '?.,:/-]*", re.A
 )
+_OWNER = re.compile(r"-A ADMC_OUT -m comment --comment [A-Za-z0-9_.:/-]{1,255}", re.A)
 ANY = st.text(max_size=20)
 
 
 @settings(deadline=None)
-@given(ANY, ANY, ANY)
-def test_names_cannot_become_rules(service: str, destination: str, policy: str) -> None:
+@given(ANY, ANY, ANY, ANY)
+def test_names_cannot_become_rules(app: str, service: str, destination: str, policy: str) -> None:
     capture = EgressCapture(destination, Reached.PORT, None, 443, (policy,))
     for family in Family:
-        text = restore_file(Interception(service, (IngressCapture(80, (policy,)),), (capture,)), family)
+        text = restore_file(Interception(app, service, (IngressCapture(80, (policy,)),), (capture,)), family)
         plain = restore_file(
-            Interception("s", (IngressCapture(80, ("p",)),), (EgressCapture("d", Reached.PORT, None, 443, ("p",)),)),
+            Interception(
+                "a", "s", (IngressCapture(80, ("p",)),), (EgressCapture("d", Reached.PORT, None, 443, ("p",)),)
+            ),
             family,
         )
         assert all(_LINE.fullmatch(line) for line in text.split("\n")[:-1])
-        assert [line for line in text.split("\n") if not line.startswith("#")] == [
-            line for line in plain.split("\n") if not line.startswith("#")
+        assert [_without_names(line) for line in text.split("\n")] == [
+            _without_names(line) for line in plain.split("\n")
         ]
+
+
+def _without_names(line: str) -> str:
+    """What a line does: comments do nothing, and neither does the rule that says whose the rules are."""
+    return "" if line.startswith("#") else _OWNER.sub("", line)
+
+
+def test_each_service_has_a_name_of_its_own_in_the_rules() -> None:
+    parties = [("a", "b/c"), ("a/b", "c"), ("a", "b c"), ("a", "b?c"), ("a", "b" * 300), ("a", "b" * 301), ("a", "b")]
+    named = {
+        next(
+            line for line in restore_file(Interception(app, name, (), ()), Family.IPV4).splitlines() if "--com" in line
+        )
+        for app, name in parties
+    }
+    assert len(named) == len(parties)
+    assert all(_OWNER.fullmatch(line) for line in named)
 
 
 def test_the_script_fails_where_the_rules_are_missing(tmp_path: Path) -> None:
