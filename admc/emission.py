@@ -34,26 +34,32 @@ def configuration(
     from emitters.errors import EmitError
 
     try:
-        known = _addresses(program, endpoints)
+        known = _addresses(program, endpoints, redirected=redirect)
         return output.files(program, placement, known, Mode.REDIRECT if redirect else Mode.EXPLICIT, xds=xds)
     except EmitError as error:
         raise CommandError(Exit.NO_PLACEMENT, error.diagnostics, folder) from error
 
 
-def _addresses(program: Program, endpoints: Path | None) -> Addresses:
+def _addresses(program: Program, endpoints: Path | None, *, redirected: bool) -> Addresses:
     from emitters.addresses import loopback
 
     if endpoints is None:
         return loopback(program)
-    return addresses_of(program, read_bounded(endpoints, MAX_ENDPOINTS, "the endpoints file"))
+    content = read_bounded(endpoints, MAX_ENDPOINTS, "the endpoints file")
+    return addresses_of(program, content, redirected=redirected)
 
 
-def addresses_of(program: Program, endpoints: bytes) -> Addresses:
+def addresses_of(program: Program, endpoints: bytes, *, redirected: bool) -> Addresses:
     """What an endpoints file says. Raises `CommandError` (exit 1)."""
+    from emitters import sharing
     from emitters.addresses import from_json
     from emitters.errors import EmitError
 
     try:
-        return from_json(endpoints, program)
+        found = from_json(endpoints, program)
     except EmitError as error:  # the file is wrong, not what is asked of Envoy
         raise CommandError(Exit.INPUT, error.diagnostics) from error
+    shared = sharing.check(program, found, redirected=redirected)
+    if shared:
+        raise CommandError(Exit.INPUT, shared)
+    return found

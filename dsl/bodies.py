@@ -172,21 +172,44 @@ def _host(text: str) -> str | units.Wrong:
         import ipaddress
 
         try:
-            return str(ipaddress.ip_address(text))
+            address = ipaddress.IPv6Address(text)
         except ValueError:
             pass
+        else:
+            if address.ipv4_mapped is not None:
+                return _mapped("host", text, str(address.ipv4_mapped))
+            if address.is_unspecified:
+                return _of_no_host(text)
+            return str(address)
+    elif text == "0.0.0.0":  # noqa: S104 - refused, not bound
+        return _of_no_host(text)
     elif _HOST.fullmatch(text):
         return text.lower()
     return units.Wrong("ADM210", f"`{text[:60]}` is not a host name or an address", 'write `host "api.example.com"`')
+
+
+def _mapped(item: str, text: str, plain: str) -> units.Wrong:
+    """No connection has such an address, so a policy about it would hold for none."""
+    return units.Wrong("ADM210", f"`{text[:60]}` is IPv4, written as IPv6", f'write `{item} "{plain}"`')
+
+
+def _of_no_host(text: str) -> units.Wrong:
+    return units.Wrong("ADM210", f"`{text[:60]}` is the address of no host", "write the address that is dialled")
 
 
 def _cidr(text: str) -> str | units.Wrong:
     import ipaddress
 
     try:
-        return str(ipaddress.ip_network(text))
+        network = ipaddress.ip_network(text)
     except ValueError:
         pass
+    else:
+        if isinstance(network, ipaddress.IPv6Network) and network.prefixlen >= 96:
+            plain = network.network_address.ipv4_mapped
+            if plain is not None:
+                return _mapped("cidr", text, f"{plain}/{network.prefixlen - 96}")
+        return _of_no_host(text) if network.num_addresses == 1 and network.is_unspecified else str(network)
     try:
         meant = ipaddress.ip_network(text, strict=False)
     except ValueError:

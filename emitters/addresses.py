@@ -128,13 +128,21 @@ def _ipv4(number: int) -> str:
     return str(ipaddress.IPv4Address(number))
 
 
+_MAPPED: Final = 96
+
+
 @lru_cache(maxsize=1 << 17)
 def network(text: str, *, strict: bool = False) -> Network:
     """A network or an address from text. A server reads the same ones again whenever one of them changes.
 
-    Raises `ValueError`.
+    IPv4 that is written as IPv6 (`::ffff:10.0.0.1`) is IPv4: no connection has such an address. Raises `ValueError`.
     """
-    return ipaddress.ip_network(text, strict=strict)
+    found = ipaddress.ip_network(text, strict=strict)
+    if isinstance(found, ipaddress.IPv6Network) and found.prefixlen >= _MAPPED:
+        plain = found.network_address.ipv4_mapped
+        if plain is not None:
+            return ipaddress.IPv4Network((plain, found.prefixlen - _MAPPED))
+    return found
 
 
 def peers(program: Program, addresses: Addresses, name: str) -> tuple[Network, ...]:
@@ -232,11 +240,20 @@ def _addresses(findings: Diagnostics, value: object, where: str, left: list[int]
         try:
             if not isinstance(item, str) or ("/" in item and not networks) or "%" in item:
                 raise ValueError(item)
-            found.add(network(item, strict=True))
+            one = network(item, strict=True)
+            if one.num_addresses == 1 and _of_no_host(one):
+                hint = "list the address by which others reach it"
+                _wrong(findings, f"{where} has `{item}`, which is the address of no host", hint)
+            found.add(one)
         except ValueError:
             kind = "an address or a network" if networks else "an address"
             _wrong(findings, f"{where} has `{str(item)[:80]}`, which is not {kind}", "write `10.0.0.1` or `fd00::1`")
     return tuple(map(_text, sorted(found, key=_order)))
+
+
+def _of_no_host(one: Network) -> bool:
+    """Any address, all of a network, or a group: nothing can be dialled there that is one service."""
+    return one.is_unspecified or one.is_multicast or str(one.network_address) == "255.255.255.255"
 
 
 def _order(network: Network) -> tuple[int, int, int]:

@@ -147,6 +147,17 @@ CODES: Final[Mapping[str, Code]] = {
         bad="policy d = fault_delay(delay: 1s) on a -> b\npolicy l = buffer_limit(max: 1KB) on a -> b",
         good="policy l = buffer_limit(max: 1KB) on a -> b\npolicy d = fault_delay(delay: 1s) on a -> b",
     ),
+    "ADM724": Code(
+        "two parties at one address",
+        "One pod hosts one ADM, and an address says whose a connection is. So no address of the endpoints file belongs "
+        "to two services, or to a service and an outside party. There are three exceptions. A service address may be "
+        "that of several services at different ports. Services on the host's network share their node's address, at "
+        "different target ports. An outside party that never calls may be there at other ports than they are. Two "
+        "Kubernetes Services over the same pods are one service with the ports of both. Where connections are "
+        "redirected, no service is at a loopback address.",
+        bad="service api { http 80 }\nservice api_admin { http 9000 }",
+        good="service api {\n  http web 80\n  http admin 9000\n}",
+    ),
     "ADM725": Code(
         "a port that the ADM needs for itself",
         "An ADM listens in the pod of its service: at 15000 (its state), 15001 (connections from the service) and "

@@ -172,7 +172,9 @@ def _app(source: Source) -> str | None:
 @no_collection()
 def relocated(state: State, endpoints: bytes) -> State:
     """The same placement at other addresses. Raises `CommandError` where the endpoints file cannot be used."""
-    return replace(state, addresses=addresses_of(state.program, endpoints), located=digest(endpoints))
+    redirected = state.source.mode is Mode.REDIRECT
+    found = addresses_of(state.program, endpoints, redirected=redirected)
+    return replace(state, addresses=found, located=digest(endpoints))
 
 
 def missing(state: State, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:

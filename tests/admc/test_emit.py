@@ -69,6 +69,36 @@ def test_an_endpoints_file_that_is_wrong(tmp_path: Path, capfd: pytest.CaptureFi
     assert not program.with_name("policies.plan.json").exists()
 
 
+TWO_SERVICES = """app shop
+external internet
+service api       { http 8080 }
+service api_admin { http 9090 }
+call internet -> api, api_admin
+policy closed  = deny() on * -> api
+policy closed2 = deny() on * -> api_admin
+"""
+
+
+def test_two_services_of_one_pod_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Both would load their rules in one network namespace, and one of the two guards would be enforced nowhere."""
+    program, out = write(tmp_path, TWO_SERVICES), tmp_path / "out"
+    endpoints = tmp_path / "endpoints.json"
+    located = {
+        "api": {"addresses": ["10.0.0.1"], "pods": ["10.1.0.1", "10.1.0.7"]},
+        "api_admin": {"addresses": ["10.0.0.2"], "pods": ["10.1.0.2", "::ffff:10.1.0.7"]},
+    }
+    endpoints.write_text(json.dumps({"services": located}))
+    assert main(["compile", str(program), "--emit", str(out), "--endpoints", str(endpoints)]) == 1
+    said = capfd.readouterr().err
+    assert "error[ADM724]" in said
+    assert "`api` and `api_admin` both have the pod `10.1.0.7`" in said
+    assert "declare one service with the ports of both" in said
+    assert not out.exists()
+    located["api_admin"]["pods"] = ["10.1.0.2"]
+    endpoints.write_text(json.dumps({"services": located}))
+    assert main(["compile", str(program), "--emit", str(out), "--endpoints", str(endpoints)]) == 0
+
+
 def test_what_envoy_cannot_express_is_exit_3_and_writes_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,16 @@ def test_an_endpoints_file_is_read_in_canonical_order() -> None:
     assert found.service_addresses("geo") == found.pod_addresses("office") == ()
 
 
+def test_ipv4_that_is_written_as_ipv6_is_ipv4() -> None:
+    data = {
+        "services": {"search": {"pods": ["::ffff:10.1.0.1", "10.1.0.1", "::ffff:0a01:2"], "unready": ["10.1.0.2"]}},
+        "externals": {"office": {"addresses": ["::ffff:10.10.0.0/112", "::fffe:0:0/95", "::/0"]}},
+    }
+    found = from_json(json.dumps(data).encode(), PROGRAM)
+    assert found.services["search"] == Located((), ("10.1.0.1", "10.1.0.2"), ("10.1.0.2",))
+    assert found.externals["office"] == ("10.10.0.0/16", "::/0", "::fffe:0:0/95")
+
+
 def test_pods_that_are_not_ready_are_pods_and_are_not_chosen_unless_none_is() -> None:
     def read(*unready: str) -> Addresses:
         pods = ["10.1.0.2", "fd00::2", "10.1.0.1", "fd00:0::1"]
@@ -72,6 +82,13 @@ def test_pods_that_are_not_ready_are_pods_and_are_not_chosen_unless_none_is() ->
         (b'{"services": {"search": {"pods": ["10.0.0.0/8"]}}}', "not an address"),
         (b'{"services": {"search": {"pods": ["fe80::1%eth0"]}}}', "not an address"),
         (b'{"services": {"search": {"pods": [7]}}}', "not an address"),
+        (b'{"services": {"search": {"pods": ["0.0.0.0"]}}}', "`0.0.0.0`, which is the address of no host"),
+        (b'{"services": {"search": {"addresses": ["::"]}}}', "`::`, which is the address of no host"),
+        (b'{"services": {"search": {"pods": ["::ffff:0.0.0.0"]}}}', "which is the address of no host"),
+        (b'{"services": {"search": {"pods": ["224.0.0.1"]}}}', "which is the address of no host"),
+        (b'{"services": {"search": {"pods": ["ff02::1"]}}}', "which is the address of no host"),
+        (b'{"services": {"search": {"pods": ["255.255.255.255"]}}}', "which is the address of no host"),
+        (b'{"externals": {"office": {"addresses": ["::/128"]}}}', "which is the address of no host"),
         (b'{"services": {"search": {"pods": [], "unready": "10.1.0.1"}}}', "`services.search.unready` is not a list"),
         (b'{"services": {"search": {"pods": ["10.1.0.1"], "unready": ["10.1.0.0/24"]}}}', "not an address"),
         (
