@@ -66,8 +66,8 @@ class Reader:
             content = self.read(path)
         except FileTooLargeError:
             content = None
-        except OutsideError:
-            self._outside(path, span)
+        except OutsideError as problem:
+            self._outside(path, span, linked=problem.linked)
             return None
         except (OSError, ValueError) as problem:
             reason = _reason(problem)
@@ -99,19 +99,19 @@ class Reader:
         """
         path = resolve_path(given, span.source, span, self.diagnostics, endings)
         if path is not None and leads_out(path) and not self.included:
-            self._outside(path, span)
+            self._outside(path, span, linked=False)
             return None
         return path
 
-    def _outside(self, path: str, span: Span | None) -> None:
+    def _outside(self, path: str, span: Span | None, *, linked: bool) -> None:
         what, cause = f"`{path}` lies outside the program's folder", "a program reads files of its own folder only"
         if self.included:
             cause += ", and of those that `--include` names"
-        if leads_out(path):
+        if not linked:
             folder = posixpath.normpath(posixpath.join(self.folder, posixpath.dirname(path)))
             hint = f"move the file into the program's folder, or allow its folder with `--include {folder}`"
         else:
-            what = f"`{path}` is a link that leads out of the program's folder"
+            what = f"`{path}` is a link, and leads out of the folders that may be read"
             hint = "put the file in the link's place, or name the folder that the link leads to with `--include DIR`"
         self.diagnostics.error("ADM509", what, span, cause=cause, hint=hint)
 

@@ -20,6 +20,8 @@ Read = Callable[[str], bytes]
 
 _ATTEMPTS: Final = 3
 """A mounted folder may be replaced between the look at a link and the opening of its target."""
+_REPLACED: Final = (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EINVAL)
+"""What the system says then."""
 _STEP: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 # A named pipe without a writer would block for ever; opened without waiting it does not.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -31,6 +33,11 @@ class FileTooLargeError(OSError):
 
 class OutsideError(OSError):
     """The file is in none of the folders that may be read."""
+
+    def __init__(self, *, linked: bool) -> None:
+        super().__init__(errno.EACCES, "it lies outside of the folders that may be read")
+        self.linked = linked
+        """The path, as it is written, leads into one of them: it is a link that leads out."""
 
 
 def folder_reader(folder: Path, include: Sequence[Path] = ()) -> Read:
@@ -70,7 +77,11 @@ def resolved(path: Path, folders: Sequence[Path]) -> tuple[str, tuple[str, ...]]
             if real.suffix != path.suffix:
                 raise OSError(errno.EINVAL, "it is a link to a file whose name ends in another way")
             return root, real.relative_to(root).parts
-    raise OutsideError(errno.EACCES, "it lies outside of the folders that may be read")
+    raise OutsideError(linked=any(_as_written(path).is_relative_to(_as_written(folder)) for folder in folders))
+
+
+def _as_written(path: Path) -> Path:
+    return Path(os.path.normpath(path.absolute()))
 
 
 def _opened(path: Path, folders: Sequence[Path]) -> int:
@@ -78,7 +89,7 @@ def _opened(path: Path, folders: Sequence[Path]) -> int:
         try:
             return _open_below(*resolved(path, folders))
         except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+            if error.errno not in _REPLACED:
                 raise
     return _open_below(*resolved(path, folders))
 

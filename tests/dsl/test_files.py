@@ -297,6 +297,19 @@ def test_a_link_out_of_the_folder_is_no_way_round(naming: tuple[Path, str, str],
     assert [item.path for item in dsl.load(main, include=[target.parent]).inputs] == [main.name, f"in/{file}"]
 
 
+def test_a_link_out_of_an_included_folder_is_told_as_one(tmp_path: Path) -> None:
+    for name in ("app", "shared", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "other" / "more.adm").write_text("")
+    (tmp_path / "shared" / "more.adm").symlink_to("../other/more.adm")
+    main = tmp_path / "app" / "policies.adm"
+    main.write_text('app x\nuse "../shared/more.adm"\n')
+    with pytest.raises(ProgramError, match="is a link") as caught:
+        dsl.load(main, include=[tmp_path / "shared"])
+    assert [item.code for item in caught.value.diagnostics] == ["ADM509"]
+    assert dsl.load(main, include=[tmp_path / "shared", tmp_path / "other"]).app == "x"
+
+
 def test_a_folder_whose_name_only_begins_alike_is_another_one(tmp_path: Path) -> None:
     for name in ("app", "app2"):
         (tmp_path / name).mkdir()

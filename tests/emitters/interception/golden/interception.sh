@@ -58,7 +58,7 @@ ours() { # tool action: ends the script unless the loaded rules are none, or tho
     # The exit status of a pipe is that of its end: a missing file would pass for no rules.
     [ -r "$here/$1.rules" ] || { echo "$here/$1.rules is missing" >&2; exit 1; }
     listed=$("$1" -w -t nat -S)
-    case "$listed" in *"-A ADMC_OUT "*) ;; *) return 0 ;; esac
+    printf '%s\n' "$listed" | grep -q '^-A ADMC_OUT ' || return 0
     theirs=$(printf '%s\n' "$listed" | named)
     own=$(named <"$here/$1.rules")
     if [ -n "$theirs" ]; then
