@@ -167,7 +167,10 @@ def from_json(data: bytes, program: Program | None = None) -> Addresses:
     """
     findings = Diagnostics()
     try:
-        content = json.loads(data)
+        content = json.loads(data, object_pairs_hook=_without_repeats)
+    except _RepeatError as error:
+        _wrong(findings, f"`{error.name[:80]}` is there twice", "give all addresses of a name in one entry")
+        raise EmitError(findings.items) from None
     except (ValueError, RecursionError) as error:
         _wrong(findings, f"it is not JSON: {_reason(error)}")
         raise EmitError(findings.items) from None
@@ -194,6 +197,22 @@ def from_json(data: bytes, program: Program | None = None) -> Addresses:
     if findings.has_errors:
         raise EmitError(findings.items)
     return Addresses(services, externals)
+
+
+class _RepeatError(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object in which each name stands once: of two entries, one would be dropped without a word."""
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _RepeatError(name)
+        found[name] = value
+    return found
 
 
 def _reason(error: Exception) -> str:

@@ -77,6 +77,8 @@ def test_pods_that_are_not_ready_are_pods_and_are_not_chosen_unless_none_is() ->
         (b"[]", "not an object"),
         (b'{"service": {}}', "unknown name `service`"),
         (b'{"services": {"serch": {}}}', "unknown name `serch`"),
+        (b'{"services": {"geo": {}, "search": {"pods": ["10.1.0.1"]}, "geo": {}}}', "`geo` is there twice"),
+        (b'{"services": {"geo": {"pods": ["10.1.0.1"], "pods": []}}}', "`pods` is there twice"),
         (b'{"services": {"search": {"pod": []}}}', "unknown name `pod`"),
         (b'{"services": {"search": {"pods": "10.0.0.1"}}}', "not a list"),
         (b'{"services": {"search": {"pods": ["10.0.0.0/8"]}}}', "not an address"),
