@@ -21,8 +21,8 @@ MAX_TOTAL_BYTES = 256 * 1024 * 1024
 PROGRAM = (".adm",)
 TOPOLOGY = (".json",)
 TEMPLATE = (".yaml", ".yml", ".json")
-"""How the names of files end that a program uses. What is wrong with a file is told with its lines, so a program
-from elsewhere must not make admc show those of any other file (`.git/config`, keys, environments)."""
+"""How the names of files end that a program uses. Findings quote the lines of a file, so a program from elsewhere must
+not make admc show those of any other file (`.git/config`, keys, environments)."""
 
 
 def no_reader(path: str) -> bytes:

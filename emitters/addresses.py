@@ -206,7 +206,7 @@ class _RepeatError(Exception):
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object in which each name stands once: of two entries, one would be dropped without a word."""
+    """An object in which each name stands once: of two entries, the reader would drop one."""
     found: dict[str, object] = {}
     for name, value in pairs:
         if name in found:

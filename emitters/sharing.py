@@ -1,8 +1,8 @@
 """Which addresses two parties of a program have in common, though only one of them can be there.
 
 One pod hosts one ADM. Two services at one pod address would each have one: the rules that are loaded last take the
-connections of both, and the policies of the other service hold nowhere. And whoever is known by an address that another
-has, too, is under the other's policies, or admitted in the other's name.
+connections of both, and the policies of the other service hold nowhere. A caller is known by its address: two callers
+at one address are under the policies of both, and a guard that admits one admits the other.
 
     program, addresses -> [Diagnostic]
 

@@ -353,7 +353,7 @@ def test_what_a_mounted_folder_names_is_read_before_and_after_it_is_replaced(tmp
 
 
 def test_a_link_that_comes_after_the_look_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody puts a link in a folder's place between the test of a path and the opening of it."""
+    """A link takes a folder's place between the test of a path and the opening of it."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "f.adm").write_text("app hunter2\n")
     (tmp_path / "app" / "in").mkdir(parents=True)

@@ -428,7 +428,7 @@ def test_rules_that_name_no_service_are_removed_and_not_replaced(pair: Pair, fam
     pair.load(RULES)
 
 
-def test_emptied_chains_are_nobodys(pair: Pair) -> None:
+def test_emptied_chains_belong_to_no_service(pair: Pair) -> None:
     pair.load(replaced(RULES, service="other"))
     for each in Family:
         pair.restore(each, remove_file())
