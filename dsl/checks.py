@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from dsl.diagnostics import Diagnostics, Related
 from dsl.disjoint import disjoint
 from dsl.entities import Application
+from dsl.narrowing import without
 from dsl.program import Policy, Verb, callee
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from dsl import syntax
     from dsl.program import Value
 
 
@@ -58,20 +60,28 @@ def _clash(application: Application, first: Policy, second: Policy, index: int, 
     )
 
 
-def check_targets(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:
-    """The target of a copy or a route has to be a declared call of each sender in scope."""
+def check_targets(
+    application: Application,
+    policies: Iterable[Policy],
+    scopes: Mapping[str, syntax.Scope],
+    diagnostics: Diagnostics,
+) -> None:
+    """The target of a copy or a route has to be a declared call of each sender in scope, and is none of them."""
     for policy in policies:
         verbs = {effect.verb for effect in policy.effects or ()}
         if verbs & {Verb.COPIES, Verb.ROUTES}:
             for parameter in policy.kind.parameters:
                 value = policy.arguments[parameter.name]
                 if parameter.type.name == "service" and value is not None:
-                    _check_target(application, policy, value, diagnostics)
+                    _check_target(application, policy, value, scopes.get(policy.name), diagnostics)
 
 
-def _check_target(application: Application, policy: Policy, value: Value, diagnostics: Diagnostics) -> None:
+def _check_target(
+    application: Application, policy: Policy, value: Value, scope: syntax.Scope | None, diagnostics: Diagnostics
+) -> None:
     target, number = callee(value)
     calls = application.calls
+    own = next((calls[index] for index in policy.calls if calls[index].source == target), None)
     to_target: dict[str, set[str]] = {}
     for index in application.calls_to.get(target, ()):
         call = calls[index]
@@ -81,12 +91,13 @@ def _check_target(application: Application, policy: Policy, value: Value, diagno
     for index in policy.calls:
         call = calls[index]
         if call.destination == target and number in (None, call.port.number):
+            mended = without(scope, () if own is None else (target,), (target,))
             diagnostics.error(
                 "ADM416",
                 f"`{target}` is the target of `{policy.name}` and in its scope as well",
                 policy.span,
                 cause="requests would be sent on to where they go already",
-                hint=f"leave it out: `except {target}`",
+                hint=f"leave it out: `{mended or f'except {target}'}`",
                 related=(Related(call.span, "the call is declared here"),),
             )
             return
@@ -95,6 +106,18 @@ def _check_target(application: Application, policy: Policy, value: Value, diagno
             continue
         if call.port.protocol not in to_target.get(call.source, ()):
             missing.setdefault(call.source, index)
+    if own is not None and target in application.services:
+        mended = without(scope, (target,), ())
+        diagnostics.error(
+            "ADM421",
+            f"`{policy.name}` sends requests of `{target}` to `{target}` itself",
+            policy.span,
+            cause=f"the calls of `{target}` are in the scope: what it calls because of a request comes back to it as "
+            "another request, and so on without end",
+            hint=f"leave its calls out: `{mended or f'except {target}'}`",
+            related=(Related(own.span, f"`{target}` makes this call"),),
+        )
+        return
     if not missing or not application.all_calls:
         return
     source, index = min(missing.items())

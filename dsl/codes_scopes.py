@@ -374,4 +374,56 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
         "call web -> api\n"
         'policy log = access_log() on web -> api when method == "GET"\n',
     ),
+    "ADM420": (
+        "questions about questions, without an end",
+        "What an ADM asks for an `external_authorization` is a call to the asked service. Where that call is in the "
+        "scope of the same policy, or of another one that asks, it is asked about as well. One request would then make "
+        "questions until the first of them times out. Leave the asked service out of the destinations with `except`.",
+        "app shop\n"
+        "\n"
+        "service web, api, authz { http 8080 }\n"
+        "call web -> api\n"
+        "policy known = external_authorization(service: authz) on * -> *\n",
+        "app shop\n"
+        "\n"
+        "service web, api, authz { http 8080 }\n"
+        "call web -> api\n"
+        "policy known = external_authorization(service: authz) on * -> * except authz\n",
+    ),
+    "ADM421": (
+        "the target of a mirror or a split is one of the senders",
+        "What the target calls because of a copy would come back to it as one more copy, and so on without an end. "
+        "Leave its calls out of the scope with `except`.",
+        "app shop\n"
+        "\n"
+        "service web, api, db, shadow { http 8080 }\n"
+        "call web -> api, shadow\n"
+        "call api, shadow -> db\n"
+        "policy m = mirror(to: shadow) on * -> api, db\n",
+        "app shop\n"
+        "\n"
+        "service web, api, db, shadow { http 8080 }\n"
+        "call web -> api, shadow\n"
+        "call api, shadow -> db\n"
+        "policy m = mirror(to: shadow) on web -> api\n",
+    ),
+    "ADM422": (
+        "what an asked service calls leads back into the scope",
+        "This is a warning. A service that is asked, or gets copies, may make calls of its own to answer. Where one of "
+        "these calls, or one that follows from it, is in the scope of the policy, it makes another question or copy. "
+        "admc cannot see whether the service makes that call for each request; if so, requests never end. Leave those "
+        "calls out of the scope with `except`.",
+        "app shop\n"
+        "\n"
+        "service web, api, authz, users { http 8080 }\n"
+        "call web -> api\n"
+        "call authz -> users\n"
+        "policy known = external_authorization(service: authz) on * -> * except authz\n",
+        "app shop\n"
+        "\n"
+        "service web, api, authz, users { http 8080 }\n"
+        "call web -> api\n"
+        "call authz -> users\n"
+        "policy known = external_authorization(service: authz) on * except authz -> * except authz\n",
+    ),
 }

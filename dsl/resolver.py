@@ -9,6 +9,7 @@ from dsl.checks import check_exclusive, check_targets, warn_of_shares
 from dsl.diagnostics import Diagnostics, Related, did_you_mean
 from dsl.entities import declare
 from dsl.kinds import Declared, resolve_kind
+from dsl.loops import check_questions, warn_of_returns
 from dsl.pins import resolve_pins
 from dsl.policies import PolicyResolver
 from dsl.program import Metric, Policy, Program
@@ -44,7 +45,10 @@ def resolve(
     resolver = PolicyResolver(application, kinds, broken_kinds, selectors, reader, diagnostics)
     policies, broken = _policies(statements, resolver, diagnostics)
     check_exclusive(application, policies.values(), diagnostics)
-    check_targets(application, policies.values(), diagnostics)
+    scopes = {item.name.text: item.scope for item in statements if isinstance(item, syntax.Policy)}
+    check_targets(application, policies.values(), scopes, diagnostics)
+    check_questions(application, tuple(policies.values()), scopes, diagnostics)
+    warn_of_returns(application, tuple(policies.values()), scopes, diagnostics)
     warn_of_shares(application, policies.values(), diagnostics)
     pins = resolve_pins(statements, policies, broken, selectors, application, diagnostics)
     objective = _objective(statements, diagnostics)

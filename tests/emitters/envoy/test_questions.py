@@ -1,0 +1,47 @@
+"""The check of questions without an end, on the real Envoy: with it off, one request asks hundreds of times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsl.diagnostics import ProgramError
+from tests.emitters.envoy.support import ENVOY, load, running
+from tests.testbed.client import Request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+
+APP = "service web, api, authz, judge { http 8080 }\ncall web -> api\n"
+LOOPS = {
+    "itself": "policy p = external_authorization(service: authz) on * -> *\n",
+    "two": "policy p = external_authorization(service: authz) on * -> api, judge\n"
+    "policy q = external_authorization(service: judge) on * -> authz\n",
+}
+MENDED = {
+    "itself": "policy p = external_authorization(service: authz) on * -> * except authz\n",
+    "two": "policy p = external_authorization(service: authz) on * -> api, judge except judge\n"
+    "policy q = external_authorization(service: judge) on * -> authz\n",
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_questions_about_questions_do_not_end(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ProgramError, match="ADM420"):
+        load(APP + LOOPS[name])
+    monkeypatch.setattr("dsl.resolver.check_questions", lambda *_: None)
+    with running(APP + LOOPS[name], tmp_path) as app:
+        assert app.call("web", "api").status == 403
+        assert app.envoys.running["authz"].stats()["http.ingress/8080.downstream_rq_total"] > 100
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_what_the_hint_says_asks_once(name: str, tmp_path: Path) -> None:
+    with running(APP + MENDED[name], tmp_path) as app:
+        assert app.call("web", "api", Request(headers=(("x-echo-id", name),))).status == 200
+        # What `q` is about is a question of `p`: it is asked about once, too.
+        asked = ["authz"] if name == "itself" else ["judge", "authz"]
+        assert [seen.service for seen in app.echo.record.of(name)] == [*asked, "api"]
