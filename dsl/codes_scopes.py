@@ -426,4 +426,45 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
         "call authz -> users\n"
         "policy known = external_authorization(service: authz) on * except authz -> * except authz\n",
     ),
+    "ADM423": (
+        "a timeout of each attempt, and none of all",
+        "This is a note, and has no say in any exit code. A timeout that is declared before a retry limits all "
+        "attempts together; one that is declared after it limits each attempt by itself. Here only the second form is "
+        "used, so a request may take as many times as long as there are attempts. That may be what is meant.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        "policy again = retry(attempts: 3) on web -> api\n"
+        "policy slow = timeout(after: 2s) on web -> api\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        "policy slow = timeout(after: 2s) on web -> api\n"
+        "policy again = retry(attempts: 3) on web -> api\n",
+    ),
+    "ADM424": (
+        "a declared call that a guard always refuses",
+        "This is a warning. The program says that the call is made, and a guard without a `when` refuses its caller: "
+        "each of its requests gets 403 (or a closed connection). Admit the caller, leave it out of the scope, or "
+        "remove the call, if it is not made. A guard whose `when` is always true counts as one without; so do several "
+        "guards of which every request fits the `when` of at least one.",
+        "app shop\n"
+        "\n"
+        "service web, api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call web, api -> db\n"
+        "policy readers = allow(callers: [web]) on * -> db\n",
+        "app shop\n"
+        "\n"
+        "service web, api { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> api\n"
+        "call web, api -> db\n"
+        "policy readers = allow(callers: [web, api]) on * -> db\n",
+    ),
 }

@@ -22,6 +22,8 @@ _MANY = 2000
 class Severity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
+    """Worth knowing, and not wrong: has no say in any exit code."""
 
 
 class Related(NamedTuple):
@@ -45,7 +47,7 @@ class Diagnostic:
 
 
 class ProgramError(Exception):
-    """The input is wrong: carries every diagnostic of the run, errors and warnings, in the order of their places."""
+    """The input is wrong: carries every diagnostic of the run, of each severity, in the order of their places."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -90,6 +92,18 @@ class Diagnostics:
         related: tuple[Related, ...] = (),
     ) -> None:
         self.add(Diagnostic(code, Severity.WARNING, message, span, cause, hint, related))
+
+    def note(
+        self,
+        code: str,
+        message: str,
+        span: Span | None,
+        *,
+        cause: str | None = None,
+        hint: str | None = None,
+        related: tuple[Related, ...] = (),
+    ) -> None:
+        self.add(Diagnostic(code, Severity.NOTE, message, span, cause, hint, related))
 
     def did_you_mean(self, name: str, known: Iterable[str]) -> str | None:
         """A hint for the next error; None where that error will not be shown, since looking for one is slow."""

@@ -82,7 +82,7 @@ def callees(policy: Policy) -> Iterator[tuple[str, int | None]]:
         if parameter.type.name == "service" and value is not None:
             yield callee(value)
         elif listed and isinstance(value, tuple):
-            yield from map(callee, value)
+            yield from (callee(item) for item in value if isinstance(item, str))
 
 
 class _Questions:

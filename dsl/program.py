@@ -281,6 +281,8 @@ class Program:
     source: SourceText
     """The main file."""
     warnings: tuple[Diagnostic, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
+    """What is worth knowing and not wrong. Apart from the warnings, since no exit code may depend on it."""
 
     @cached_property
     def policy_by_name(self) -> Mapping[str, Policy]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsl import prelude, syntax
+from dsl.attempts import note_limits
 from dsl.checks import check_exclusive, check_targets, warn_of_shares
-from dsl.diagnostics import Diagnostics, Related, did_you_mean
+from dsl.diagnostics import Diagnostics, Related, Severity, did_you_mean
 from dsl.entities import declare
 from dsl.kinds import Declared, resolve_kind
 from dsl.loops import check_questions, warn_of_returns
 from dsl.pins import resolve_pins
 from dsl.policies import PolicyResolver
 from dsl.program import Metric, Policy, Program
+from dsl.refused import warn_of_refused_calls
 from dsl.selectors import Selectors
 from dsl.text import SourceText, Span
 
@@ -50,6 +52,8 @@ def resolve(
     check_questions(application, tuple(policies.values()), scopes, diagnostics)
     warn_of_returns(application, tuple(policies.values()), scopes, diagnostics)
     warn_of_shares(application, policies.values(), diagnostics)
+    warn_of_refused_calls(application, tuple(policies.values()), diagnostics)
+    note_limits(tuple(policies.values()), diagnostics)
     pins = resolve_pins(statements, policies, broken, selectors, application, diagnostics)
     objective = _objective(statements, diagnostics)
     if diagnostics.has_errors or app is None:
@@ -65,17 +69,18 @@ def resolve(
         objective,
         reader.inputs(source.path),
         source,
-        in_order(diagnostics),
+        in_order(diagnostics, Severity.WARNING),
+        in_order(diagnostics, Severity.NOTE),
     )
 
 
-def in_order(diagnostics: Diagnostics) -> tuple[Any, ...]:
-    """Findings by place."""
+def in_order(diagnostics: Diagnostics, only: Severity | None = None) -> tuple[Any, ...]:
+    """Findings by place, of one severity or of all."""
 
     def place(item: Any) -> tuple[str, int, str]:
         return ("", -1, item.code) if item.span is None else (item.span.source.path, item.span.start, item.code)
 
-    return tuple(sorted(diagnostics.items, key=place))
+    return tuple(sorted((item for item in diagnostics.items if only in (None, item.severity)), key=place))
 
 
 def _app(source: SourceText, statements: Sequence[object], diagnostics: Diagnostics) -> str | None:

@@ -27,7 +27,9 @@ def check(program: ProgramArgument, include: IncludeOption = None, format_: Form
         "calls": len(loaded.calls),
         "policies": len(loaded.policies),
     }
-    show_report(Report(loaded.warnings, Exit.DONE, folder, facts), format_, findings_are_the_result=True)
+    show_report(
+        Report((*loaded.warnings, *loaded.notes), Exit.DONE, folder, facts), format_, findings_are_the_result=True
+    )
     if format_ is Format.TEXT:
         numbers = ", ".join(_counted(word, number) for word, number in facts.items() if isinstance(number, int))
         write_out(f"{visible(shown_path(loaded.source.path, folder))}: no errors ({numbers})\n")

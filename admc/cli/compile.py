@@ -119,7 +119,12 @@ def compile_(
     notes = _notes(program, target, changed, emit, emitted, endpoints)
     if server is not None and server.tls is not None and server.tls.folder is None:
         notes.append("ADMs look for `xds-*.yaml` where they are now: `--xds-files DIR` says where else they will be")
-    found = [*compiled.program.warnings, *_other_app(earlier, compiled), *(emitted.warnings if emitted else ())]
+    found = [
+        *compiled.program.warnings,
+        *compiled.program.notes,
+        *_other_app(earlier, compiled),
+        *(emitted.warnings if emitted else ()),
+    ]
     _show(compiled, folder_of(program), notes, found, target, format_)
     return Exit.DONE
 
@@ -257,7 +262,7 @@ def _show(
     from admc.summary import facts, summarize
 
     summary = summarize(compiled.program, compiled.plan)
-    # The summary shows the program's own warnings, which are in the plan.
+    # The summary shows the program's own warnings, which are in the plan. Its notes are not.
     own = tuple(item for item in found if item not in compiled.program.warnings)
     if format_ is Format.TEXT:
         import sys

@@ -10,6 +10,7 @@ from admc.render.report import Report, place
 from admc.terminal import visible
 from dsl.diagnostics import Diagnostic, Severity
 
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
 
@@ -39,5 +40,4 @@ def _command(item: Diagnostic, folder: str) -> str:
         where = place(related.span, folder)
         lines.append(f"{where.path}:{where.line}:{where.column}: {related.message}")
     message = "\n".join(visible(line) for line in lines)
-    command = "error" if item.severity is Severity.ERROR else "warning"
-    return f"::{command} {listed}::{message.translate(_DATA)}"
+    return f"::{_COMMANDS[item.severity]} {listed}::{message.translate(_DATA)}"

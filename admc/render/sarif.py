@@ -9,7 +9,7 @@ from admc import __version__
 from admc.codes import title
 from admc.render.report import Report, place
 from admc.terminal import visible
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics import Diagnostic
 from dsl.text import Span
 
 
@@ -35,7 +35,7 @@ def _result(item: Diagnostic, rule: int, folder: str) -> dict[str, object]:
     result: dict[str, object] = {
         "ruleId": item.code,
         "ruleIndex": rule,
-        "level": "error" if item.severity is Severity.ERROR else "warning",
+        "level": item.severity.value,
         "message": {"text": "\n".join(visible(sentence) for sentence in sentences if sentence)},
     }
     if item.span is not None:

@@ -11,6 +11,7 @@ from dsl.diagnostics import Diagnostic, Severity
 from dsl.text import Span
 
 BOLD, RED, YELLOW, BLUE, RESET = "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;34m", "\x1b[0m"
+TONES = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.NOTE: BLUE}
 
 _Paint = Callable[[str, str], str]
 
@@ -39,7 +40,7 @@ def _plain(_style: str, text: str) -> str:
 
 
 def _block(item: Diagnostic, folder: str, paint: _Paint) -> str:
-    tone = RED if item.severity is Severity.ERROR else YELLOW
+    tone = TONES[item.severity]
     lines = [f"{paint(tone, f'{item.severity.value}[{item.code}]')}: {paint(BOLD, visible(item.message))}"]
     numbers = [span.line for span in (item.span, *(related.span for related in item.related)) if span is not None]
     gutter = len(str(max(numbers, default=0)))

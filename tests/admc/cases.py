@@ -53,6 +53,7 @@ CASES: dict[str, Report] = {
                 related=(Related(at(SHOP, "quota"), "first declared here"),),
             ),
             Diagnostic("ADM401", Severity.WARNING, "`quota` applies to nothing", at(SHOP, "* -> crat")),
+            Diagnostic("ADM423", Severity.NOTE, "`quota` limits each attempt", at(SHOP, "retry")),
         ),
         1,
         "examples/my shop",

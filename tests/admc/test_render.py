@@ -107,5 +107,5 @@ def test_sarif_places_count_characters_and_encode_paths() -> None:
     assert location["artifactLocation"]["uri"] == "examples/my%20shop/policies.adm"
     assert location["region"] == {"startLine": 5, "startColumn": 8, "endLine": 5, "endColumn": 13}
     assert run["columnKind"] == "unicodeCodePoints"
-    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["ADM102", "ADM401"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["ADM102", "ADM401", "ADM423"]
     assert run["results"][0]["ruleIndex"] == 0

@@ -43,9 +43,10 @@ def load(text: str, files: Mapping[str, bytes] = FILES) -> Program:
 
 
 def findings(text: str, files: Mapping[str, bytes] = FILES) -> tuple[Diagnostic, ...]:
-    """Errors and warnings of a program."""
+    """Errors, warnings and notes of a program."""
     try:
-        return load(text, files).warnings
+        program = load(text, files)
+        return *program.warnings, *program.notes
     except ProgramError as error:
         return error.diagnostics
 
