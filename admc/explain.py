@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from admc.because import becauses, named, sentence
 from admc.explanation import Explanation, Point, Section, section
+from admc.order_says import order_points
 from admc.plan_build import SIDES, Share, hosts, shares_by_service
 from dsl.program import Policy, Program, Service, Side
 from solver.placement import ConflictPart, Decision, Placement, PlacementError
@@ -81,6 +82,7 @@ def explain_policy(program: Program, placement: Placement, name: str) -> Explana
         (
             *section("declared", _declared(policy)),
             *section("where it is enforced", points),
+            *section("what its place in the order means", order_points(program, name)[:SHOWN]),
         ),
     )
 

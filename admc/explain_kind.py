@@ -5,7 +5,7 @@ from __future__ import annotations
 from admc.because import named
 from admc.explanation import Explanation, Point, section
 from admc.plan_build import SIDES
-from dsl.program import Kind
+from dsl.program import Kind, Verb
 
 DECLARATION_LINES = 60
 
@@ -41,6 +41,7 @@ def _binds(kind: Kind) -> list[Point]:
         said.append("it decides who may call, so it is at egress only where nobody can go round the senders (R7)")
     if kind.exclusive:
         said.append("at most one policy of this kind can hold for a request")
+    said += _attempts(kind)
     if kind.effects is None:
         said.append("nothing is known of its effects, so it is swapped with no other policy (R6)")
     elif not kind.effects:
@@ -48,6 +49,25 @@ def _binds(kind: Kind) -> list[Point]:
     else:
         said.append("its effects (`@effect`) decide what it may be swapped with (R6)")
     return [Point(text) for text in said]
+
+
+def _attempts(kind: Kind) -> list[str]:
+    """What the place of a policy before or after a retry means."""
+    verbs = {effect.verb for effect in kind.effects or ()}
+    if Verb.TIMES_OUT in verbs:
+        return [
+            "declared before a `retry` of the same call it limits all attempts together, declared after it each "
+            "attempt by itself (R6)"
+        ]
+    if Verb.REPEATS in verbs:
+        return [
+            "a `timeout` that is declared before it limits all attempts together, one that is declared after it each "
+            "attempt by itself (R6)",
+            "what is declared before it meets each request once, what is declared after it meets each attempt (R6)",
+        ]
+    if verbs & {Verb.COUNTS, Verb.DELAYS}:
+        return ["declared before a `retry` of the same call it meets each request once, after it each attempt (R6)"]
+    return []
 
 
 def _declaration(kind: Kind) -> str:

@@ -1,6 +1,7 @@
 """What a person wants to know of a plan in ten seconds: how many sidecars, where, and why.
 
-Everything is taken from the plan itself, so that the summary cannot say what the plan does not.
+What is placed where is taken from the plan itself, so that the summary cannot say what the plan does not. What the
+order of policies means is taken from the program, which alone has their order.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from admc.order_says import limit_sentences
 from admc.plan import FREE, AdmPlan, Because, Line, Plan
 from dsl.program import Program, Side
 from solver.placement import Status
@@ -35,6 +37,8 @@ class Summary:
     proof: str
     rows: tuple[Row, ...]
     plan: Plan
+    limits: tuple[str, ...] = ()
+    """For each timeout with a retry on the same call: which attempts it limits."""
 
 
 def summarize(program: Program, plan: Plan) -> Summary:
@@ -47,6 +51,7 @@ def summarize(program: Program, plan: Plan) -> Summary:
         proof=_proof(plan),
         rows=tuple(_row(adm) for adm in plan.adms),
         plan=plan,
+        limits=limit_sentences(program.policies),
     )
 
 
@@ -72,6 +77,7 @@ def facts(summary: Summary) -> dict[str, object]:
         "policies": summary.policies,
         "enforcements": len(summary.plan.enforcements),
         "status": summary.plan.solver.status.value,
+        "timeouts": list(summary.limits),
     }
 
 

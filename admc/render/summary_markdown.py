@@ -24,6 +24,11 @@ def render(summary: Summary, folder: str, notes: Sequence[str]) -> str:
     if summary.plan.closed:
         closed = ", ".join(code(item.destination) for item in summary.plan.closed[:ROWS])
         lines += ["", f"Closed to undeclared callers by NetworkPolicy: {closed}"]
+    if summary.limits:
+        lines += ["", "### Timeouts and retries on one call", ""]
+        lines += [f"- {prose(said)}" for said in summary.limits[:ROWS]]
+        if len(summary.limits) > ROWS:
+            lines += ["", f"and {len(summary.limits) - ROWS} more"]
     if summary.plan.warnings:
         lines += ["", "### Warnings", ""]
         for warning in summary.plan.warnings:

@@ -45,6 +45,7 @@ def render(summary: Summary, folder: str, notes: Sequence[str], *, colour: bool,
             _stacked(console, summary)
         _rest(console, len(summary.rows), "ADMs")
     _closed(console, summary)
+    _limits(console, summary)
     _warnings(console, summary, folder)
     _assumptions(console, summary)
     if notes:
@@ -96,6 +97,17 @@ def _closed(console: Console, summary: Summary) -> None:
     if closed:
         console.print()
         console.print(Text(f"closed to undeclared callers by NetworkPolicy: {names(closed)}"))
+
+
+def _limits(console: Console, summary: Summary) -> None:
+    if not summary.limits:
+        return
+    console.print()
+    console.print(Text("timeouts and retries on one call:"))
+    for said in summary.limits[:ROWS]:
+        console.print(Padding(Text(visible(said)), (0, 0, 0, 2)))
+    if len(summary.limits) > ROWS:
+        console.print(Text(f"  ... and {len(summary.limits) - ROWS} more", style="dim"))
 
 
 def _warnings(console: Console, summary: Summary, folder: str) -> None:

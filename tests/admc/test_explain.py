@@ -147,3 +147,53 @@ def test_examples_have_no_blank_lines_round_them(capfd: pytest.CaptureFixture[st
     out = capfd.readouterr().out
     assert not out.endswith("\n\n")
     assert all(line == line.rstrip() for line in out.splitlines())
+
+
+ORDER = """\
+app order
+service web, api { http 80 }
+call web -> api
+"""
+RETRY = "policy again = retry(attempts: 3) on web -> api"
+MEANINGS = [
+    (
+        "timeout(after: 2s)",
+        "`p` limits all attempts of `again` together",
+        "`p` limits each attempt of `again` by itself",
+    ),
+    ("rate_limit(requests: 5, per: 1s)", "each request of `again` once", "`p` meets each attempt of `again`"),
+    ("request_count()", "each request of `again` once", "`p` meets each attempt of `again`"),
+    ("fault_delay(delay: 1s)", "each request of `again` once", "`p` meets each attempt of `again`"),
+    ('lua(script: "f.lua")', "each request of `again` once", "`p` meets each attempt of `again`"),
+    ("fault_abort(status: 503)", "what it refuses is not repeated", "what it refuses may be repeated"),
+]
+
+
+@pytest.mark.parametrize(("kind", "before", "after"), MEANINGS)
+def test_what_the_order_with_a_retry_means(
+    explain: Explain, tmp_path: Path, kind: str, before: str, after: str
+) -> None:
+    (tmp_path / "f.lua").write_text("function envoy_on_request(handle) end\n")
+    policy = f"policy p = {kind} on web -> api"
+    for lines, meaning in (((policy, RETRY), before), ((RETRY, policy), after)):
+        for name in ("p", "again"):
+            (said_,) = said(explain(ORDER + "\n".join(lines) + "\n", name), "what its place in the order means")
+            assert meaning in said_
+
+
+def test_what_the_order_of_a_delay_and_a_timeout_means(explain: Explain) -> None:
+    delay, timeout = "policy d = fault_delay(delay: 1s) on web -> api", "policy t = timeout(after: 2s) on web -> api"
+    for lines, meaning in (((delay, timeout), "is not part of"), ((timeout, delay), "is part of")):
+        (said_,) = said(explain(ORDER + "\n".join(lines) + "\n", "t"), "what its place in the order means")
+        assert said_.startswith(f"the time that `d` takes {meaning} what `t` limits")
+
+
+def test_policies_of_different_requests_have_no_order(explain: Explain) -> None:
+    text = f'{ORDER}{RETRY} when path == "/a"\npolicy p = timeout(after: 2s) on web -> api when path == "/b"\n'
+    assert "what its place in the order means" not in {part["heading"] for part in explain(text, "p")["sections"]}
+
+
+@pytest.mark.parametrize(("kind", "words"), [("timeout", "all attempts together"), ("retry", "all attempts together")])
+def test_a_kind_says_what_its_order_means(kind: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", kind]) == 0
+    assert words in " ".join(capfd.readouterr().out.split())
