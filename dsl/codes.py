@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from dsl.codes_graph import GRAPH
 from dsl.codes_kinds import KINDS
 from dsl.codes_scopes import SCOPES
 from dsl.codes_text import NAMES, SYNTAX
@@ -24,5 +25,7 @@ class CodeInfo(NamedTuple):
 
 
 CODES: Mapping[str, CodeInfo] = {
-    code: CodeInfo(*entry) for table in (SYNTAX, NAMES, VALUES, KINDS, SCOPES, FILES) for code, entry in table.items()
+    code: CodeInfo(*entry)
+    for table in (SYNTAX, NAMES, VALUES, KINDS, SCOPES, GRAPH, FILES)
+    for code, entry in table.items()
 }

@@ -58,7 +58,7 @@ def check_questions(
         _refuse(application, policies, position, left[position], scopes, diagnostics)
 
 
-def _asked(application: Application, policy: Policy) -> tuple[tuple[str, Port], ...]:
+def asked(application: Application, policy: Policy) -> tuple[tuple[str, Port], ...]:
     """Services, with the port, that an ADM calls by itself for a policy. Copies and routes are not questions."""
     if _forwards(policy):
         return ()
@@ -93,7 +93,7 @@ class _Questions:
         self.application = application
         self.policies = policies
         self.asked = {
-            position: found for position, policy in enumerate(policies) if (found := _asked(application, policy))
+            position: found for position, policy in enumerate(policies) if (found := asked(application, policy))
         }
         helpers = {name for found in self.asked.values() for name, _ in found if name in application.services}
         self.at: dict[str, list[int]] = {}

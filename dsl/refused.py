@@ -1,4 +1,4 @@
-"""Declared calls that a guard refuses whatever the request is: a program that declares them means something else."""
+"""Declared calls, and questions, that a guard refuses whatever the request is: hardly what the program is to mean."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostics, Related
 from dsl.disjoint import disjoint
+from dsl.loops import asked
 from dsl.match import And, Match, Not
-from dsl.program import Call, Element, Policy, Verb
+from dsl.program import Call, Element, Policy, Side, Verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +22,7 @@ _WRITTEN = (Element.PATH, Element.METHOD, Element.HEADER)
 
 def warn_of_refused_calls(application: Application, policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
     """Warns once for each guard, or for guards that leave nothing together, about the calls that never get through."""
-    guards = [policy for policy in policies if policy.kind.prelude and policy.kind.name in ("allow", "deny")]
+    guards = [policy for policy in policies if _judges(policy)]
     always = {policy.name for policy in guards if _always((policy,))}
     parts: dict[int, list[Policy]] = {}
     for policy in guards:
@@ -40,6 +41,55 @@ def warn_of_refused_calls(application: Application, policies: Sequence[Policy], 
     for several, calls in together.items():
         if len(several) > 1 and _always(several):
             _warn(application, several, calls, diagnostics)
+
+
+def warn_of_refused_questions(application: Application, policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
+    """Warns of guards that refuse the ADMs that ask a service for another policy, whichever of them asks."""
+    guards = [policy for policy in policies if _judges(policy) and _always((policy,))]
+    for policy in policies if guards else ():
+        for helper, port in asked(application, policy):
+            for guard in guards:
+                if helper in guard.destinations and (guard.ports is None or port.number in guard.ports):
+                    destination, asker = _unheard(application, policy, helper, guard)
+                    if asker:
+                        _warn_of_question(policy, guard, helper, destination, asker, diagnostics)
+
+
+def _unheard(application: Application, policy: Policy, helper: str, guard: Policy) -> tuple[str, str]:
+    """A destination of the policy, and an asker, where each service that may ask about it is refused; empty names
+    where there is none."""
+    askers: dict[str, set[str]] = {}
+    for index in policy.calls:
+        call = application.calls[index]
+        found = askers.setdefault(call.destination, set())
+        found.update((call.destination,) if Side.INGRESS in policy.sides else ())
+        found.update((call.source,) if Side.EGRESS in policy.sides else ())
+    admitted = _admitted(guard)
+    for destination, found in askers.items():
+        hosts = sorted(name for name in found if name in application.services)
+        if hosts and all(name in guard.sources and name not in admitted and name != helper for name in hosts):
+            return destination, hosts[0]
+    return "", ""
+
+
+def _warn_of_question(
+    policy: Policy, guard: Policy, helper: str, destination: str, asker: str, diagnostics: Diagnostics
+) -> None:
+    hint = f"leave `{asker}` out of the sources of `{guard.name}`"
+    if guard.kind.name == "allow":
+        hint = f"add `{asker}` to the `callers` of `{guard.name}`"
+    diagnostics.warning(
+        "ADM425",
+        f"`{guard.name}` refuses what `{policy.name}` asks `{helper}` about requests to `{destination}`",
+        guard.span,
+        cause=f"the ADM of `{asker}` asks, so the question comes from `{asker}`, which `{guard.name}` does not admit",
+        hint=hint,
+        related=(Related(policy.span, f"`{policy.name}` is here"),),
+    )
+
+
+def _judges(policy: Policy) -> bool:
+    return policy.kind.prelude and policy.kind.name in ("allow", "deny")
 
 
 def _always(guards: Sequence[Policy]) -> bool:

@@ -14,7 +14,7 @@ from dsl.loops import check_questions, warn_of_returns
 from dsl.pins import resolve_pins
 from dsl.policies import PolicyResolver
 from dsl.program import Metric, Policy, Program
-from dsl.refused import warn_of_refused_calls
+from dsl.refused import warn_of_refused_calls, warn_of_refused_questions
 from dsl.selectors import Selectors
 from dsl.text import SourceText, Span
 
@@ -53,6 +53,7 @@ def resolve(
     warn_of_returns(application, tuple(policies.values()), scopes, diagnostics)
     warn_of_shares(application, policies.values(), diagnostics)
     warn_of_refused_calls(application, tuple(policies.values()), diagnostics)
+    warn_of_refused_questions(application, tuple(policies.values()), diagnostics)
     note_limits(tuple(policies.values()), diagnostics)
     pins = resolve_pins(statements, policies, broken, selectors, application, diagnostics)
     objective = _objective(statements, diagnostics)

@@ -97,3 +97,22 @@ def test_the_warning_is_at_both_lines_and_is_one_for_each_policy() -> None:
     assert warning.span.line == 4
     assert [related.span.line for related in warning.related] == [3, 3, 3]
     assert warning.hint == "leave `s0`, `s1`, `s10`, ... out of its sources, or remove what is not called"
+
+
+ASKED = HEAD + "service authz { http a 80  http b 81 }\ncall web -> authz:a\n"
+ASKS = "policy p = external_authorization(service: authz:a) on * -> api\n"
+QUESTIONS = {
+    "the receiver asks": ("@ingress\n" + ASKS, "allow(callers: [web]) on * -> authz", True),
+    "either may ask": (ASKS, "allow(callers: [pay]) on * -> authz", True),
+    "one of them is admitted": (ASKS, "allow(callers: [api]) on * -> authz", False),
+    "nobody may call": (ASKS, "deny() on * -> authz", True),
+    "another port": (ASKS, "deny() on * -> authz:b", False),
+    "other callers": (ASKS, "deny() on pay -> authz", False),
+    "some requests": (ASKS, 'deny() on * -> authz when path == "/a"', False),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_that_are_refused(name: str) -> None:
+    asks, guard, refused = QUESTIONS[name]
+    assert ("ADM425" in codes(f"{ASKED}{asks}policy g = {guard}\n")) is refused
