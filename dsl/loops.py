@@ -98,8 +98,9 @@ class _Questions:
         helpers = {name for found in self.asked.values() for name, _ in found if name in application.services}
         self.at: dict[str, list[int]] = {}
         for position in self.asked:
-            if Side.INGRESS in policies[position].sides:
-                for name in sorted(helpers.intersection(policies[position].destinations)):
+            policy = policies[position]
+            if Side.INGRESS in policy.sides and (policy.open_sources or not helpers.isdisjoint(policy.sources)):
+                for name in sorted(helpers.intersection(policy.destinations)):
                     self.at.setdefault(name, []).append(position)
         edges = {
             name: sorted({helper for p in found for helper, _ in self.asked[p]}) for name, found in self.at.items()
@@ -331,7 +332,10 @@ def _warn(
     steps = [f"`{one}` calls `{other}`" for one, other in pairwise((*path, call.destination))]
     steps = [*steps[:2], "...", steps[-1]] if len(steps) > 4 else steps
     mended = without(scopes.get(policy.name), back, ())
-    listed = _and(back[:3]) + (" and others" if len(back) > 3 else "")
+    listed = _and(back[:3]) if len(back) <= 3 else ", ".join(f"`{name}`" for name in back[:3]) + " and others"
+    hint = f"leave the calls of {listed} out: `{mended}`" if mended else f"leave the calls of {listed} out of the scope"
+    if all(application.calls[index].source in back for index in policy.calls):
+        hint = f"remove one of these calls if it is not made, or `{policy.name}`"
     verb = "sends requests to" if _forwards(policy) else "asks"
     diagnostics.warning(
         "ADM422",
@@ -339,8 +343,6 @@ def _warn(
         policy.span,
         cause=f"{', '.join(steps)}; the last of these calls is in the scope, and makes `{helper}` get one more "
         "request: if each service makes its call for each request, they never end",
-        hint=f"leave the calls of {listed} out: `{mended}`"
-        if mended
-        else f"leave the calls of {listed} out of the scope",
+        hint=hint,
         related=(Related(call.span, "the call in scope is declared here"),),
     )

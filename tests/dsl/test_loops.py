@@ -36,8 +36,11 @@ def mended(program: str) -> str:
         span, hint = hints[0]
         assert span is not None
         assert hint is not None
-        (scope,) = re.findall(r"`(on [^`]*)`", hint)
         line = program.splitlines()[span.line - 1]
+        if hint.startswith("remove"):
+            program = program.replace(line, "")
+            continue
+        (scope,) = re.findall(r"`(on [^`]*)`", hint)
         head, match, tail = line.partition(" when ")
         program = program.replace(line, re.sub(r" on .*", f" {scope}", head) + match + tail)
     return program
