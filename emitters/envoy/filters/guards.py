@@ -125,7 +125,9 @@ def external_authorization(context: Context, hop: Hop, policy: Policy) -> Built:
     cluster = side_cluster(argument)
     asked: Json
     if port.protocol is Protocol.GRPC:
-        asked = {"grpc_service": {"envoy_grpc": {"cluster_name": cluster}, "timeout": duration(timeout)}}
+        # Without an authority Envoy sends the name of the cluster. That has a `/`, and an ADM refuses it.
+        named = {"cluster_name": cluster, "authority": name}
+        asked = {"grpc_service": {"envoy_grpc": named, "timeout": duration(timeout)}}
     else:
         uri = {"uri": f"http://{name}", "cluster": cluster, "timeout": duration(timeout)}
         # What the service answers goes to the client, but not what the proxy adds to that answer.

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -13,6 +14,7 @@ import pytest
 from envoy.service.auth.v3 import external_auth_pb2, external_auth_pb2_grpc
 from envoy.type.v3 import http_status_pb2
 
+from dsl.program import Side
 from tests.emitters.envoy.served import BAD, OK, Served, Server, ok, served
 from tests.emitters.envoy.support import ENVOY, soon
 
@@ -266,6 +268,19 @@ def test_external_authorization_by_grpc(named: str, tmp_path: Path) -> None:
         assert judge.paths == ["/yes?q=1", "/no"]
         ((head, _),) = live.servers["b"][0].received
         assert b"x-added" not in head, "it decides; it does not rewrite"
+
+
+def test_a_match_leaves_out_questions_by_grpc(tmp_path: Path) -> None:
+    """So the policy may stand in front of the service that it asks: what is asked there has no end otherwise."""
+    scope = 'on * -> {b, judge} when path != "/envoy.service.auth.v3.Authorization/Check"'
+    text = f"{BASE}service judge {{ grpc 7000 }}\npolicy e = external_authorization(service: judge) {scope}"
+    judge = Judge()
+    with served(text, tmp_path, apart={"judge": partial(judging, judge)}) as live:
+        assert live.status("a", "b", "/yes") == 200
+        assert judge.paths == ["/yes"]
+        assert [decision.sides for decision in live.placement.decisions if decision.destination == "judge"] == [
+            (Side.INGRESS,)
+        ]
 
 
 @pytest.mark.parametrize(("fail_open", "status"), [("false", 403), ("true", 200)])
