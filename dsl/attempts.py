@@ -51,7 +51,7 @@ def note_limits(policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
     """Notes timeouts of attempts where no timeout limits all of these together."""
     found = limits(policies)
     for limit in found:
-        if not limit.together and not _limited(limit, found):
+        if not limit.together and limit.retry.arguments.get("attempts") != 1 and not _limited(limit, found):
             _note(limit, diagnostics)
 
 

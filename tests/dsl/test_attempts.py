@@ -24,6 +24,7 @@ NOTED = {
 SILENT = {
     "before": TIMEOUT + RETRY,
     "no retry": TIMEOUT,
+    "one attempt": RETRY.replace("3", "1") + TIMEOUT,
     "other calls": RETRY + "policy slow = timeout(after: 2s) on web -> cart\n",
     "other requests": 'policy again = retry(attempts: 3) on web -> api when path == "/b"\n'
     'policy slow = timeout(after: 2s) on web -> api when path == "/a"\n',
