@@ -110,7 +110,7 @@ def _writes(policy: Policy) -> bool:
 def _refused(application: Application, policy: Policy) -> list[int]:
     """Declared calls in the scope whose caller is certain not to be admitted."""
     admitted = _admitted(policy)
-    # An external without addresses is whoever is not known, and the addresses of two externals may overlap.
+    # An external without addresses stands for every unknown caller, and the addresses of two externals may overlap.
     strangers = any(name in application.externals for name in admitted)
     found = []
     for index in policy.calls:

@@ -25,7 +25,7 @@ call agent -> api
 """
 REFUSED = {
     "a caller that is not named": ("policy g = allow(callers: [web]) on * -> db", ["api -> db"]),
-    "nobody is admitted": ("policy g = deny() on web -> api", ["web -> api"]),
+    "no caller is admitted": ("policy g = deny() on web -> api", ["web -> api"]),
     "a match that is always true": (
         'policy g = deny() on web -> api when path == "/a" or not path == "/a"',
         ["web -> api"],
@@ -67,7 +67,7 @@ PASSED = {
     "admitted": "policy g = allow(callers: [api]) on * -> db",
     "no declared call": "policy g = deny() on web -> db",
     "another port": "policy g = allow(callers: [web]) on * -> pay:8080",
-    "who is not known may be admitted": "policy g = allow(callers: [internet]) on * -> web except stripe",
+    "an unknown caller may be admitted": "policy g = allow(callers: [internet]) on * -> web except stripe",
     "addresses may overlap": "policy g = allow(callers: [office]) on partner -> web",
     "the host's network is not known": "policy g = allow(callers: [internet, web]) on * -> api",
     "guards of which some request fits none": 'policy g = deny() on web -> api when path == "/a"\n'
@@ -105,7 +105,7 @@ QUESTIONS = {
     "the receiver asks": ("@ingress\n" + ASKS, "allow(callers: [web]) on * -> authz", True),
     "either may ask": (ASKS, "allow(callers: [pay]) on * -> authz", True),
     "one of them is admitted": (ASKS, "allow(callers: [api]) on * -> authz", False),
-    "nobody may call": (ASKS, "deny() on * -> authz", True),
+    "no caller is admitted there": (ASKS, "deny() on * -> authz", True),
     "another port": (ASKS, "deny() on * -> authz:b", False),
     "other callers": (ASKS, "deny() on pay -> authz", False),
     "some requests": (ASKS, 'deny() on * -> authz when path == "/a"', False),

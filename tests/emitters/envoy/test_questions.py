@@ -17,9 +17,9 @@ pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platfor
 
 APP = "service web, api, authz, judge { http 8080 }\ncall web -> api\n"
 LOOPS = {
-    "itself": "policy p = external_authorization(service: authz) on * -> *\n",
-    "two": "policy p = external_authorization(service: authz) on * -> api, judge\n"
-    "policy q = external_authorization(service: judge) on * -> authz\n",
+    "itself": "policy p = external_authorization(service: authz, timeout: 2s) on * -> *\n",
+    "two": "policy p = external_authorization(service: authz, timeout: 2s) on * -> api, judge\n"
+    "policy q = external_authorization(service: judge, timeout: 2s) on * -> authz\n",
 }
 MENDED = {
     "itself": "policy p = external_authorization(service: authz) on * -> * except authz\n",
@@ -35,7 +35,9 @@ def test_questions_about_questions_do_not_end(name: str, tmp_path: Path, monkeyp
     monkeypatch.setattr("dsl.resolver.check_questions", lambda *_: None)
     with running(APP + LOOPS[name], tmp_path) as app:
         assert app.call("web", "api").status == 403
-        assert app.envoys.running["authz"].stats()["http.ingress/8080.downstream_rq_total"] > 100
+        assert app.envoys.running["authz"].stats()["http.ingress/8080.downstream_rq_total"] > 20, (
+            "in 2 s, on a busy machine"
+        )
 
 
 @pytest.mark.parametrize("name", MENDED)
