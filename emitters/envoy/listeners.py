@@ -176,6 +176,7 @@ def _hop_cluster(
         policies=variant.policies,
         filters=upstream,
         several=hop.side is Side.EGRESS and has_several(context, hop.destination, hop.port),
+        repeats=routes.repeats(hop),
     )
     if variant.original:
         return
@@ -198,7 +199,8 @@ def _target(context: Context, hop: Hop, argument: str, version: Version | None, 
     # The resolver has made sure that there is one.
     call = min(alike, key=lambda call: (call.port.name != hop.port.name, call.port.number != hop.port.number))
     name = routes.target_cluster(hop, argument, version)
-    out.clusters[name] = cluster(context, name, Side.EGRESS, call.port.protocol, own=version)
+    shared = version is None and routes.repeats(hop)
+    out.clusters[name] = cluster(context, name, Side.EGRESS, call.port.protocol, own=version, repeats=shared)
     out.endpoints[name] = endpoints(name, *reachable(context, service, call.port))
 
 

@@ -1,7 +1,7 @@
 """Without a policy that says so, nobody can tell that an ADM is in between.
 
 The same bytes are sent to a service directly and through the ADMs of both ends, and what arrives on either side is
-compared byte for byte. What differs all the same is listed in docs/adr/0004-envoy.md.
+compared byte for byte. What differs all the same is listed in docs/invisible.md.
 """
 
 from __future__ import annotations
