@@ -193,7 +193,10 @@ SAMPLES: Final = (
     Sample("fault_delay", "delay: 450ms", (Ask(), header("x-slow", "1")), when='when header("x-slow") == "1"'),
     Sample("fault_delay", "delay: 600ms, percent: 50%", (Ask(times=8, together=True),) * 5),
     Sample("fault_abort", "status: 418", (Ask(), header("x-abort", "1")), when='when header("x-abort") == "1"'),
-    *(Sample("fault_abort", f"status: {code}", (Ask(times=2), Ask(method="HEAD"))) for code in (204, 205, 304)),
+    *(
+        Sample("fault_abort", f"status: {code}", (Ask(times=2), Ask(method="POST", body=BODY)))
+        for code in (204, 205, 304)
+    ),
     Sample("fault_abort", "status: 503, percent: 50%", (Ask(times=150),)),
     Sample("access_log", "", (Ask(times=3), status(404))),
     Sample("access_log", "format: text", (Ask(times=3),)),

@@ -5,70 +5,24 @@ Every test has an ADM at both ends of the call, with policies that do nothing to
 
 from __future__ import annotations
 
-import struct
+import contextlib
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
-from hpack import Encoder
 
 from emitters.addresses import Addresses
 from emitters.dial import binds, dials
+from tests.emitters.envoy.both_ends import ARRIVING, CALLS, GET, OK, TEXT, ways
 from tests.emitters.envoy.support import ENVOY, exchange, load, private, requests_of, serving, written
 from tests.testbed.client import Target
 from tests.testbed.envoys import Envoys
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
-
-CALLS = """
-service front { http 8000 }
-service back { http 8001 -> 8002 }
-service other { http 8003 }
-call front -> back, other
-"""
-LEAVING = """
-@egress
-policy seen_leaving = request_count() on front -> back
-"""
-ARRIVING = """
-@ingress
-policy seen_arriving = request_count() on front -> back
-"""
-TEXT = CALLS + LEAVING + ARRIVING
-GET = b"GET / HTTP/1.1\r\nHost: back\r\n\r\n"
-OK = b"HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 2\r\n\r\nok"
-
-
-class Ways(NamedTuple):
-    """The same service, directly and through both ADMs."""
-
-    direct: Target
-    through: Target
-    envoys: Envoys
-
-
-@contextmanager
-def ways(folder: Path, handler: Callable[[socket.socket], None], text: str = TEXT) -> Iterator[Ways]:
-    """`handler` plays the service `back`."""
-    program, placement = load(text)
-    addresses = private(Addresses.loopback(program))
-    (bind,) = [bind for bind in binds(program, placement, addresses) if bind.service == "back"]
-    (dial,) = [dial for dial in dials(program, placement, addresses) if dial.destination == "back"]
-    assert ENVOY is not None
-    with serving(bind.address, bind.port, handler), Envoys(folder, ENVOY) as envoys:
-        envoys.start(written(program, placement, addresses, folder))
-        yield Ways(
-            Target(dial.sender, bind.address, bind.port, "back"),
-            Target(dial.sender, dial.address, dial.port, "back"),
-            envoys,
-        )
-
 
 # ---- connections that end ----
 
@@ -195,6 +149,26 @@ def test_a_part_is_not_compressed(tmp_path: Path) -> None:
         assert piece.endswith(b"\r\n\r\n" + body)
 
 
+@pytest.mark.parametrize("side", ["egress", "ingress"])
+def test_a_request_that_was_held_back_has_a_length_and_no_trailers_as_the_page_says(tmp_path: Path, side: str) -> None:
+    arrived: list[bytes] = []
+
+    def note(connection: socket.socket) -> None:
+        data = b""
+        while not data.endswith(b"abc"):
+            data += connection.recv(65536)
+        connection.settimeout(0.3)
+        with contextlib.suppress(TimeoutError):
+            data += connection.recv(65536)
+        arrived.append(data)
+        connection.sendall(OK)
+
+    sent = b"POST / HTTP/1.1\r\nHost: back\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nx-end: 3\r\n\r\n"
+    with ways(tmp_path, note, TEXT + f"@{side}\npolicy held = buffer_limit(max: 1KB) on front -> back\n") as app:
+        assert exchange(app.through, sent) == OK
+    assert arrived == [b"POST / HTTP/1.1\r\nHost: back\r\ncontent-length: 3\r\n\r\nabc"]
+
+
 def test_a_limited_answer_is_repeated_and_arrives_as_it_was_sent(tmp_path: Path) -> None:
     """Envoy repeats no request that was answered with `x-envoy-ratelimited`, whoever sent that."""
     answers: list[bytes] = []
@@ -253,119 +227,3 @@ def test_the_names_of_headers_of_copies_become_lower_case_as_the_page_says(tmp_p
     assert [b"X-Mixed: 1" in head for head in originals] == [True, True]
     assert heads
     assert all(b"x-mixed: 1" in head for head in heads)
-
-
-# ---- HTTP/2 frames that ask for nothing ----
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
-
-
-DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, WINDOW = 0, 1, 2, 3, 4, 6, 8
-END_STREAM, END_HEADERS, ACK = 1, 4, 1
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0)
-MANY = 5_000
-ADD = struct.pack(">I", 1)
-
-
-def _head(stream: int, method: str = "POST", flags: int = END_HEADERS) -> bytes:
-    fields = [(":method", method), (":scheme", "http"), (":path", "/"), (":authority", "back")]
-    return frame(HEADERS, flags, stream, Encoder().encode(fields))
-
-
-def _frames(connection: socket.socket, until: Callable[[int, int, bytes], bool]) -> bool:
-    """Read frames until one fits; False where the connection ends before."""
-    data = b""
-    connection.settimeout(20)
-    while True:
-        while len(data) >= 9 and len(data) >= (size := 9 + int.from_bytes(data[:3], "big")):
-            kind, flags, stream = data[3], data[4], int.from_bytes(data[5:9], "big")
-            if until(kind, stream, bytes([flags]) + data[9:size]):
-                return True
-            data = data[size:]
-        try:
-            part = connection.recv(65536)
-        except ConnectionError:
-            return False
-        if not part:
-            return False
-        data += part
-
-
-def _plain_http_2(connection: socket.socket, before: bytes = b"") -> None:
-    """Answers every stream that has ended with 200; frames of its own come in front of the first answer."""
-    connection.sendall(frame(SETTINGS, 0, 0))
-    data = b""
-    while b"SM\r\n\r\n" not in data:
-        data += connection.recv(65536)
-    data = data.partition(b"SM\r\n\r\n")[2]
-    while True:
-        while len(data) >= 9 and len(data) >= (size := 9 + int.from_bytes(data[:3], "big")):
-            kind, flags, stream = data[3], data[4], int.from_bytes(data[5:9], "big")
-            if kind in (DATA, HEADERS) and flags & END_STREAM:
-                connection.sendall(frame(HEADERS, END_HEADERS, stream, Encoder().encode([(":status", "200")])))
-                connection.sendall(before.replace(b"STRM", struct.pack(">I", stream)) + frame(DATA, END_STREAM, stream))
-                before = b""
-            elif kind in (SETTINGS, PING) and not flags & ACK:
-                connection.sendall(frame(kind, ACK, 0, data[9:size]))
-            data = data[size:]
-        part = connection.recv(65536)
-        if not part:
-            return
-        data += part
-
-
-END = frame(DATA, END_STREAM, 1)
-ODD = {
-    "empty DATA": _head(1) + frame(DATA, 0, 1) * MANY + END,
-    "PRIORITY": _head(1) + frame(PRIORITY, 0, 1, b"\0\0\0\0\x10") * MANY + END,
-    "PING": _head(1) + frame(PING, 0, 0, b"12345678") * MANY + END,
-    "SETTINGS": _head(1) + frame(SETTINGS, 0, 0) * MANY + END,
-    "resets": b"".join(
-        _head(stream, "GET", END_HEADERS | END_STREAM) + frame(RESET, 0, stream, b"\0\0\0\x08")
-        for stream in range(3, 2 * 1000 + 3, 2)
-    )
-    + _head(2 * 1000 + 3, "GET", END_HEADERS | END_STREAM),
-}
-
-
-def _answered(target: Target, sent: bytes, last: int = 1) -> bool:
-    with target.open(20) as connection:
-        connection.sendall(PREFACE + sent)
-        return _frames(connection, lambda kind, stream, rest: (kind, stream) == (HEADERS, last))
-
-
-@pytest.mark.parametrize("name", list(ODD))
-def test_frames_that_ask_for_nothing_cut_no_connection(tmp_path: Path, name: str) -> None:
-    with ways(tmp_path, _plain_http_2) as app:
-        for target in app[:2]:
-            assert _answered(target, ODD[name], 2003 if name == "resets" else 1)
-
-
-BACK = {
-    "empty DATA": frame(DATA, 0, 0)[:5] + b"STRM",
-    "PRIORITY": frame(PRIORITY, 0, 0, b"12345")[:5] + b"STRM\0\0\0\0\x10",
-    "PING": frame(PING, 0, 0, b"12345678"),
-    "SETTINGS": frame(SETTINGS, 0, 0),
-}
-
-
-@pytest.mark.parametrize("name", list(BACK))
-def test_nor_do_those_of_a_service(tmp_path: Path, name: str) -> None:
-    with (
-        ways(tmp_path, lambda connection: _plain_http_2(connection, BACK[name] * MANY)) as app,
-        app.through.open(20) as ask,
-    ):
-        ask.sendall(PREFACE + _head(1, "GET", END_HEADERS | END_STREAM))
-        assert _frames(ask, lambda kind, stream, rest: (kind, stream, rest[:1]) == (DATA, 1, bytes([END_STREAM])))
-
-
-@pytest.mark.parametrize(("count", "answered"), [(5, True), (50, False)])
-def test_window_updates_before_the_answer_are_counted_as_the_page_says(
-    tmp_path: Path, count: int, answered: bool
-) -> None:
-    with ways(tmp_path, _plain_http_2) as app:
-        updates = _head(1) + frame(WINDOW, 0, 1, ADD) * count + END
-        assert _answered(app.direct, updates)
-        assert _answered(app.through, updates) is answered
