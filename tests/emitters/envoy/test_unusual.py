@@ -164,7 +164,8 @@ def test_a_request_that_was_held_back_has_a_length_and_no_trailers_as_the_page_s
         connection.sendall(OK)
 
     sent = b"POST / HTTP/1.1\r\nHost: back\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nx-end: 3\r\n\r\n"
-    with ways(tmp_path, note, TEXT + f"@{side}\npolicy held = buffer_limit(max: 1KB) on front -> back\n") as app:
+    held = f"@{side}\npolicy held = buffer_limit(max: 1KB) on front -> back\n"
+    with ways(tmp_path, note, CALLS + held + ARRIVING) as app:
         assert exchange(app.through, sent) == OK
     assert arrived == [b"POST / HTTP/1.1\r\nHost: back\r\ncontent-length: 3\r\n\r\nabc"]
 
