@@ -205,24 +205,24 @@ def _own_replies(hop: Hop) -> list[Json]:
     if hop.port.protocol is Protocol.GRPC:
         # By itself Envoy calls its own timeout UNAVAILABLE, which a caller that retries on that would repeat.
         timed_out = {"response_flag_filter": {"flags": ["UT"]}}
-        status = {"header": {"key": "grpc-status", "value": _GRPC_DEADLINE_EXCEEDED}}
-        mappers.append({"filter": timed_out, "headers_to_add": [status]})
-    if any(map(_may_reply_without_body, hop.policies)):
-        # Envoy sends a body with any status, and a client reads it as the beginning of the next answer.
-        mappers.append(
-            {"filter": {"or_filter": {"filters": list(map(_status, BODILESS))}}, "body": {"inline_string": ""}}
-        )
-    return mappers
+        deadline = {"header": {"key": "grpc-status", "value": _GRPC_DEADLINE_EXCEEDED}}
+        mappers.append({"filter": timed_out, "headers_to_add": [deadline]})
+    # Envoy sends a body with any status, and a client reads it as the beginning of the next answer.
+    return mappers + [
+        {"filter": _with(status), "body": {"inline_string": ""}}
+        for status in BODILESS
+        if any(_may_reply(policy, status) for policy in hop.policies)
+    ]
 
 
-def _may_reply_without_body(policy: Policy) -> bool:
-    """Whether a policy may answer by itself with a status that has no body."""
+def _may_reply(policy: Policy, status: int) -> bool:
+    """Whether a policy may answer by itself with a status."""
     if policy.kind.name == "fault_abort":
-        return policy.arguments["status"] in BODILESS
+        return policy.arguments["status"] == status
     return policy.kind.name in _ANY_REPLY or policy.kind.template is not None
 
 
-def _status(status: int) -> Json:
+def _with(status: int) -> Json:
     # Envoy demands the name of a runtime value that could replace the number.
     value = {"default_value": status, "runtime_key": f"admc.status.{status}"}
     return {"status_code_filter": {"comparison": {"op": "EQ", "value": value}}}
