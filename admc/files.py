@@ -54,22 +54,33 @@ def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = (), pr
             raise _refusal(
                 path, "elsewhere that means standard output", "leave `-o` away, and send the plan there with `--json`"
             )
-        mode = _permitted_mode(path, inputs)
-        if mode is not None and path.stat().st_size == len(content) and path.read_bytes() == content:
+        status = _permitted(path, inputs)
+        if status is not None and status.st_size == len(content) and path.read_bytes() == content:
             return False
-        _replace(path, content, 0o600 if private else mode)
+        _replace(path, content, 0o600 if private else None if status is None else stat.S_IMODE(status.st_mode))
     except OSError as error:
         raise wrong_usage(
             "ADM803",
             f"cannot write `{path}`",
             cause=said_by_system(error),
-            hint="this file is as it was before; name another place with `-o` or `--emit`",
+            hint=f"{_left_as_it_was(path)}; name another place with `-o` or `--emit`",
         ) from error
     return True
 
 
-def _permitted_mode(path: Path, inputs: tuple[Path, ...]) -> int | None:
-    """Mode of the existing file, None where there is none."""
+def status_to_replace(path: Path, inputs: tuple[Path, ...]) -> os.stat_result | None:
+    """The file that would be replaced, None where there is none. Raises `CommandError` where it must not be."""
+    try:
+        return _permitted(path, inputs)
+    except OSError as error:
+        raise wrong_usage("ADM803", f"cannot write `{path}`", cause=said_by_system(error)) from error
+
+
+def _left_as_it_was(path: Path) -> str:
+    return "this file is as it was before" if os.path.lexists(path) else "there is still no file of this name"
+
+
+def _permitted(path: Path, inputs: tuple[Path, ...]) -> os.stat_result | None:
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -87,7 +98,7 @@ def _permitted_mode(path: Path, inputs: tuple[Path, ...]) -> int | None:
             continue  # an input that went away cannot be overwritten
         if (other.st_dev, other.st_ino) == (status.st_dev, status.st_ino):
             raise _refusal(path, "the program is read from it", "name another file")
-    return stat.S_IMODE(status.st_mode)
+    return status
 
 
 def _replace(path: Path, content: bytes, mode: int | None) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.serve.status import AdmRow, NodeRow, Phase, Status
 from admc.terminal import cells, visible
+from admc.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -85,13 +86,9 @@ def _counts(status: Status) -> str:
     alone = sum(not adm.nodes for adm in planned)
     behind = sum(not node.in_sync for node in nodes)
     return (
-        f"{_number(len(planned), 'ADM')}{f', {alone} without a proxy' if alone else ''}; "
-        f"{_number(len(nodes), 'proxy', 'proxies')}{f', {behind} not in sync' if behind else ''}"
+        f"{counted(len(planned), 'ADM')}{f', {alone} without a proxy' if alone else ''}; "
+        f"{counted(len(nodes), 'proxy', 'proxies')}{f', {behind} not in sync' if behind else ''}"
     )
-
-
-def _number(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def _line(row: Row, widths: Iterable[int]) -> str:
