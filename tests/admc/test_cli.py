@@ -575,8 +575,41 @@ def test_graph(admc: Admc, shop: Path, tmp_path: Path, format_: str) -> None:
     run = admc("graph", shop, "--format", format_)
     assert run.code == 0
     assert "search" in run.out
-    admc("graph", shop, "--format", format_, "-o", tmp_path / "picture")
-    assert (tmp_path / "picture").read_text() == run.out
+    suffix = {"mermaid": "mmd"}.get(format_, format_)
+    for options, name in (
+        ((), f"a.{suffix}"),
+        (("--format", format_), f"b.{suffix}"),
+        ((), f"C.{suffix.upper()}"),
+        ((), f"d.e.{suffix}"),
+    ):
+        assert admc("graph", shop, *options, "-o", tmp_path / name).code == 0
+        assert (tmp_path / name).read_text() == run.out
+
+
+NO_PICTURES = {
+    ("-o", "x.png"): ("`x.png` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "picture"): ("`picture` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "picture", "--format", "svg"): ("`picture` does not end like a picture", "write `-o picture.svg`"),
+    ("-o", "/", "--format", "svg"): ("`/` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", ".svg"): ("`.svg` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "x.svg.gz"): ("`x.svg.gz` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "x.svg", "--format", "dot"): ("`--format dot` and `x.svg` contradict each other", "write `-o x.dot`"),
+    ("-o", "x.mmd", "--format", "svg"): ("`--format svg` and `x.mmd` contradict each other", "write `-o x.svg`"),
+}
+
+
+@pytest.mark.parametrize("options", NO_PICTURES, ids=" ".join)
+def test_the_name_of_a_picture_says_its_format(
+    admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(shop.parent)
+    said, hint = NO_PICTURES[options]
+    for program in ("policies.adm", "none.adm"):  # found before anything is read
+        run = admc("graph", program, *options)
+        assert (run.code, run.out) == (1, "")
+        assert f"error[ADM801]: {said}" in run.err
+        assert hint in run.err
+    assert [entry.name for entry in shop.parent.iterdir()] == ["policies.adm"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
