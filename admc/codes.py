@@ -189,8 +189,9 @@ _USAGE = {
     ),
     "ADM807": Code(
         "nothing of that name",
-        "`admc explain` knows the program's services and policies, and the codes. The hint names the closest one.",
-        good="admc explain policies.adm search\nadmc explain ADM606",
+        "`admc explain` knows the program's services, policies and kinds, the codes, the rules and the kinds that come "
+        "with admc. The hint names the closest one.",
+        good="admc explain policies.adm search\nadmc explain ADM606\nadmc explain kinds",
     ),
     "ADM808": Code(
         "a file is not formatted",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dsl import units
+from dsl import foreign, units
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -47,6 +47,8 @@ def of(text: str, tokens: Sequence[Token], at: int, expected: Collection[str]) -
         return _joined(before.text + token.text)
     if token.text == "=" and "==" in expected:
         return "write `==` for a comparison"
+    if all(operator in expected for operator in _OPERATORS):
+        return foreign.operator(token.text)
     if "tcp" not in expected:
         return None
     return protocol(token.text, next((after.text for after in tokens[at + 1 : at + 3] if after.type == "NUMBER"), ""))

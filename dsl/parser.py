@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsl import fastpath, hints, syntax
 from dsl.diagnostics import Diagnostics, did_you_mean
+from dsl.guide import guides
 from dsl.scan import KEYWORDS, Fault, Line, Token, next_line, unescape
 from dsl.text import SourceText, Span
 
@@ -127,8 +128,13 @@ def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostic
         f"a statement does not start with `{first.text}`",
         Span(source, first.start, first.end),
         cause="a statement starts with one of " + ", ".join(f"`{word}`" for word in KEYWORDS),
-        hint=did_you_mean(first.text, KEYWORDS),
+        hint=_of_a_policy(first.text) or did_you_mean(first.text, KEYWORDS),
     )
+
+
+def _of_a_policy(word: str) -> str | None:
+    """For a kind that stands where its policy begins."""
+    return f"write `policy NAME = {word}(...) on SOURCES -> DESTINATIONS`" if word in guides() else None
 
 
 class _Input:

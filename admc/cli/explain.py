@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 CODE = re.compile(r"ADM[0-9]{3}", re.IGNORECASE)
+ALL_KINDS = "kinds"
 RULE = re.compile(r"R([1-9]|10)", re.IGNORECASE)
 
 
@@ -34,7 +35,7 @@ def explain(
         str,
         typer.Argument(
             metavar="PROGRAM|CODE|RULE|KIND",
-            help="A program; or ADM606, R6, retry.",
+            help="A program; or ADM606, R6, retry; `kinds` lists all kinds.",
         ),
     ],
     name: Annotated[
@@ -50,7 +51,8 @@ def explain(
     from admc.terminal import width
 
     path = Path(subject)
-    general = None if path.exists() else _general(subject)
+    # A folder is no program, so `retry/` in the working directory does not hide the kind.
+    general = None if path.exists() and not path.is_dir() else _general(subject)
     if general is not None and name is not None:
         raise wrong_usage(
             "ADM801",
@@ -72,17 +74,22 @@ def _general(subject: str) -> Explanation | None:
         return _code(f"ADM{600 + int(rule[1])}")
     if "." in subject or "/" in subject or not subject:
         return None
-    import dsl
-    from admc.explain_kind import explain_kind
+    from admc.explain_kind import explain_kind, explain_kinds
+    from dsl import foreign, prelude
     from dsl.diagnostics import did_you_mean
 
-    kinds = dsl.load_text("app builtin\n").kinds
+    kinds = {name: declared.kind for name, declared in prelude.kinds().items()}
+    if subject == ALL_KINDS:
+        return explain_kinds(kinds.values())
     if subject in kinds:
         return explain_kind(kinds[subject])
     raise wrong_usage(
         "ADM807",
         f"`{subject}` is no program, no code, no rule and no built-in kind",
-        hint=did_you_mean(subject, kinds) or "give the path of a program: `admc explain policies.adm`",
+        cause="it is a folder" if Path(subject).is_dir() else None,
+        hint=foreign.kind(subject, (), prelude.kinds())
+        or did_you_mean(subject, [*kinds, ALL_KINDS])
+        or "give the path of a program: `admc explain policies.adm`; `admc explain kinds` lists the kinds",
     )
 
 

@@ -723,7 +723,7 @@ def test_an_explanation_fits_a_narrow_terminal() -> None:
     os.close(follower)
     shown = os.read(leader, 10_000).decode()
     os.close(leader)
-    prose = shown.split("declared:")[0]
+    prose = shown.split("elsewhere:")[0]
     assert "at ingress" in prose
     assert all(len(line) <= 50 for line in prose.splitlines())
 
