@@ -32,6 +32,9 @@ def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) ->
     position = 0
     if "\n" not in text and "\r" in text.rstrip():
         return _one_line(source, diagnostics)
+    other = hints.other_language(text)
+    if other is not None:
+        return _no_program(source, other, diagnostics)
     while position < len(text) and not diagnostics.full:
         if fast and not pending:
             position = fastpath.read(source, position, statements)
@@ -60,6 +63,18 @@ def _one_line(source: SourceText, diagnostics: Diagnostics) -> syntax.Module:
     span = Span(source, at, at + 1)
     message = "the lines of this file end with a carriage return (CR) alone"
     diagnostics.error("ADM002", message, span, hint=hints.LINE_ENDS)
+    return _unread(source, span)
+
+
+def _no_program(source: SourceText, other: hints.Other, diagnostics: Diagnostics) -> syntax.Module:
+    """YAML or JSON: one finding says so, where each of its lines would be another one."""
+    span = Span(source, other.start, other.end)
+    message = f"this file is {other.language}, and a program is expected"
+    diagnostics.error("ADM008", message, span, cause=other.cause, hint=other.hint)
+    return _unread(source, span)
+
+
+def _unread(source: SourceText, span: Span) -> syntax.Module:
     return syntax.Module(source, tuple(syntax.Broken(keyword, (), span) for keyword in ("app", "use", "call")))
 
 

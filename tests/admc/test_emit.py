@@ -37,6 +37,15 @@ def test_the_configuration_of_every_adm(tmp_path: Path, capfd: pytest.CaptureFix
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
+def test_one_file_is_one_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program, out = write(tmp_path, SHOP), tmp_path / "out"
+    assert main(["compile", str(program), "--emit", str(out)]) == 0
+    (out / "search" / "bootstrap.yaml").unlink()
+    capfd.readouterr()
+    assert main(["compile", str(program), "--emit", str(out)]) == 0
+    assert ": 1 file written, " in capfd.readouterr().out
+
+
 def test_what_is_no_longer_wanted_goes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program, out = write(tmp_path, SHOP), tmp_path / "out"
     assert main(["compile", str(program), "--emit", str(out)]) == 0
