@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from admc.cli.completing import names, subjects
 from admc.cli.options import IncludeOption
 from admc.exits import Exit, wrong_usage
 from admc.render.report import Format
@@ -36,10 +37,12 @@ def explain(
         typer.Argument(
             metavar="PROGRAM|CODE|RULE|KIND",
             help="A program; or ADM606, R6, retry; `kinds` lists all kinds.",
+            autocompletion=subjects,
         ),
     ],
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A service, policy or kind of the program.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A service, policy or kind of the program.", autocompletion=names),
     ] = None,
     include: IncludeOption = None,
     format_: Annotated[ExplainFormat, typer.Option("--format", help="How the answer is written.")] = ExplainFormat.TEXT,

@@ -8,11 +8,14 @@ from typing import Annotated, Final
 
 import typer
 
+from admc.cli.completing import programs
 from admc.exits import wrong_usage
 from admc.render.report import Format
 from admc.terminal import visible
 
-ProgramArgument = Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm.")]
+ProgramArgument = Annotated[
+    Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm.", autocompletion=programs)
+]
 
 
 def _folders(given: list[Path] | None) -> list[Path] | None:
