@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from admc.emit_manifest import MANIFEST, Known, from_json, to_json
+from admc.emit_manifest import MANIFEST, NONE, Known, Manifest, from_json, to_json
 from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded, said_by_system, status_to_replace, write_whole
+from admc.files import is_temporary, read_bounded, said_by_system, status_to_replace, write_whole
 from dsl.diagnostics import Diagnostic, Severity
 
 __all__ = ["MANIFEST", "Emitted", "write_folder"]
@@ -39,7 +39,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, .
     """
     if folder.exists() and not folder.is_dir():
         raise wrong_usage("ADM803", f"cannot write to `{folder}`", cause="it is not a directory")
-    known = _read_manifest(folder, inputs)
+    known, cut_off = _read_manifest(folder, inputs)
     _refuse_obstacles(folder, files)
     found = {path: _on_disk(folder / path, content, inputs) for path, content in files.items()}
     new = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
@@ -49,11 +49,13 @@ def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, .
     _make_folders(folder, {PurePosixPath(path).parent for path in files})
     final = {path: frozenset((digest,)) for path, digest in new.items()}
     if known != final:
-        write_whole(folder / MANIFEST, to_json({**known, **_either(known, found, new)}))
+        write_whole(folder / MANIFEST, to_json(Manifest({**known, **_either(known, found, new)}, under_way=True)))
     written = sum(write_whole(folder / path, files[path], inputs=inputs) for path in sorted(files))
     stale = {path: digests for path, digests in known.items() if path not in new}
+    # The manifest says that an emit is under way before any other file is begun.
+    _remove_temporary(folder, {*known, *new, MANIFEST} if cut_off else {MANIFEST})
     removed, kept = _remove_stale(folder, stale, force=force)
-    write_whole(folder / MANIFEST, to_json({**final, **{path: stale[path] for path in kept}}))
+    write_whole(folder / MANIFEST, to_json(Manifest({**final, **{path: stale[path] for path in kept}})))
     return Emitted(written, len(files) - written, removed, tuple(_still_there(folder / path) for path in kept))
 
 
@@ -101,16 +103,17 @@ def _named(paths: list[str], most: int) -> str:
 # ---- what is there ----
 
 
-def _read_manifest(folder: Path, inputs: tuple[Path, ...]) -> Known:
+def _read_manifest(folder: Path, inputs: tuple[Path, ...]) -> Manifest:
     """Files of earlier emits. What is not a manifest counts as an empty one: then no file is known to be admc's."""
     path = folder / MANIFEST
     if status_to_replace(path, inputs) is None:
-        return {}
-    listed = from_json(read_bounded(path, MAX_MANIFEST, "the manifest", regular=True))
+        return NONE
+    listed, under_way = from_json(read_bounded(path, MAX_MANIFEST, "the manifest", regular=True))
     try:
-        return {name: digests for name, digests in listed.items() if not _through_a_link(folder, name)}
+        known = {name: digests for name, digests in listed.items() if not _through_a_link(folder, name)}
     except OSError as error:
         raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=said_by_system(error)) from error
+    return Manifest(known, under_way)
 
 
 def _through_a_link(folder: Path, name: str) -> bool:
@@ -156,6 +159,18 @@ def _make_folders(folder: Path, parents: set[PurePosixPath]) -> None:
             (folder / parent).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise wrong_usage("ADM803", f"cannot make the folder `{folder}`", cause=said_by_system(error)) from error
+
+
+def _remove_temporary(folder: Path, names: set[str]) -> None:
+    """What a process that was killed had not given its name yet."""
+    for parent in {PurePosixPath(name).parent for name in names}:
+        ours = {PurePosixPath(name).name for name in names if PurePosixPath(name).parent == parent}
+        try:
+            for path in sorted((folder / parent).iterdir()) if (folder / parent).is_dir() else ():
+                if is_temporary(path.name, ours) and path.is_file() and not path.is_symlink():
+                    path.unlink(missing_ok=True)
+        except OSError as error:
+            raise wrong_usage("ADM803", f"cannot tidy up `{folder / parent}`", cause=said_by_system(error)) from error
 
 
 def _remove_stale(folder: Path, stale: Known, *, force: bool) -> tuple[int, list[str]]:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 MANIFEST = ".admc-manifest.json"
 DEEPEST = 8
@@ -21,27 +22,35 @@ Known = Mapping[str, frozenset[str]]
 """Relative path -> digests of what admc wrote there: one, or two while an emit is under way."""
 
 
-def to_json(known: Known) -> bytes:
+class Manifest(NamedTuple):
+    """`under_way`: an emit has begun and has not ended."""
+
+    known: Known
+    under_way: bool = False
+
+
+NONE = Manifest({})
+
+
+def to_json(manifest: Manifest) -> bytes:
     """A single digest is a string, as in folders of the first release."""
-    files = {
-        name: min(digests) if len(digests) == 1 else sorted(digests)
-        for name, digests in sorted(known.items())
-        if digests
-    }
-    return (json.dumps({"written_by": "admc", "files": files}, indent=1) + "\n").encode("ascii")
+    known = sorted(manifest.known.items())
+    files = {name: min(digests) if len(digests) == 1 else sorted(digests) for name, digests in known}
+    document = {"written_by": "admc", **({"under_way": True} if manifest.under_way else {}), "files": files}
+    return (json.dumps(document, indent=1) + "\n").encode("ascii")
 
 
-def from_json(content: bytes) -> Known:
-    """Empty for what is no manifest."""
+def from_json(content: bytes) -> Manifest:
+    """`NONE` for what is no manifest."""
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
-        return {}
+        return NONE
     files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, dict):
-        return {}
+        return NONE
     found = {name: _digests(listed) for name, listed in files.items() if _may_be_ours(name)}
-    return {name: digests for name, digests in found.items() if digests}
+    return Manifest({name: digests for name, digests in found.items() if digests}, document.get("under_way") is True)
 
 
 def _digests(listed: object) -> frozenset[str]:

@@ -7,11 +7,23 @@ content is complete and on disk under another name before it takes the old one's
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
+from collections.abc import Collection
 from pathlib import Path
 
 from admc.exits import CommandError, wrong_usage
+
+_KEPT = 100
+"""Characters of a file's name in the name of its temporary file."""
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp")
+
+
+def is_temporary(name: str, names: Collection[str]) -> bool:
+    """Whether `name` is that of a temporary file of one of `names`, which only a process that was killed leaves."""
+    found = _TEMPORARY.fullmatch(name)
+    return found is not None and any(other[:_KEPT] == found[1] for other in names)
 
 
 def read_bounded(path: Path, limit: int, what: str, *, regular: bool = False) -> bytes:
@@ -102,7 +114,7 @@ def _permitted(path: Path, inputs: tuple[Path, ...]) -> os.stat_result | None:
 
 
 def _replace(path: Path, content: bytes, mode: int | None) -> None:
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".{path.name[:_KEPT]}.{secrets.token_hex(6)}.tmp")
     # O_EXCL: a file or link of that name, planted or left over, is never written through.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:

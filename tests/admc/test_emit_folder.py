@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from admc.emit_folder import MANIFEST, write_folder
 from admc.exits import CommandError, Exit
 from dsl.diagnostics import Diagnostic
 from tests.admc.programs import SHOP, write
+
+ROOT = Path(__file__).parents[2]
 
 
 def refused(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...] = ()) -> Diagnostic:
@@ -140,6 +144,51 @@ def test_an_emit_that_was_cut_off_anywhere_is_completed(
         assert held(folder) == again
         assert set(json.loads((folder / MANIFEST).read_text())["files"]) == set(again)
     assert finished
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_a_temporary_file_of_a_process_that_was_killed_goes(tmp_path: Path, cut_off: bool) -> None:
+    write_folder(tmp_path, {"a/x.yaml": b"1"}, ())
+    manifest = json.loads((tmp_path / MANIFEST).read_text())
+    assert "under_way" not in manifest
+    (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "under_way": cut_off}))
+    left = f"a/.x.yaml.{'0' * 12}.tmp"
+    (tmp_path / f".{MANIFEST}.{'a' * 12}.tmp").write_bytes(b"half")
+    others = [f"a/.y.yaml.{'0' * 12}.tmp", "a/.x.yaml.tmp", f"a/x.yaml.{'0' * 12}.tmp", f"b/.x.yaml.{'0' * 12}.tmp"]
+    (tmp_path / "b").mkdir()
+    for name in (left, *others):
+        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / "a" / f".x.yaml.{'1' * 12}.tmp").symlink_to("x.yaml")
+    write_folder(tmp_path, {"a/x.yaml": b"1"}, ())
+    assert all((tmp_path / name).exists() for name in others)
+    assert (tmp_path / left).exists() is not cut_off
+    assert not (tmp_path / f".{MANIFEST}.{'a' * 12}.tmp").exists()
+    assert (tmp_path / "a" / f".x.yaml.{'1' * 12}.tmp").is_symlink()
+    assert "under_way" not in (tmp_path / MANIFEST).read_text()
+
+
+def test_a_process_that_is_killed_anywhere_leaves_what_the_next_emit_completes(tmp_path: Path) -> None:
+    """A real process and a real signal, at the nth file that it puts on disk."""
+    program = write(tmp_path, SHOP)
+    killing = (
+        "import os, signal, sys\nfrom admc import files\nleft = int(sys.argv.pop(1))\nreal = os.fsync\n"
+        "def counted(fd):\n    global left\n    left -= 1\n    real(fd)\n"
+        "    if left < 0:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "files.os.fsync = counted\nfrom admc.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
+    )
+    out = tmp_path / "out"
+    for at in range(4):
+        write_folder(out, {"search/bootstrap.yaml": b"an earlier one", "old/x.yaml": b"1"}, (), force=True)
+        done = subprocess.run(
+            [sys.executable, "-c", killing, str(at), "compile", str(program), "--emit", str(out)],
+            cwd=ROOT,
+            capture_output=True,
+            timeout=60,
+        )
+        assert done.returncode == -9
+        assert list(out.rglob("*.tmp")) or at % 2  # the folder itself is synced after each file
+        assert main(["compile", str(program), "--emit", str(out)]) == 0
+        assert sorted(held(out)) == ["network-policies.yaml", "search/bootstrap-xds.yaml", "search/bootstrap.yaml"]
 
 
 @pytest.mark.parametrize("manifest", [None, b"", b"{}", b"[]", b'{"files": {"a": 3}}', b"[" * 100_000, b'{"fil'])
