@@ -74,7 +74,7 @@ def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = (), pr
         raise wrong_usage(
             "ADM803",
             f"cannot write `{path}`",
-            cause=said_by_system(error),
+            cause=said_by_system(error) if path.parent.exists() else f"there is no folder `{path.parent}`",
             hint=f"{_left_as_it_was(path)}; name another place with `-o` or `--emit`",
         ) from error
     return True

@@ -78,6 +78,7 @@ def _general(subject: str) -> Explanation | None:
     if "." in subject or "/" in subject or not subject:
         return None
     from admc.explain_kind import explain_kind, explain_kinds
+    from admc.pipeline import program_meant
     from dsl import foreign, prelude
     from dsl.diagnostics import did_you_mean
 
@@ -90,10 +91,21 @@ def _general(subject: str) -> Explanation | None:
         "ADM807",
         f"`{subject}` is no program, no code, no rule and no built-in kind",
         cause="it is a folder" if Path(subject).is_dir() else None,
-        hint=foreign.kind(subject, (), prelude.kinds())
+        hint=_nearly(subject)
+        or foreign.kind(subject, (), prelude.kinds())
         or did_you_mean(subject, [*kinds, ALL_KINDS])
+        or program_meant(Path(subject))
         or "give the path of a program: `admc explain policies.adm`; `admc explain kinds` lists the kinds",
     )
+
+
+def _nearly(subject: str) -> str | None:
+    """For what begins like a code or a rule."""
+    if re.fullmatch(r"ADM[0-9]*", subject, re.IGNORECASE):
+        return "a code is `ADM` and three digits, such as `ADM606`"
+    if re.fullmatch(r"R[0-9]+", subject, re.IGNORECASE):
+        return "the rules are `R1` to `R10`"
+    return None
 
 
 def _code(code: str) -> Explanation:

@@ -10,6 +10,7 @@ import typer
 
 from admc.cli.options import IncludeOption, ProgramArgument
 from admc.exits import wrong_usage
+from admc.terminal import visible
 
 
 class Picture(StrEnum):
@@ -55,7 +56,8 @@ def graph(
         from admc.files import write_whole
         from admc.pipeline import input_files
 
-        write_whole(output, drawn.encode("utf-8"), inputs=input_files(program, loaded))
+        changed = write_whole(output, drawn.encode("utf-8"), inputs=input_files(program, loaded))
+        write_out(f"wrote `{visible(str(output))}`\n" if changed else f"`{visible(str(output))}` is up to date\n")
     return Exit.DONE
 
 

@@ -113,6 +113,9 @@ SAID = {
     ("compile", "x.adm", "--emit="): ("`--emit` is given nothing", "is a variable of the shell not set?"),
     ("check", ""): ("an argument is empty", "is a variable of the shell not set?"),
     ("explain", "ADM606", "quota"): ("`ADM606` is no program", "`admc explain PROGRAM quota`"),
+    ("explain", "ADM1"): ("`ADM1` is no program", "a code is `ADM` and three digits"),
+    ("explain", "r99"): ("`r99` is no program", "the rules are `R1` to `R10`"),
+    ("completion",): ("missing argument `SHELL`: choose from bash, zsh, fish", "`admc completion --help`"),
     ("explain", "rate_limt"): ("`rate_limt` is no program", "did you mean `rate_limit`?"),
 }
 
@@ -132,6 +135,26 @@ def test_a_program_that_is_missing_is_named_as_it_was_typed(admc: Admc, tmp_path
     for command in ("check", "compile", "explain", "graph"):
         run = admc(command, tmp_path / "sub" / "none.adm")
         assert f"cannot read `{tmp_path}/sub/none.adm`" in run.out + run.err
+
+
+def test_a_program_that_is_missing_may_be_its_neighbour(
+    admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.parent.parent)
+    folder = shop.parent.name
+    for typed in (f"{folder}/policy.adm", f"{folder}/policies", f"{folder}/policies.amd"):
+        run = admc("compile", typed)
+        assert run.code == 1
+        assert f"hint: did you mean `{folder}/policies.adm`?" in run.err, run
+    monkeypatch.chdir(shop.parent)
+    assert "hint: did you mean `policies.adm`?" in admc("explain", "policies").err
+    assert "hint" not in admc("check", "nothing-like-it.adm").out
+
+
+def test_a_picture_says_where_it_is(admc: Admc, shop: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "a.svg"
+    assert admc("graph", shop, "-o", picture).out == f"wrote `{picture}`\n"
+    assert admc("graph", shop, "-o", picture).out == f"`{picture}` is up to date\n"
 
 
 def test_a_dash_is_no_file_to_write(admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:

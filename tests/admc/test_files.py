@@ -117,7 +117,7 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
         (link, "symbolic link"),
         (dangling, "symbolic link"),
         (tmp_path, "directory"),
-        (tmp_path / "no" / "such" / "folder", "no such file or directory"),
+        (tmp_path / "no" / "such" / "folder", f"there is no folder `{tmp_path}/no/such`"),
         (program / "below", "not a directory"),
     ]:
         with pytest.raises(CommandError) as error:
