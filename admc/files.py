@@ -62,21 +62,12 @@ def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = (), pr
     any file.
     """
     try:
-        if path == Path("-"):
-            raise _refusal(
-                path, "elsewhere that means standard output", "leave `-o` away, and send the plan there with `--json`"
-            )
         status = _permitted(path, inputs)
         if status is not None and status.st_size == len(content) and path.read_bytes() == content:
             return False
         _replace(path, content, 0o600 if private else None if status is None else stat.S_IMODE(status.st_mode))
     except OSError as error:
-        raise wrong_usage(
-            "ADM803",
-            f"cannot write `{path}`",
-            cause=said_by_system(error) if path.parent.exists() else f"there is no folder `{path.parent}`",
-            hint=f"{_left_as_it_was(path)}; name another place with `-o` or `--emit`",
-        ) from error
+        raise _failure(path, error) from error
     return True
 
 
@@ -85,7 +76,22 @@ def status_to_replace(path: Path, inputs: tuple[Path, ...]) -> os.stat_result | 
     try:
         return _permitted(path, inputs)
     except OSError as error:
-        raise wrong_usage("ADM803", f"cannot write `{path}`", cause=said_by_system(error)) from error
+        raise _failure(path, error) from error
+
+
+def check_folder(path: Path) -> None:
+    """Whether the folder of a file that will be written is there. Raises `CommandError`."""
+    if not path.parent.exists():
+        raise _failure(path, FileNotFoundError())
+
+
+def _failure(path: Path, error: OSError) -> CommandError:
+    return wrong_usage(
+        "ADM803",
+        f"cannot write `{path}`",
+        cause=said_by_system(error) if path.parent.exists() else f"there is no folder `{path.parent}`",
+        hint=f"{_left_as_it_was(path)}; name another place with `-o` or `--emit`",
+    )
 
 
 def _left_as_it_was(path: Path) -> str:
@@ -93,6 +99,10 @@ def _left_as_it_was(path: Path) -> str:
 
 
 def _permitted(path: Path, inputs: tuple[Path, ...]) -> os.stat_result | None:
+    if path == Path("-"):
+        raise _refusal(
+            path, "elsewhere that means standard output", "leave `-o` away, and send the plan there with `--json`"
+        )
     try:
         status = path.lstat()
     except FileNotFoundError:

@@ -111,8 +111,10 @@ def compile_(
         progress("writing")
         content = to_json(compiled.plan)
         inputs = input_files(program, compiled.program)
-        emitted = None if emit is None or files is None else _write_folder(emit, files, inputs, force=force)
         target = output or (None if json else default_plan_path(program))
+        if target is not None:
+            _check_target(target, inputs, emit, files)
+        emitted = None if emit is None or files is None else _write_folder(emit, files, inputs, force=force)
         changed = target is not None and _write_plan(target, content, inputs)
     finally:
         progress.clear()
@@ -212,6 +214,23 @@ def _configuration(
 
     redirect = mode is AdmMode.REDIRECT or (mode is None and endpoints is not None)
     return configuration(compiled.program, compiled.placement, folder, endpoints, redirect=redirect, xds=server)
+
+
+def _check_target(target: Path, inputs: tuple[Path, ...], emit: Path | None, files: dict[str, bytes] | None) -> None:
+    """Whether the plan can go there, before the configuration is written. Raises `CommandError`."""
+    from admc.emit_folder import MANIFEST
+    from admc.files import check_folder, status_to_replace
+
+    status_to_replace(target, inputs)
+    where, folder = target.resolve(), None if emit is None else emit.resolve()
+    if folder is None or not where.is_relative_to(folder):
+        check_folder(target)
+    elif where.relative_to(folder).as_posix() in {*(files or ()), MANIFEST}:
+        raise wrong_usage(
+            "ADM801",
+            f"`-o {target}` and `--emit {emit}` both write `{target}`",
+            hint="give the plan a name of its own",
+        )
 
 
 def _write_folder(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...], *, force: bool) -> Emitted:
