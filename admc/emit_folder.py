@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from admc.emit_manifest import MANIFEST, NONE, Known, Manifest, from_json, to_json
 from admc.exits import CommandError, wrong_usage
-from admc.files import is_temporary, read_bounded, said_by_system, status_to_replace, write_whole
+from admc.files import is_folder, is_temporary, present, read_bounded, said_by_system, status_to_replace, write_whole
 from dsl.diagnostics import Diagnostic, Severity
 
 __all__ = ["MANIFEST", "Emitted", "write_folder"]
@@ -37,10 +37,13 @@ def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, .
 
     Files that admc did not write, and files that were changed since, stay as they are unless `force` is given.
     """
-    if folder.exists() and not folder.is_dir():
+    if present(folder) and not is_folder(folder):
         raise wrong_usage("ADM803", f"cannot write to `{folder}`", cause="it is not a directory")
     known, cut_off = _read_manifest(folder, inputs)
-    _refuse_obstacles(folder, files)
+    try:
+        _refuse_obstacles(folder, files)
+    except OSError as error:
+        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=said_by_system(error)) from error
     found = {path: _on_disk(folder / path, content, inputs) for path, content in files.items()}
     new = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     foreign = [path for path, digest in found.items() if digest not in (None, new[path], *known.get(path, frozenset()))]
@@ -86,12 +89,12 @@ def _would_overwrite(folder: Path, foreign: list[str], known: Known) -> CommandE
         causes.append(f"{_named(edited, 1)} {since}")
     if others:
         causes.append(f"admc did not write {_named(others, 1)}")
-    which = "a file" if len(foreign) == 1 else f"{len(foreign)} files"
+    which, them = ("a file", "it") if len(foreign) == 1 else (f"{len(foreign)} files", "them")
     return wrong_usage(
         "ADM816",
         f"`--emit {folder}` would overwrite {which} of yours: {_named(foreign, NAMED)}",
         cause="; ".join(causes),
-        hint="emit into another folder, move them away, or overwrite them with `--force`; nothing was written",
+        hint=f"emit into another folder, move {them} away, or overwrite {them} with `--force`; nothing was written",
     )
 
 

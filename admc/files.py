@@ -26,6 +26,23 @@ def is_temporary(name: str, names: Collection[str]) -> bool:
     return found is not None and any(other[:_KEPT] == found[1] for other in names)
 
 
+def present(path: Path) -> bool:
+    """Whether something is there. Where the system does not tell, for a name that is too long or a folder that may not
+    be looked into, nothing is: what opens or makes it then says why that fails."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """The same for a folder."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def read_bounded(path: Path, limit: int, what: str, *, regular: bool = False) -> bytes:
     """Content of a file named on the command line. Raises `CommandError` if that fails or it is too large.
 
@@ -66,7 +83,7 @@ def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = (), pr
         if status is not None and status.st_size == len(content) and path.read_bytes() == content:
             return False
         _replace(path, content, 0o600 if private else None if status is None else stat.S_IMODE(status.st_mode))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _failure(path, error) from error
     return True
 
@@ -75,27 +92,33 @@ def status_to_replace(path: Path, inputs: tuple[Path, ...]) -> os.stat_result | 
     """The file that would be replaced, None where there is none. Raises `CommandError` where it must not be."""
     try:
         return _permitted(path, inputs)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _failure(path, error) from error
 
 
 def check_folder(path: Path) -> None:
     """Whether the folder of a file that will be written is there. Raises `CommandError`."""
-    if not path.parent.exists():
-        raise _failure(path, FileNotFoundError())
+    try:
+        path.parent.stat()
+    except (OSError, ValueError) as error:
+        raise _failure(path, error) from error
 
 
-def _failure(path: Path, error: OSError) -> CommandError:
+def _lacks_folder(path: Path, error: OSError | ValueError) -> bool:
+    return isinstance(error, FileNotFoundError) and not present(path.parent)
+
+
+def _failure(path: Path, error: OSError | ValueError) -> CommandError:
     return wrong_usage(
         "ADM803",
         f"cannot write `{path}`",
-        cause=said_by_system(error) if path.parent.exists() else f"there is no folder `{path.parent}`",
+        cause=f"there is no folder `{path.parent}`" if _lacks_folder(path, error) else said_by_system(error),
         hint=f"{_left_as_it_was(path)}; name another place with `-o` or `--emit`",
     )
 
 
 def _left_as_it_was(path: Path) -> str:
-    return "this file is as it was before" if os.path.lexists(path) else "there is still no file of this name"
+    return "this file is as it was before" if os.path.lexists(path) else "nothing was written"
 
 
 def _permitted(path: Path, inputs: tuple[Path, ...]) -> os.stat_result | None:

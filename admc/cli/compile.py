@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -222,7 +223,8 @@ def _check_target(target: Path, inputs: tuple[Path, ...], emit: Path | None, fil
     from admc.files import check_folder, status_to_replace
 
     status_to_replace(target, inputs)
-    where, folder = target.resolve(), None if emit is None else emit.resolve()
+    where = Path(os.path.realpath(target))
+    folder = None if emit is None else Path(os.path.realpath(emit))
     if folder is None or not where.is_relative_to(folder):
         check_folder(target)
     elif where.relative_to(folder).as_posix() in {*(files or ()), MANIFEST}:

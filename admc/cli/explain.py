@@ -13,6 +13,7 @@ import typer
 from admc.cli.completing import names, subjects
 from admc.cli.options import IncludeOption
 from admc.exits import Exit, wrong_usage
+from admc.files import is_folder, present
 from admc.render.report import Format
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def explain(
 
     path = Path(subject)
     # A folder is no program, so `retry/` in the working directory does not hide the kind.
-    general = None if path.exists() and not path.is_dir() else _general(subject)
+    general = None if present(path) and not is_folder(path) else _general(subject)
     if general is not None and name is not None:
         raise wrong_usage(
             "ADM801",
@@ -90,7 +91,7 @@ def _general(subject: str) -> Explanation | None:
     raise wrong_usage(
         "ADM807",
         f"`{subject}` is no program, no code, no rule and no built-in kind",
-        cause="it is a folder" if Path(subject).is_dir() else None,
+        cause="it is a folder" if is_folder(Path(subject)) else None,
         hint=_nearly(subject)
         or foreign.kind(subject, (), prelude.kinds())
         or did_you_mean(subject, [*kinds, ALL_KINDS])

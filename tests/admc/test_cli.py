@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -155,6 +157,65 @@ def test_a_picture_says_where_it_is(admc: Admc, shop: Path, tmp_path: Path) -> N
     picture = tmp_path / "a.svg"
     assert admc("graph", shop, "-o", picture).out == f"wrote `{picture}`\n"
     assert admc("graph", shop, "-o", picture).out == f"`{picture}` is up to date\n"
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a/" * 5000, "a" * 300 + ".adm", "\udcff.adm"])
+def test_a_name_that_no_file_can_have_is_no_bug(
+    admc: Admc, shop: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in (
+        *(([command], [name]) for command in ("check", "compile", "explain", "graph", "fmt")),
+        (["compile", shop, "-o"], [name]),
+        (["compile", shop, "--emit"], [name]),
+        (["compile", shop, "--emit"], [f"{tmp_path}/{name}"]),
+        (["compile", shop, "--emit", tmp_path / "out", "--endpoints"], [name]),
+        (["compile", shop, "--previous"], [name]),
+        (["graph", shop, "-o"], [f"{name}.svg"]),
+        (["explain", shop], [name]),
+    ):
+        run = admc(*(item for part in arguments for item in part))
+        # A name of bytes that are no UTF-8 is a name.
+        assert run.code == 1 or (name.startswith("\udcff") and run.code == 0), (arguments, run)
+        assert run.code == 0 or "error[ADM" in run.out + run.err
+
+
+@pytest.fixture
+def closed(admc: Admc, shop: Path) -> Iterator[Path]:
+    """A folder that this process may not look into. A privileged one gives its privileges away for the test."""
+    for arguments in (["compile", shop, "--emit", shop.parent / "warm"], ["graph", shop], ["explain", "x"]):
+        admc(*arguments)  # so that everything is loaded while it can be
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        folder = Path(name) / "closed"
+        (folder / "inner").mkdir(parents=True)
+        (Path(name) / "policies.adm").write_text(SHOP)
+        folder.chmod(0o000)
+        privileged = os.geteuid() == 0
+        if privileged:
+            os.seteuid(65534)
+        try:
+            yield folder
+        finally:
+            if privileged:
+                os.seteuid(0)
+            folder.chmod(0o700)
+
+
+def test_a_folder_that_is_closed_is_no_bug(admc: Admc, closed: Path) -> None:
+    shop = closed.parent / "policies.adm"
+    for arguments in (
+        *([command, closed / "inner" / "x.adm"] for command in ("check", "compile", "explain", "graph", "fmt")),
+        ["compile", shop, "--emit", closed / "inner"],
+        ["compile", shop, "--emit", closed],
+        ["compile", shop, "-o", closed / "inner" / "plan.json"],
+        ["graph", shop, "-o", closed / "inner" / "x.svg"],
+        ["compile", shop, "--emit", closed, "--endpoints", closed / "inner" / "e.json"],
+        ["compile", shop, "--previous", closed / "inner" / "plan.json"],
+    ):
+        run = admc(*arguments)
+        assert run.code == 1, (arguments, run)
+        assert "permission denied" in run.out + run.err
 
 
 def test_a_dash_is_no_file_to_write(admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
