@@ -173,6 +173,7 @@ def test_a_name_that_no_file_can_have_is_no_bug(
         (["compile", shop, "--previous"], [name]),
         (["graph", shop, "-o"], [f"{name}.svg"]),
         (["explain", shop], [name]),
+        (["check", shop, "--include"], [name]),
     ):
         run = admc(*(item for part in arguments for item in part))
         # A name of bytes that are no UTF-8 is a name.

@@ -88,6 +88,15 @@ def test_nothing_outside_the_folder_is_read(tmp_path: Path) -> None:
     assert offered(folder / "policies.adm") == ["web"]
 
 
+def test_what_an_option_allows_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "service secret { http 80 }", "outside.adm")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path = write(folder, 'use "../outside.adm"\nservice web {}')
+    given = SimpleNamespace(params={"subject": str(path), "include": [tmp_path]})
+    assert completing.names(given, "") == ["secret", "web"]
+
+
 def test_neither_a_pipe_nor_a_device_holds_the_shell_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.adm")
     write(tmp_path, 'use "pipe.adm"\nservice web { http 80 }')
