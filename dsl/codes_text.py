@@ -102,7 +102,8 @@ NAMES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM102": (
         "a kind is not declared",
-        "The kind is neither built in nor declared with `kind`. `docs/kinds.md` lists what is built in.",
+        "The kind is neither built in nor declared with `kind`. `admc explain kinds` lists what is built in. A name "
+        "that Istio, Linkerd or Envoy has for one gets a hint with the name here.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"

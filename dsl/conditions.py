@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dsl import syntax
+from dsl import foreign, syntax
 from dsl.diagnostics import Diagnostics, did_you_mean
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or, elements_of
 from dsl.patterns import wrong_pattern
@@ -71,7 +71,7 @@ class _Resolver:
         name = comparison.field.text
         error = self.diagnostics.error
         if name not in FIELDS:
-            hint = did_you_mean(name, FIELDS) or 'write `path`, `method` or `header("x-name")`'
+            hint = foreign.field(name) or did_you_mean(name, FIELDS) or 'write `path`, `method` or `header("x-name")`'
             error("ADM408", f"a request has no `{name}` to compare", comparison.field.span, hint=hint)
             return None
         if name != "header":

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from dsl import syntax, units
+from dsl import foreign, syntax, units
 from dsl.diagnostics import Diagnostics, did_you_mean
 from dsl.entities import Application, the_port
 from dsl.files import Reader
@@ -86,7 +86,7 @@ def _mismatch(value: syntax.Value, type_: ParameterType, context: Context, given
 
 def _list(value: syntax.Value, type_: ParameterType, context: Context) -> Value | Bad:
     if not isinstance(value, syntax.ListValue):
-        return _mismatch(value, type_, context, "a single value", f"write `[{value.span.text}]`")
+        return _mismatch(value, type_, context, "a single value", f"write `[{_items(value, type_.element)}]`")
     element = type_.element
     if element is None:
         return BAD
@@ -102,6 +102,15 @@ def _list(value: syntax.Value, type_: ParameterType, context: Context) -> Value 
         else:
             items.append(converted)
     return BAD if bad else tuple(items)
+
+
+def _items(value: syntax.Value, element: ParameterType | None) -> str:
+    """What a single value is as the items of a list. Elsewhere one string may hold several words: `"5xx,reset"`."""
+    if element is None or element.name != "one_of":
+        return value.span.text
+    text = value.value if isinstance(value, syntax.String) else value.span.text
+    words = [foreign.word(part.strip(), element.items) for part in text.split(",")]
+    return ", ".join(word for word in words if word is not None) if all(words) else value.span.text
 
 
 def _number(value: syntax.Number, type_: ParameterType, context: Context) -> Value | Bad:
@@ -125,7 +134,8 @@ def _number(value: syntax.Number, type_: ParameterType, context: Context) -> Val
         result = units.percent(value.text)
     else:
         hint = f'put it in quotes: `"{value.text}"`' if name in ("string", "header") else None
-        return _mismatch(value, type_, context, "a number", hint)
+        word = foreign.word(value.text, type_.items)
+        return _mismatch(value, type_, context, "a number", hint if word is None else f"did you mean `{word}`?")
     if isinstance(result, units.Wrong):
         context.diagnostics.error(result.code, result.message, value.span, hint=result.hint)
         return BAD
@@ -187,12 +197,13 @@ def header_name(value: syntax.String, diagnostics: Diagnostics, hidden: frozense
 def _choice(word: str, span: Span, type_: ParameterType, context: Context) -> Value | Bad:
     if word in type_.items:
         return word
+    meant = foreign.word(word[:60], type_.items)
     context.diagnostics.error(
         "ADM209",
         f"`{word[:60]}` is not one of the words that fit here",
         span,
         cause=describe(type_) + " is expected",
-        hint=did_you_mean(word, type_.items),
+        hint=did_you_mean(word, type_.items) if meant is None else f"did you mean `{meant}`?",
     )
     return BAD
 
