@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from dsl.disjoint import disjoint
 from dsl.match import Comparison, Match, Not, Operator, elements_of
 from dsl.program import Side, Stage, Verb
-from emitters.envoy import elements
-from emitters.envoy.match import everybody
+from emitters.envoy import elements, embedded
+from emitters.envoy.match import compared, everybody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TIMES_OUT_TOO: Final = frozenset(("gateway_error", "reset", "server_error"))
 """Words of `retry` for which Envoy repeats an attempt that it gave up itself."""
+
+_SHORT: Final = 1_000
 
 
 def check(context: Context, hop: Hop) -> None:
@@ -107,9 +109,10 @@ def _where(context: Context, hop: Hop, policy: Policy) -> Sequence[object]:
 
 def _patterns(context: Context, policy: Policy) -> None:
     """Regular expressions that cannot be asked of the elements of a header's value."""
-    for header, pattern in _of_headers(policy.match):
+    for comparison in _of_headers(policy.match):
+        header, pattern = str(comparison.field.header), comparison.value
         try:
-            elements.matches(pattern, elements_of(header))
+            expression = compared(comparison.operator, pattern, elements_of(header))
         except elements.TooIntricateError as error:
             context.refuse(
                 "ADM722",
@@ -118,15 +121,27 @@ def _patterns(context: Context, policy: Policy) -> None:
                 cause="a header can have several values, and Envoy compares all of them at once, with commas between",
                 hint="write it without, or compare with `==` or `starts_with`",
             )
+            continue
+        # A short text as it is always compiles, and asking would load the engine.
+        asked = comparison.operator is Operator.MATCHES or len(pattern) > _SHORT
+        said = embedded.wrong_expression(expression) if asked else None
+        if said is not None:
+            context.refuse(
+                "ADM731",
+                f"`{policy.name}` compares `{header}` with what Envoy cannot look for: its expression {said}",
+                policy,
+                cause="Envoy looks for a value among the elements of a header by one regular expression",
+                hint="compare with something shorter",
+            )
 
 
-def _of_headers(match: Match | None) -> Iterator[tuple[str, str]]:
-    """Headers, and the regular expressions that they are compared with."""
+def _of_headers(match: Match | None) -> Iterator[Comparison]:
+    """Comparisons with what becomes a regular expression over a header."""
     if match is None:
         return
     if isinstance(match, Comparison):
-        if match.operator is Operator.MATCHES and match.field.header is not None:
-            yield match.field.header, match.value
+        if match.field.header is not None:
+            yield match
     else:
         for operand in (match.operand,) if isinstance(match, Not) else match.operands:
             yield from _of_headers(operand)

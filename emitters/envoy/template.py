@@ -60,11 +60,15 @@ def _check(config: Json) -> None:
     """Is it a message that Envoy knows?"""
     from google.protobuf.json_format import ParseError
 
+    from emitters.envoy.bounds import BrokenRulesError
+
     name = config["@type"].removeprefix(PREFIX)
     try:
         message(name, {key: value for key, value in config.items() if key != "@type"})
     except UnknownTypeError as error:
         raise _TemplateError(f"no message of Envoy is called `{error}`") from None
+    except BrokenRulesError as error:
+        raise _TemplateError(f"Envoy would refuse it: {error}") from None
     except (ParseError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise _TemplateError(_misfit(name, str(error))) from None
 

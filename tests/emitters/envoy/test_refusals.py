@@ -180,7 +180,15 @@ policy e = external_authorization(service: judge:db) on a -> b""",
         'policy h = set_request_header(name: "x-forwarded-proto", value: "") on a -> b',
         {},
     ),
-    "too large": ("ADM714", "policy q = buffer_limit(max: 5GB) on a -> b", {}),
+    "a long value": ("ADM714", f'policy q = set_request_header(name: "x", value: "{"a" * 16_385}") on a -> b', {}),
+    "a value that doubles": (
+        "ADM714",
+        f'policy q = set_response_header(name: "x", value: "{"%" * 8_193}") on a -> b',
+        {},
+    ),
+    "a header in a list": ("ADM714", 'policy q = cors(origins: ["*"], methods: ["GET\\r\\nx-y: 1"]) on a -> b', {}),
+    "an empty name": ("ADM714", 'policy q = cors(origins: ["*"], expose: [""]) on a -> b', {}),
+    "a file by a control character": ("ADM714", 'policy q = tap(directory: "/x\\u0000/y") on a -> b', {}),
 }
 
 
