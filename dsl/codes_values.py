@@ -227,7 +227,7 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
     "ADM221": (
         "a WebAssembly module that cannot be used",
         "A module is compiled WebAssembly of version 1, whole, and exports a `proxy_abi_version_...`, by which Envoy "
-        "knows its interface. What its code does is for Envoy to judge. Its text form (`.wat`) has to be compiled first. "
+        "knows its interface. What its code does is for Envoy to judge. The text form (`.wat`) is not taken. "
         "The example uses a file `binary.adm` that is something else.",
         _SHOP + 'policy own = wasm(module: "binary.adm") on web -> api\n',
         _SHOP + 'policy own = wasm(module: "filter.wasm") on web -> api\n',
