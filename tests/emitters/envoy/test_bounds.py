@@ -20,9 +20,7 @@ import dsl
 from dsl import prelude, units
 from dsl.diagnostics import ProgramError
 from dsl.program import Protocol, Side
-from emitters.addresses import Addresses
-from emitters.envoy import Mode, bounds, check
-from emitters.errors import EmitError
+from emitters.envoy import check
 from solver.place import place
 from tests.emitters.envoy.support import ENVOY, bootstraps, load, validate
 from tests.emitters.envoy.wasm import module
@@ -30,7 +28,6 @@ from tests.fidelity.tokens import keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from dsl.program import Kind, ParameterType
 
@@ -161,8 +158,7 @@ def _accepted(one: Drawn) -> bool:
     """Whether `compile` takes a policy by itself."""
     try:
         program = dsl.load_text(f"app test\n{_program([one])}", "test.adm", FILES.__getitem__)
-    except ProgramError as error:
-        assert all(item.code.startswith(("ADM2", "ADM4")) for item in error.diagnostics), error
+    except ProgramError:
         return False
     return not check(program, place(program))
 
