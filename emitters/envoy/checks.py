@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from emitters.scope import Hop
 
 _UINT32: Final = 4294967295
+_LONGEST_FILL: Final = (2**63 - 1) // 1_000
+"""Microseconds that Envoy can count in nanoseconds."""
 _CONTROL: Final = frozenset(map(chr, [*range(0x20), 0x7F])) - {"\t"}
 _MOST_VALUE: Final = 16_384
 """Bytes of a header value that Envoy takes from its configuration."""
@@ -136,7 +138,12 @@ def _values(context: Context, policy: Policy) -> None:
             assert isinstance(amount, int)  # noqa: S101 - checked by the resolver
             assert isinstance(per, int)  # noqa: S101
             _shared(context, policy)
-            if amount * stretch(per * max(1, context.replicas)) > _UINT32:
+            long = per * max(1, context.replicas)
+            if long * stretch(long) > _LONGEST_FILL:
+                _cannot_hold(
+                    context, policy, "a time that is too long to count in so fine a unit", "round `per` to milliseconds"
+                )
+            elif amount * stretch(long) > _UINT32:
                 _cannot_hold(context, policy, "this many in so short a time", "state the limit for a longer `per`")
         case "cors":
             _cors(context, policy)

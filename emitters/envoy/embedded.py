@@ -84,6 +84,13 @@ def _jwks(item: Any) -> Iterator[Found]:
         yield from _problem(name, jwks.wrong(content))
 
 
+def _mutation(item: Any) -> Iterator[Found]:
+    """Envoy lets no filter of this sort touch what decides where a request goes."""
+    header = item.append.header.key
+    if header.startswith(":") or header.lower() == "host":
+        yield "append.header.key", f"is `{header[:60]}`, which no filter of this sort may write"
+
+
 def _problem(name: str, problem: Problem | None) -> Iterator[Found]:
     if problem is not None:
         yield name, f"cannot be used: {problem.message}"
@@ -91,6 +98,7 @@ def _problem(name: str, problem: Problem | None) -> Iterator[Found]:
 
 _INSIDE: Final[Mapping[str, Callable[[Any], Iterator[Found]]]] = {
     "envoy.type.matcher.v3.RegexMatcher": _regex,
+    "envoy.config.common.mutation_rules.v3.HeaderMutation": _mutation,
     "envoy.extensions.filters.http.lua.v3.Lua": _lua,
     "envoy.extensions.filters.http.lua.v3.LuaPerRoute": _lua,
     "envoy.extensions.filters.http.jwt_authn.v3.JwtProvider": _jwks,

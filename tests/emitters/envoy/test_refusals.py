@@ -180,6 +180,7 @@ policy e = external_authorization(service: judge:db) on a -> b""",
         'policy h = set_request_header(name: "x-forwarded-proto", value: "") on a -> b',
         {},
     ),
+    "a long and fine time": ("ADM714", "policy q = rate_limit(requests: 1, per: 31535999999999us) on a -> b", {}),
     "a long value": ("ADM714", f'policy q = set_request_header(name: "x", value: "{"a" * 16_385}") on a -> b', {}),
     "a value that doubles": (
         "ADM714",
