@@ -5,7 +5,7 @@ Each check loads its library when the first such file is named: other programs a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dsl import jwks
 from dsl.problem import Problem
@@ -27,18 +27,31 @@ def lua(content: bytes) -> Problem | None:
         return Problem("ADM220", f"it has more than {MAX_LUA:,} bytes", hint)
     if b"\0" in content:
         return Problem("ADM220", "it holds a NUL byte, and Envoy reads no further", hint)
-    from lupa import luajit21
+    from lupa import lua52, luajit21
 
-    runtime = luajit21.LuaRuntime(
+    said, said_by_52 = _read(luajit21, content), _read(lua52, content)
+    # Envoy's LuaJIT is built with more of Lua 5.2: `;;`, a `break` before other statements, and no name `goto`.
+    if said is not None and said_by_52 is None and " near " in said:
+        said = None
+    elif said is None and said_by_52 is not None and "<name> expected near" in said_by_52:
+        said = said_by_52
+    if said is None:
+        return None
+    line, colon, what = said.partition(": ")
+    where = f"line {line}: {what}" if colon and line.isdecimal() else said
+    return Problem("ADM220", f"LuaJIT cannot read it: {_plain(where)}", hint)
+
+
+def _read(engine: Any, content: bytes) -> str | None:
+    """What one engine says of a script that it cannot read."""
+    runtime = engine.LuaRuntime(
         encoding=None, register_eval=False, register_builtins=False, max_memory=_LUA_MEMORY, overflow_handler=None
     )
     loaded = runtime.globals()[b"load"](content, b"=script", b"t")
     if not isinstance(loaded, tuple):
         return None
-    said = loaded[1].decode("utf-8", "replace").removeprefix("script:") if isinstance(loaded[1], bytes) else ""
-    line, colon, what = said.partition(": ")
-    where = f"line {line}: {what}" if colon and line.isdecimal() else said
-    return Problem("ADM220", f"LuaJIT cannot read it: {_plain(where)}", hint)
+    said = loaded[1]
+    return said.decode("utf-8", "replace").removeprefix("script:") if isinstance(said, bytes) else "it cannot be loaded"
 
 
 def _plain(text: str) -> str:

@@ -163,6 +163,15 @@ LUA = {
     "x = " + "(" * 300 + "1" + ")" * 300: "levels",
     "local a\n" * 300: "local variables",
     "while true do end": None,
+    "x = 1;; y = 2": None,
+    "while true do break x = 1 end": None,
+    "x = 1LL": None,
+    "goto = 1": "<name>",
+    "local "
+    + ", ".join(f"v{n}" for n in range(90))
+    + "\nreturn function() return "
+    + " + ".join(f"v{n}" for n in range(90))
+    + " end": "upvalues",
     "error('never run')": None,
     "os.exit(1)": None,
     "function envoy_on_request(handle) handle:headers():add('x', '1') end": None,
