@@ -148,8 +148,11 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "ADM731": Code(
         "a comparison that Envoy cannot make",
-        "Envoy looks for a value among the elements of a header by one regular expression that is built from what the "
-        "policy says. This one is too large for Envoy's engine. Compare with something shorter.",
+        "Envoy looks for a value among the elements of a header, or for a method, by one regular expression over bytes "
+        "that is built from what the policy says. This one is too large for Envoy's engine, or speaks of a letter that "
+        "no byte is (`\\x{100}`).",
+        bad='policy d = deny() on a -> b when method matches "\\\\x{100}"',
+        good='policy d = deny() on a -> b when method matches "GET|PUT"',
     ),
     "ADM723": Code(
         "a limit on bodies behind what holds requests up",

@@ -108,11 +108,11 @@ def _where(context: Context, hop: Hop, policy: Policy) -> Sequence[object]:
 
 
 def _patterns(context: Context, policy: Policy) -> None:
-    """Regular expressions that cannot be asked of the elements of a header's value."""
-    for comparison in _of_headers(policy.match):
-        header, pattern = str(comparison.field.header), comparison.value
+    """Comparisons that Envoy cannot make: with the elements of a header's value, or with letters that no byte is."""
+    for comparison in _compared(policy.match):
+        header, pattern = comparison.field.header, comparison.value
         try:
-            expression = compared(comparison.operator, pattern, elements_of(header))
+            expression = pattern if header is None else compared(comparison.operator, pattern, elements_of(header))
         except elements.TooIntricateError as error:
             context.refuse(
                 "ADM722",
@@ -128,20 +128,21 @@ def _patterns(context: Context, policy: Policy) -> None:
         if said is not None:
             context.refuse(
                 "ADM731",
-                f"`{policy.name}` compares `{header}` with what Envoy cannot look for: its expression {said}",
+                f"`{policy.name}` compares `{header or comparison.field.name}` with what Envoy cannot look for: the "
+                f"expression {said}",
                 policy,
-                cause="Envoy looks for a value among the elements of a header by one regular expression",
-                hint="compare with something shorter",
+                cause="Envoy looks for it by one regular expression over bytes, none of which is more than `\\xff`",
+                hint="compare with something shorter, and leave out letters beyond ASCII",
             )
 
 
-def _of_headers(match: Match | None) -> Iterator[Comparison]:
-    """Comparisons with what becomes a regular expression over a header."""
+def _compared(match: Match | None) -> Iterator[Comparison]:
+    """Comparisons that become regular expressions over bytes: of headers all, of the method `matches`."""
     if match is None:
         return
     if isinstance(match, Comparison):
-        if match.field.header is not None:
+        if match.field.header is not None or (match.field.name == "method" and match.operator is Operator.MATCHES):
             yield match
     else:
         for operand in (match.operand,) if isinstance(match, Not) else match.operands:
-            yield from _of_headers(operand)
+            yield from _compared(operand)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Found = tuple[str, str]
 """A field, and what is wrong with it."""
 
+_SHORTEST_FILL: Final = 50_000_000
+"""Nanoseconds."""
 MAX_STEPS: Final = 1_000_000
 """Envoy's limit on the size of an expression, as the bootstrap sets it."""
 
@@ -91,6 +93,12 @@ def _mutation(item: Any) -> Iterator[Found]:
         yield "append.header.key", f"is `{header[:60]}`, which no filter of this sort may write"
 
 
+def _bucket(item: Any) -> Iterator[Found]:
+    fill = item.token_bucket.fill_interval
+    if item.HasField("token_bucket") and fill.seconds * 1_000_000_000 + fill.nanos < _SHORTEST_FILL:
+        yield "token_bucket.fill_interval", "has to be at least 0.05s"
+
+
 def _problem(name: str, problem: Problem | None) -> Iterator[Found]:
     if problem is not None:
         yield name, f"cannot be used: {problem.message}"
@@ -98,6 +106,9 @@ def _problem(name: str, problem: Problem | None) -> Iterator[Found]:
 
 _INSIDE: Final[Mapping[str, Callable[[Any], Iterator[Found]]]] = {
     "envoy.type.matcher.v3.RegexMatcher": _regex,
+    "xds.type.matcher.v3.RegexMatcher": _regex,
+    "envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit": _bucket,
+    "envoy.extensions.filters.network.local_ratelimit.v3.LocalRateLimit": _bucket,
     "envoy.config.common.mutation_rules.v3.HeaderMutation": _mutation,
     "envoy.extensions.filters.http.lua.v3.Lua": _lua,
     "envoy.extensions.filters.http.lua.v3.LuaPerRoute": _lua,

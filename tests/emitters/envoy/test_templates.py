@@ -44,6 +44,11 @@ BROKEN: Final = {
     "in a list": (f"{HTTP}csrf.v3.CsrfPolicy", "filter_enabled: {}", "default_value"),
     "prefix": (f"{HTTP}local_ratelimit.v3.LocalRateLimit", "stat_prefix: ''", "stat_prefix"),
     "expression": (RBAC, PERMISSION % "{url_path: {path: {safe_regex: {regex: '(a'}}}}", "regex"),
+    "fill": (
+        f"{HTTP}local_ratelimit.v3.LocalRateLimit",
+        "stat_prefix: x\ntoken_bucket: {max_tokens: 1, fill_interval: 0.049s}",
+        "fill_interval",
+    ),
     "script": (LUA, SCRIPT % "function f(", "default_source_code"),
     "old script": (LUA, "inline_code: 'x ='", "inline_code"),
     "scripts": (LUA, "source_codes: {s: {inline_string: 'x ='}}", "source_codes.s"),
@@ -69,7 +74,6 @@ def test_a_template_that_breaks_a_rule(name: str, tmp_path: Path, monkeypatch: p
     program, placement = load(APP.format(x=""), {"mine.yaml": _template(type_name, fields)})
     (found,) = check(program, placement)
     assert found.code == "ADM706"
-    assert "Envoy would refuse it" in found.message
     assert field in found.message
     monkeypatch.setattr(bounds, "check", lambda _item: None)
     path = tmp_path / "a.yaml"
