@@ -28,6 +28,7 @@ from tests.fidelity.tokens import keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from dsl.program import Kind, ParameterType
 
@@ -206,3 +207,25 @@ def _leaves(value: Any) -> list[Any]:
     if isinstance(value, list):
         return [leaf for item in value for leaf in _leaves(item)]
     return [value]
+
+
+_DEEP: Final = (
+    '(method == "GET" or (method == "PUT" and ' * 8 + 'path matches "/a.*"' + "))" * 8,
+    'not (method == "GET" or ' * 8 + 'path matches "/a.*"' + ")" * 8,
+)
+
+
+@envoy
+@pytest.mark.parametrize("policy", ["deny() on {0}", "timeout(after: 1s) on a", "allow(callers: [{0}]) on *"])
+def test_envoy_reads_the_deepest_match_over_networks_inside_networks(policy: str, tmp_path: Path) -> None:
+    """Every second of 29 networks, each inside the one before it, is meant."""
+    outside = "\n".join(f'external e{size} {{ cidr "0.0.0.0/{size}" }}' for size in range(2, 31))
+    every = ", ".join(f"e{size}" for size in range(2, 31))
+    meant = policy.format(", ".join(f"e{size}" for size in range(2, 31, 2)))
+    text = f"{outside}\nservice a, b {{ http 8000 }}\ncall {every}, a -> b\n"
+    for match in _DEEP:
+        program, placement = load(f"{text}policy p = {meant} -> b when {match}\n")
+        for service, content in bootstraps(program, placement).items():
+            path = tmp_path / f"{service}.yaml"
+            path.write_bytes(content)
+            assert not validate(path)
