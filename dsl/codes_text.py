@@ -54,7 +54,8 @@ SYNTAX: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM006": (
         "nesting is too deep",
-        "Brackets, and the parts of a match, nest at most 64 levels.",
+        "Brackets nest at most 64 levels, and `and`, `or` and `not` in a match at most 16: Envoy reads no deeper. An "
+        "`and` in an `and` and an `or` in an `or` are no levels.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"

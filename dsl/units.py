@@ -130,6 +130,40 @@ def size(text: str, low: int = 0) -> int | Wrong:
     return int(number)
 
 
+_WRITTEN = {
+    "duration": {unit: factor for unit, factor in _DURATIONS.items() if unit != "µs"},
+    "size": {unit: _SIZES[unit] for unit in ("B", "KiB", "MiB", "GiB")},
+}
+
+
+def written(name: str, value: float) -> str:
+    """A value of a type as a program would say it, in the largest unit that leaves it whole."""
+    if name == "percent":
+        return f"{Fraction(str(value)).numerator / Fraction(str(value)).denominator:g}%"
+    if name == "string":
+        return f"{value:g} byte{'s' * (value != 1)}"
+    if name not in _WRITTEN:
+        return f"{value:g}"
+    unit, factor = max(
+        ((unit, factor) for unit, factor in _WRITTEN[name].items() if value % factor == 0), key=lambda each: each[1]
+    )
+    return f"{int(value) // factor}{unit}" if value else f"0{next(iter(_WRITTEN[name]))}"
+
+
+def outside(name: str, value: float, low: float | None, high: float | None, step: float | None) -> str | None:
+    """What a value of a type has to be, where it is not: `at least 1ms`."""
+    if (low is not None and value < low) or (high is not None and value > high):
+        least = None if low is None else written(name, low)
+        most = None if high is None else written(name, high)
+        if least is None or most is None:
+            return f"at least {least}" if most is None else f"at most {most}"
+        return f"between {least} and {most}"
+    # Decimals as they are written: a float is not exactly what was meant.
+    if step is not None and Fraction(str(value)) % Fraction(str(step)):
+        return f"a whole multiple of {written(name, step)}"
+    return None
+
+
 def rate(text: str) -> float | Wrong:
     """Events per second, more than zero."""
     parts = _split(text)

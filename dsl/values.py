@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from dsl import foreign, syntax, units
+from dsl.contents import FORMATS
 from dsl.diagnostics import Diagnostics, did_you_mean
 from dsl.entities import Application, the_port
 from dsl.files import Reader
@@ -35,6 +36,9 @@ _EXAMPLES = {
     "caller": "the name of a service or external",
     "file": 'a path such as `"keys.json"`',
 }
+
+
+T = TypeVar("T")
 
 
 class Bad:
@@ -139,7 +143,20 @@ def _number(value: syntax.Number, type_: ParameterType, context: Context) -> Val
     if isinstance(result, units.Wrong):
         context.diagnostics.error(result.code, result.message, value.span, hint=result.hint)
         return BAD
-    return result
+    return _within(result, result, value, type_, context)
+
+
+def _within(
+    converted: T, measured: float, value: syntax.Number | syntax.String, type_: ParameterType, context: Context
+) -> T | Bad:
+    """The value, if it is in the range that its parameter declares."""
+    meant = units.outside(type_.name, measured, type_.low, type_.high, type_.step)
+    if meant is None:
+        return converted
+    shown = value.span.text if len(value.span.text) <= 40 else value.span.text[:37] + "..."
+    what = "the parameter takes" if type_.name != "string" else "the parameter takes a string of"
+    context.diagnostics.error("ADM203", f"`{shown}` is out of range", value.span, hint=f"{what} {meant}")
+    return BAD
 
 
 def _string(value: syntax.String, type_: ParameterType, context: Context) -> Value | Bad:
@@ -149,13 +166,13 @@ def _string(value: syntax.String, type_: ParameterType, context: Context) -> Val
         if len(text) > MAX_STRING:
             context.diagnostics.error("ADM203", f"a string has at most {MAX_STRING} characters", value.span)
             return BAD
-        return text
+        return _within(text, len(text.encode()), value, type_, context)
     if name == "header":
         return header_name(value, context.diagnostics, _HOP_BY_HOP)
     if name == "one_of":
         return _choice(text, value.span, type_, context)
     if name == "file":
-        return _file(value, context)
+        return _file(value, type_, context)
     hint = None
     if units.found_number(text) != text or text.isdigit():
         hint = f"write it without quotes: `{text[:40]}`"
@@ -164,14 +181,24 @@ def _string(value: syntax.String, type_: ParameterType, context: Context) -> Val
     return _mismatch(value, type_, context, "a string", hint)
 
 
-def _file(value: syntax.String, context: Context) -> Value | Bad:
+def _file(value: syntax.String, type_: ParameterType, context: Context) -> Value | Bad:
     if context.reader is None:
         return BAD
     path = context.reader.resolve(value.value, value.span)
     if path is None:
         return BAD
     content = context.reader.content(path, value.span)
-    return BAD if content is None else FileArgument(path, content)
+    if content is None:
+        return BAD
+    for format_ in type_.items:
+        what, check = FORMATS[format_]
+        problem = check(content)
+        if problem is not None:
+            context.diagnostics.error(
+                problem.code, f"`{path}` cannot be used as {what}: {problem.message}", value.span, hint=problem.hint
+            )
+            return BAD
+    return FileArgument(path, content)
 
 
 def header_name(value: syntax.String, diagnostics: Diagnostics, hidden: frozenset[str] = UNSEEN) -> str | Bad:

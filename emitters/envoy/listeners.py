@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side, callee
 from emitters.envoy import http, located, routes, tcp
+from emitters.envoy.bounds import BrokenRulesError
 from emitters.envoy.checks import check
 from emitters.envoy.clusters import cluster, endpoints, has_several, reachable
 from emitters.envoy.context import Mode
@@ -96,7 +97,13 @@ def _siblings(context: Context) -> tuple[str, ...]:
 
 def _messages(context: Context, out: _Collected, siblings: str, *, shares_limits: bool) -> AdmResources:
     def build(type_name: str, items: Mapping[str, Json]) -> dict[str, Message]:
-        return {name: message(type_name, items[name]) for name in sorted(items)}
+        built: dict[str, Message] = {}
+        for name in sorted(items):
+            try:
+                built[name] = message(type_name, items[name])
+            except BrokenRulesError as error:
+                _refused(context, name, error)
+        return built
 
     if context.findings.has_errors:
         out = _Collected()
@@ -111,6 +118,17 @@ def _messages(context: Context, out: _Collected, siblings: str, *, shares_limits
         redirected=context.mode is Mode.REDIRECT,
         siblings=siblings,
         shares_limits=shares_limits,
+    )
+
+
+def _refused(context: Context, name: str, error: BrokenRulesError) -> None:
+    """A value that came past the types of the kinds."""
+    context.findings.error(
+        "ADM730",
+        f"Envoy would refuse `{name}` of the ADM of `{context.service.name}`: {error}",
+        context.service.span,
+        cause="Envoy checks each field against the bounds of its schema, and refuses all of a configuration for one",
+        hint="change the argument that the field comes from",
     )
 
 

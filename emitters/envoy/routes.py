@@ -325,16 +325,11 @@ def _time(hop: Hop, policies: Sequence[Policy], route: Json) -> None:
         if policy.kind.name == "timeout" and isinstance(after, int):
             (outer if index < position else inner).append(after)
     if outer:
-        route["timeout"] = _milliseconds(min(outer))
+        route["timeout"] = duration(min(outer))
     if retries:
         route["retry_policy"] = _retry(hop, retries[0])
         if inner:
-            route["retry_policy"]["per_try_timeout"] = _milliseconds(min(inner))
-
-
-def _milliseconds(microseconds: int) -> str:
-    """Envoy cuts a timeout to whole milliseconds, and takes none for no timeout at all."""
-    return duration(-(-microseconds // 1_000) * 1_000)
+            route["retry_policy"]["per_try_timeout"] = duration(min(inner))
 
 
 _ON_HTTP: Final[dict[str, tuple[tuple[str, ...], tuple[int, ...]]]] = {
@@ -381,10 +376,9 @@ def _retry(hop: Hop, policy: Policy) -> Json:
             codes.update(statuses)
     if codes:
         conditions.add("retriable-status-codes")
-    base = max(backoff, 1_000)
     return {
         "retry_on": ",".join(sorted(conditions)),
         "num_retries": max(0, attempts - 1),
-        "retry_back_off": {"base_interval": duration(base), "max_interval": duration(base * 10)},
+        "retry_back_off": {"base_interval": duration(backoff), "max_interval": duration(backoff * 10)},
         **({"retriable_status_codes": sorted(codes)} if codes else {}),
     }
