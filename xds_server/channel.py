@@ -235,6 +235,13 @@ class Channel:
         return nonce
 
     @property
+    def new(self) -> frozenset[str]:
+        """Names that the client has had nothing of, and has not acknowledged yet."""
+        return frozenset(
+            name for flight in self.flights.values() for name in flight.content if name not in flight.before
+        )
+
+    @property
     def in_doubt(self) -> bool:
         """Whether the client has refused something, or has not said yet whether it takes what came instead."""
         return bool(self.refused) or bool(self.error and self.flights)

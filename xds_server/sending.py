@@ -219,7 +219,7 @@ class Sender(ABC):
         removed = tuple(sorted(name for name, item in said.items() if item is None))
         payload = self._compose(channel, version, resources, removed)
         if whole is not None and channel.type_url == CLUSTER:
-            self._past.send(version, whole)
+            self._past.hold(version, whole)
         if payload is None:
             channel.known = after
             if not channel.refused:
