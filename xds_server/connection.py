@@ -342,9 +342,9 @@ class Connection(Writer):
                 self._patience = None
             self._waits = waits
             if waits is not None:
-                self._patience = asyncio.get_running_loop().call_later(
-                    self._server.limits.patience_seconds, self._lose_patience
-                )
+                limits = self._server.limits
+                seconds = limits.lead_seconds if waits.lead else limits.patience_seconds
+                self._patience = asyncio.get_running_loop().call_later(seconds, self._lose_patience)
 
     def _log(self, event: Refused) -> None:
         """A client that asks for what it refused is sent it, and refuses it, as often as it likes."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xds_server.bounds import check
 from xds_server.channel import Channel, Flight, Shared
 from xds_server.events import Accepted, Completed, Event, Refused, Settled, Took, TypeStatus
+from xds_server.leading import Lead
 from xds_server.ordering import STAGED, Phase, complete, in_order, let_go, trial, users_unknown
 from xds_server.past import Past
 from xds_server.sending import Sender
@@ -32,10 +33,12 @@ MAX_ERROR: Final = 4096
 
 
 class Wait(NamedTuple):
-    """It is the client's turn to ask."""
+    """It is the client's turn to ask, or it needs some time."""
 
     snapshot: Snapshot
     type_url: str
+    lead: bool = False
+    """Whether it is for a client of gRPC to notice clusters: that takes no more than a moment."""
 
 
 class Stream(Sender):
@@ -79,11 +82,13 @@ class Stream(Sender):
 
     def wait_no_longer(self) -> list[Response]:
         """Go on without endpoints that the client has not asked for, although it has clusters that need them; and take
-        clusters away that are gone, although it still asks for them."""
+        clusters away that are gone, although it still asks for them. Or lead it on to other clusters."""
         unsent = self._unsent_endpoints()
         for name in unsent:
             del self._warming[name]
-        if not unsent:
+        if not unsent and self._leading:
+            self._lead_on(self._channels[ROUTES])
+        elif not unsent:
             self._patient = False
         return self._advance()
 
@@ -120,6 +125,8 @@ class Stream(Sender):
             return Wait(self._target, ENDPOINTS)
         if self._phase is Phase.TRY:
             return Wait(self._target, EXTENSION) if self._awaits_extensions() else None
+        if self._leading:
+            return Wait(self._target, ROUTES, lead=True) if not self._channels[ROUTES].flights else None
         if self._phase is Phase.MAKE:
             return Wait(self._target, LISTENER) if self.idle and self._awaits_users() else None
         if self._patient and not let_go(self._channels, self._target):
@@ -281,6 +288,11 @@ class Stream(Sender):
             if channel.flights and channel.type_url in STAGED:
                 return False
             stuck = stuck or channel.in_doubt
+        if self._leading:
+            if not stuck:
+                return False
+            self._lead_no_more()
+            return True
         if not stuck and self._phase is Phase.MAKE and not self._awaits_users():
             self._phase = Phase.BREAK
             return True
@@ -299,7 +311,12 @@ class Stream(Sender):
         if self._next is None:
             return False
         self._target, self._next, self._phase, self._patient = self._next, None, Phase.TRY, True
+        self._lead = Lead.OVER if self._empty_is_all else Lead.TO_COME
         return True
+
+    @property
+    def _leading(self) -> bool:
+        return self._lead in (Lead.AHEAD, Lead.BEHIND)
 
     def _trying(self) -> bool:
         """Whether nothing else may change yet."""
