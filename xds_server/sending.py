@@ -246,8 +246,8 @@ class Sender(ABC):
         version = self._collection(channel.type_url).version if whole is None else self._shared.version(whole)
         said = content if whole is None else whole
         if channel.type_url == ENDPOINTS and None in said.values():
-            # Nobody is what a client is told, and nothing that it has.
-            said = {name: no_endpoints(name) if item is None else item for name, item in said.items()}
+            # An empty list is what a client is told, and nothing that it has. No list may have an empty name.
+            said = {name: no_endpoints(name) if item is None and name else item for name, item in said.items()}
         resources = self._shared.in_order(said)
         removed = tuple(sorted(name for name, item in said.items() if item is None))
         payload = self._compose(channel, version, resources, removed)

@@ -56,7 +56,7 @@ class _Group:
         self.taken = Taken()
         self.past = Past(self.taken)
         self.refusals: list[_Refusal] = []
-        """What clients refused and nobody has accepted since. It may be in later snapshots, too."""
+        """What clients refused and no client has accepted since. It may be in later snapshots, too."""
         self._numbers: WeakKeyDictionary[Snapshot, int] = WeakKeyDictionary()
         """Snapshots in the order in which they were published, as long as some client may acknowledge them."""
         self._start: tuple[Snapshot, Snapshot, Snapshot] | None = None
@@ -165,7 +165,7 @@ class SnapshotStore:
             return
         found.taken.whole(number, snapshot)
         if found.refusals:
-            # Who takes the latest takes the rest of it, too. An earlier one says something of what it has itself.
+            # A client that takes the latest snapshot takes all of it. An earlier one speaks for its own resources.
             latest = snapshot is found.current
             found.refusals = [] if latest else [each for each in found.refusals if not each.concerns(snapshot)]
             found.consider()

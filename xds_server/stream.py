@@ -73,7 +73,7 @@ class Stream(Sender):
         return self._advance()
 
     def leave(self) -> None:
-        """The stream has ended: whoever comes back may say that it has what it was sent last."""
+        """The stream has ended: its client may come back, and say that it has what it was sent last."""
         clusters = self._channels.get(CLUSTER)
         sent = [flight.version for flight in clusters.flights.values() if flight.whole is not None] if clusters else []
         for version in [self._has] * bool(self._has) + sent:

@@ -1,4 +1,4 @@
-"""A policy may need several filters: who skips the policy skips all of them."""
+"""A policy may need several filters: a route that skips the policy skips all of them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def test_what_clients_had_when_they_left_has_a_bound() -> None:
     assert past.clusters(second) is there[second]
 
 
-def test_what_nobody_has_is_forgotten_at_once() -> None:
+def test_what_no_client_has_is_forgotten_at_once() -> None:
     past, held = Past(), world("clusters a=1-").of_type(CLUSTER).resources
     past.hold("1", held)
     past.hold("1", held)

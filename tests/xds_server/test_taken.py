@@ -119,7 +119,7 @@ def test_a_type_is_in_force_though_a_later_one_was_refused(variant: str) -> None
 
 
 @BOTH
-def test_who_starts_from_what_is_in_force_takes_all_of_it(variant: str) -> None:
+def test_a_client_that_starts_from_what_is_in_force_takes_all_of_it(variant: str) -> None:
     churn = Churn(variant)
     churn.run("clusters a=1; listeners l=1>r; routes r=1>a", 1_000)
     churn.run(f"clusters a={BAD}; listeners l=1>r; routes r=1>a", 1_000)
@@ -188,7 +188,7 @@ def test_of_names_that_a_client_asks_for_only_these_are_acknowledged() -> None:
 
 
 def test_what_does_not_fit_together_is_not_in_force() -> None:
-    """Routes are taken after their clusters. Who says otherwise makes no snapshot that could not be published."""
+    """Routes are taken after their clusters. Whatever a client says, what is in force could be published."""
     store, (new,) = published("clusters b=1-; extensions e=1; listeners l=1>r; routes r=2>b")
     took(store, new, ROUTES)
     assert store.taken("web") is FIRST
