@@ -6,7 +6,7 @@ from enum import Enum, IntEnum, auto
 from typing import TYPE_CHECKING, Final
 
 from xds_server.channel import NOTHING
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ORDER, ROUTES, SECRET, TRIAL, URGENT
+from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ORDER, ROUTES, SECRET, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +123,8 @@ def removing(type_url: str, channels: Mapping[str, Channel], target: Snapshot, p
 
 def complete(channels: Mapping[str, Channel], target: Snapshot, shared: Shared, *, urgent: bool = True) -> bool:
     """Whether the client has listeners and clusters, if there are any, and all that those refer to. `urgent`: whether
-    endpoints and secrets have to be the latest ones. Else earlier ones of the same names will do."""
+    endpoints and secrets have to be the latest ones. Else earlier ones of the same names will do; of
+    other types nothing is on its way where this is asked."""
     for root in (CLUSTER, LISTENER):
         channel = channels.get(root)
         if target.of_type(root).resources and (channel is None or channel.flights or not channel.known):
@@ -132,6 +133,6 @@ def complete(channels: Mapping[str, Channel], target: Snapshot, shared: Shared, 
             used = channels.get(type_url)
             if used is None or not names <= used.known.keys():
                 return False
-            if used.flights and (urgent or type_url not in URGENT or not names.isdisjoint(used.new)):
+            if used.flights and (urgent or not names.isdisjoint(used.new)):
                 return False
     return True

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.xds_server.client import Client
+from tests.xds_server.test_server import _until as until
+from tests.xds_server.test_server import serving
 from tests.xds_server.transcript import Conversation, world
 from xds_server.past import REMEMBERED, Past
 from xds_server.types import CLUSTER
@@ -85,3 +88,36 @@ def test_a_client_that_leaves_before_it_answers_has_what_it_brought() -> None:
     for _ in range(REMEMBERED + 2):
         assert client.hear("> clusters has a=1-") == ["< clusters 1: a=1 b=1"]
         client.hear("again")
+
+
+def test_of_each_stream_only_what_its_client_may_have_is_kept() -> None:
+    """However many changes it refuses or takes, and whether or not it brought something along."""
+    client = begun()
+    past = client._past
+    for number in range(2, 6):
+        client.hear(f"world clusters a=1- b={number}-; listeners l=1>r; routes r=1>a")
+        assert len(past._held) == 2
+        client.hear(f"> clusters nack {number} bad")
+        assert len(past._held) == 1
+    for number in range(6, 10):
+        client.hear(f"world clusters a=1- b={number}-; listeners l=1>r; routes r=1>a")
+        client.hear(f"> clusters ack {number}")
+        assert len(past._held) == 1
+    client.hear("world clusters a=1- b=10-; listeners l=1>r; routes r=1>a")
+    client.hear("again")
+    assert (len(past._held), len(past._left)) == (0, 2)
+    client.hear("> clusters has a=1- b=9-")
+    assert len(past._held) == 2
+    client.hear("again")
+    assert len(past._held) == 0
+
+
+async def test_the_server_keeps_nothing_for_streams_that_have_ended() -> None:
+    async with serving(world("clusters a=1-")) as (server, port):
+        async with Client(port, "sotw") as client:
+            await client.send(CLUSTER)
+            await client.send(CLUSTER, nonce=(await client.read()).nonce)
+            await until(lambda: server.store.taken("web") is not None)
+            assert server.store.past("web")._held
+        await until(lambda: not server.connections)
+        assert not server.store.past("web")._held

@@ -13,7 +13,7 @@ from tests.xds_server.test_server import said, serving
 from tests.xds_server.transcript import world
 from xds_server.channel import Shared
 from xds_server.delta import DeltaStream
-from xds_server.events import Refused, Took
+from xds_server.events import Completed, Refused, Settled, Took
 from xds_server.snapshot import Snapshot
 from xds_server.sotw import SotwStream
 from xds_server.store import SnapshotStore
@@ -177,6 +177,36 @@ def test_an_older_acknowledgement_is_no_news() -> None:
     assert contents(store.taken("web"), CLUSTER) == of("clusters a=3-", CLUSTER)
     store.accepted("web", FIRST)
     assert contents(store.taken("web"), CLUSTER) == of("clusters a=3-", CLUSTER)
+
+
+def test_a_whole_snapshot_that_is_acknowledged_late_is_no_news() -> None:
+    rest = "extensions e=1; listeners l=1>r; routes r=1>a"
+    store, (second, third) = published(f"clusters a=2-; {rest}", f"clusters a=3-; {rest}")
+    store.accepted("web", third)
+    store.accepted("web", second)
+    took(store, second, CLUSTER)
+    assert store.taken("web") is third
+
+
+def test_what_some_client_takes_late_is_refused_no_more() -> None:
+    rest = "extensions e=1; listeners l=1>r; routes"
+    store, (second, third) = published(f"clusters a=2-; {rest} r=1>a", f"clusters a=2-; {rest} r=2>a")
+    versions = {name: item.version for name, item in second.of_type(CLUSTER).resources.items()}
+    store.refused("web", Refused(CLUSTER, "", "bad", second, versions))
+    assert store.start("web") is not third
+    store.accepted("web", second)
+    assert store.start("web") is third
+
+
+def test_endpoints_that_a_client_never_had_are_not_in_force_before_it_answers() -> None:
+    stream = DeltaStream(world("clusters a=1"), Shared())
+    stream.receive(DeltaRequest(CLUSTER))
+    stream.receive(DeltaRequest(CLUSTER, "1"))
+    stream.wait_no_longer()
+    stream.receive(DeltaRequest(ENDPOINTS, subscribe=("a",)))
+    assert not any(isinstance(each, Settled | Completed) for each in stream.take_events())
+    stream.receive(DeltaRequest(ENDPOINTS, "1"))
+    assert any(isinstance(each, Completed) for each in stream.take_events())
 
 
 def test_of_names_that_a_client_asks_for_only_these_are_acknowledged() -> None:
