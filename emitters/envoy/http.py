@@ -26,7 +26,7 @@ from emitters.envoy.match import (
 )
 from emitters.envoy.names import FRAMING, HOLD, hold, tell_version
 from emitters.envoy.typed import PREFIX, Json, extension, typed
-from emitters.scope import filter_name
+from emitters.scope import behind_name, filter_name
 
 if TYPE_CHECKING:
     from dsl.program import Policy
@@ -96,7 +96,7 @@ def chain(context: Context, hop: Hop) -> HttpChain:
         managed.append(_discovered(name, built.config))
         if built.behind is not None:
             config = only_where(needed, policy.name, built.behind)
-            extensions.append({"name": f"{hop.name}/behind/{policy.name}", "typed_config": config})
+            extensions.append({"name": behind_name(name), "typed_config": config})
             managed.append(_discovered(extensions[-1]["name"], built.behind))
         if built.in_route is not None:
             in_route[name] = built.in_route
