@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from dsl.guide import frame
+from tests.emitters.envoy.wasm import module
 
 
 def _keys() -> bytes:
@@ -20,7 +21,7 @@ def _keys() -> bytes:
 FILES: Mapping[str, bytes] = {
     "keys.json": _keys(),
     "filter.lua": b"function envoy_on_request(handle)\nend\n",
-    "filter.wasm": b"\0asm\1\0\0\0",
+    "filter.wasm": module(),
 }
 
 
