@@ -54,11 +54,13 @@ def _gave_up(context: Context, hop: Hop) -> None:
 
 def _arrived(context: Context, hop: Hop) -> None:
     """`buffer_limit` inside of what may hold a request up: what has arrived by then is never measured."""
-    holding: list[Policy] = []
-    for policy in hop.policies:
+    holding: list[int] = []
+    for index, policy in enumerate(hop.policies):
         if policy.kind.name == "buffer_limit":
-            for outer in holding:
-                if not disjoint(outer.match, policy.match):
+            for before in holding:
+                outer = hop.policies[before]
+                # Each match is looked at where its policy stands, and what stands between may write.
+                if not disjoint(outer.match, policy.match, hop.policies[before:index]):
                     context.refuse(
                         "ADM723",
                         f"`{policy.name}` would not see the part of a body that arrives while `{outer.name}` holds "
@@ -69,7 +71,7 @@ def _arrived(context: Context, hop: Hop) -> None:
                     )
                     break
         if policy.effects is None or any(effect.verb is Verb.DELAYS for effect in policy.effects):
-            holding.append(policy)
+            holding.append(index)
 
 
 def _one_count(context: Context, hop: Hop) -> None:
