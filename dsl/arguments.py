@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import syntax
-from dsl.contents import wrong_contents
+from dsl.carried import wrong_values
 from dsl.diagnostics import Related
 from dsl.headers import unwritable, written
 from dsl.kinds import Constant, Declared, Earlier, Later
@@ -122,7 +122,7 @@ class Arguments:
         for name in header_parameters(kind):
             span = given[name].span if name in given else statement.kind.span
             report_unwritable(kind, header_names(values[name]), span, self.diagnostics)
-        for wrong in wrong_contents(kind, values):
+        for wrong in wrong_values(kind, values):
             span = given[wrong.parameter].span if wrong.parameter in given else statement.kind.span
             self.diagnostics.error(wrong.code, wrong.message, span, cause=wrong.cause, hint=wrong.hint)
 

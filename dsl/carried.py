@@ -33,7 +33,7 @@ class Wrong(NamedTuple):
     hint: str
 
 
-def wrong_contents(kind: Kind, values: Mapping[str, Value]) -> Iterator[Wrong]:
+def wrong_values(kind: Kind, values: Mapping[str, Value]) -> Iterator[Wrong]:
     """All that is wrong with the arguments of a policy."""
     if kind.name == "cors":
         yield from _cors(values)
