@@ -64,7 +64,7 @@ class PolicyResolver:
             return None
         calls = self._calls(sources, destinations)
         self.checks.check(statement, kind, destinations, calls)
-        if any(self.application.calls[index].port.protocol is Protocol.GRPC for index in calls):
+        if self._grpc(sources, destinations, calls):
             names = sorted(_headers(kind, arguments) or ())
             report_unwritable(kind, names, statement.kind.span, self.diagnostics, grpc=True)
         if self.diagnostics.errors > before:
@@ -145,6 +145,18 @@ class PolicyResolver:
         return sides, first.span
 
     # ---- scope ----
+
+    def _grpc(self, sources: Sources, destinations: Destinations, calls: tuple[int, ...]) -> bool:
+        """Whether some call of a scope, declared or not, is one of gRPC."""
+        if any(self.application.calls[index].port.protocol is Protocol.GRPC for index in calls):
+            return True
+        services = self.application.services
+        return sources.everything and any(
+            port.protocol is Protocol.GRPC and (destinations.ports is None or port.number in destinations.ports)
+            for name in destinations.names
+            if name in services
+            for port in services[name].ports
+        )
 
     def _calls(self, sources: Sources, destinations: Destinations) -> tuple[int, ...]:
         """Declared calls in scope. Scopes are kept, so policies that select the same share one tuple."""
