@@ -165,6 +165,12 @@ policy g = deny() on * -> d:web""",
         'policy l = buffer_limit(max: 1KB) on a -> b when path == "/b"',
         {},
     ),
+    "two algorithms at one place": (
+        "ADM727",
+        '@egress\npolicy c = compression() on a -> b when path == "/a"\n'
+        '@egress\npolicy d = compression(algorithm: brotli) on a -> b when path == "/b"',
+        {},
+    ),
     "a judge's other port": (
         "ADM704",
         """service judge {
