@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,7 +52,6 @@ def test_random_programs_are_refused_with_documented_codes() -> None:
     assert accepted(cases)[1] == refused
 
 
-@pytest.mark.skipif(find_spec("emitters.sharing") is None, reason="one address for two services is not looked for")
 @pytest.mark.parametrize("mapped", [False, True], ids=["as it is", "mapped to IPv6"])
 def test_two_services_at_one_address_are_refused(tmp_path: Path, mapped: bool) -> None:
     """Of the parties of every random program that compiles, the first two share a pod."""
