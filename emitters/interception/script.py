@@ -53,9 +53,6 @@ ours() {{ # tool action: ends the script unless the loaded rules are none, or th
     # The exit status of a pipe is that of its end: a missing file would pass for no rules.
     [ -r "$here/$1.rules" ] || {{ echo "$here/$1.rules is missing" >&2; exit 1; }}
     listed=$("$1" -w -t nat -S)
-    # A chain that is declared may be there, one that is made may not: of two scripts at one moment, one alone makes it.
-    make=":{OWNED} .*"
-    if printf '%s\n' "$listed" | grep -q '^-N {OWNED}$'; then make="nothing"; fi
     printf '%s\n' "$listed" | grep -q '^-A {OWNED} ' || return 0
     theirs=$(printf '%s\n' "$listed" | named)
     own=$(named <"$here/$1.rules")
@@ -103,7 +100,7 @@ def script() -> str:
     apply = [
         "apply() { # tool",
         '    ours "$1" apply',
-        f'    grep -v "^-I " "$here/$1.rules" | sed "s/^$make/-N {OWNED}/" | "$1-restore" -w --noflush',
+        '    grep -v "^-I " "$here/$1.rules" | "$1-restore" -w --noflush',
         *(f'    hook "$1" {hook.table} {hook.builtin} {hook.chain}' for hook in HOOKS),
         "}",
         "",

@@ -106,13 +106,17 @@ def check_requests(program: Program, place: Place, policies: list[Policy], found
     manager = filters[0]["typed_config"]
     # A filter is named `POLICY:KIND`.
     names = [each["name"].removeprefix(f"{place.hop}/").partition(":")[0] for each in manager["http_filters"]]
+    # A second filter of a policy is named `POLICY:KIND:behind`.
+    behind = [each["name"].endswith(":behind") for each in manager["http_filters"]]
     at = {stage: [policy for policy in policies if policy.kind.sides[place.side] is stage] for stage in Stage}
     in_filters = [policy.name for policy in at[Stage.FILTER]]
-    listed = [name for name in names if name in program.policy_by_name and name not in marks(at[Stage.ROUTING])]
+    first = [name for name, second in zip(names, behind, strict=True) if not second]
+    listed = [name for name in first if name in program.policy_by_name and name not in marks(at[Stage.ROUTING])]
     assert [name for name in listed if name not in {p.name for p in at[Stage.CLUSTER]}] == in_filters, place
-    configs = dict(zip(names, (each["typed_config"] for each in manager["http_filters"]), strict=True))
+    configs = [(name, each["typed_config"]) for name, each in zip(names, manager["http_filters"], strict=True)]
     for policy in at[Stage.FILTER]:
-        check_condition(program, place, policy, configs[policy.name])
+        for config in (config for name, config in configs if name == policy.name):
+            check_condition(program, place, policy, config)
     routes = [each["route"] for each in inside(manager["route_config"]) if "route" in each and "match" in each]
     retries = [route["retry_policy"] for route in routes if "retry_policy" in route]
     by_kind: dict[str, list[Policy]] = defaultdict(list)

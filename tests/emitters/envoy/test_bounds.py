@@ -90,6 +90,11 @@ HEADERS: Final = st.one_of(
     st.text("abcXYZ019-_.~", min_size=1, max_size=12),
 )
 
+PATHS: Final = st.one_of(
+    st.sampled_from(["", "/", "/" + "a" * 4095, "/%25/%00", "/-._~!$&'()*+,;=:@"]),
+    st.text("/abcXYZ019-_.~:@", max_size=12).map(lambda text: "/" + text.lstrip("/")),
+)
+
 
 def _ints(type_: ParameterType) -> st.SearchStrategy[str]:
     low = -units.LARGEST if type_.low is None else int(type_.low)
@@ -119,6 +124,8 @@ def _values(type_: ParameterType) -> st.SearchStrategy[str]:
             return HEADERS.map(_text)
         case "string":
             return STRINGS.map(_text)
+        case "path":
+            return PATHS.map(_text)
         case "bool":
             return st.sampled_from(("true", "false"))
         case "service" | "caller":

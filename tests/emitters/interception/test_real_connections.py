@@ -6,13 +6,11 @@ import dataclasses
 import ipaddress
 import socket
 import struct
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from emitters.interception import (
-    RULES_FILES,
     EgressCapture,
     Family,
     IngressCapture,
@@ -21,7 +19,6 @@ from emitters.interception import (
     Reached,
     remove_file,
     restore_file,
-    script,
 )
 from emitters.ports import EGRESS_MARK, EGRESS_PORT, INGRESS_MARK, INGRESS_PORT, OWN_PORTS
 from tests.emitters.interception.namespaces import (
@@ -377,25 +374,6 @@ def test_the_rules_of_another_service_are_left_alone(pair: Pair, action: str, ot
     pair.load(RULES, "remove")
     pair.load(replaced(RULES, **other))
     assert {family: pair.rules(family) for family in Family} != before
-
-
-def test_of_two_scripts_at_one_moment_one_loads_its_rules(pair: Pair, tmp_path: Path) -> None:
-    scripts = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        for each, file in RULES_FILES.items():
-            (tmp_path / name / file).write_text(restore_file(replaced(RULES, service=name), each))
-        scripts.append(tmp_path / name / "interception.sh")
-        scripts[-1].write_text(script())
-    for _ in range(3):
-        command = ("ip", "netns", "exec", pair.pod, "sh")
-        running = [subprocess.Popen([*command, path, "apply"], stderr=subprocess.DEVNULL) for path in scripts]
-        ended = {path: process.wait(60) for path, process in zip(scripts, running, strict=True)}
-        (first,) = (path for path, code in ended.items() if code == 0)
-        owners = [rule for each in Family for rule in pair.rules(each) if "--comment" in rule]
-        assert len(owners) == 2
-        assert all(f"shop/{first.parent.name}" in rule for rule in owners)
-        pair.in_pod("sh", str(first), "remove")
 
 
 @pytest.mark.parametrize("port", OWN_PORTS)

@@ -27,7 +27,7 @@ delete() { # tool table chain
 
 apply() { # tool
     ours "$1" apply
-    grep -v "^-I " "$here/$1.rules" | sed "s/^$make/-N ADMC_OUT/" | "$1-restore" -w --noflush
+    grep -v "^-I " "$here/$1.rules" | "$1-restore" -w --noflush
     hook "$1" nat PREROUTING ADMC_IN
     hook "$1" nat OUTPUT ADMC_OUT
     hook "$1" filter INPUT ADMC_IN_GATE
@@ -59,9 +59,6 @@ ours() { # tool action: ends the script unless the loaded rules are none, or tho
     # The exit status of a pipe is that of its end: a missing file would pass for no rules.
     [ -r "$here/$1.rules" ] || { echo "$here/$1.rules is missing" >&2; exit 1; }
     listed=$("$1" -w -t nat -S)
-    # A chain that is declared may be there, one that is made may not: of two scripts at one moment, one alone makes it.
-    make=":ADMC_OUT .*"
-    if printf '%s\n' "$listed" | grep -q '^-N ADMC_OUT$'; then make="nothing"; fi
     printf '%s\n' "$listed" | grep -q '^-A ADMC_OUT ' || return 0
     theirs=$(printf '%s\n' "$listed" | named)
     own=$(named <"$here/$1.rules")
