@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WITHIN_TLS = frozenset(("https", "grpcs", "tls", "ssl", "mtls"))
 LINE_ENDS = "end each line with a line feed (LF), or with CR and LF"
+GOES_ON = "a line goes on in the next one only inside brackets, or where it ends in `,` or `->`"
 
 _PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _UNIT = re.compile(r"[ \t]+((?:/[A-Za-z]+)|%)")
