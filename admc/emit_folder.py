@@ -40,17 +40,29 @@ def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, .
     written = sum(write_whole(folder / path, files[path], inputs=inputs) for path in sorted(files))
     removed, kept = _remove_stale(folder, {path: digest for path, digest in before.items() if path not in new})
     write_whole(folder / MANIFEST, _manifest(new))
-    warnings = tuple(
-        Diagnostic(
-            "ADM810",
-            Severity.WARNING,
-            f"`{folder / path}` is no longer part of the configuration, but was changed by hand, and stays",
-            None,
-            hint="remove it if nobody needs it",
-        )
-        for path in kept
+    return Emitted(written, len(files) - written, removed, tuple(_stays(folder / path) for path in kept))
+
+
+def kept_files(folder: Path, files: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:
+    """What `write_folder` would warn of, found without writing anything."""
+    stale = {path: digest for path, digest in _read_manifest(folder).items() if path not in files}
+    return tuple(_stays(folder / path) for path, digest in sorted(stale.items()) if _is_changed(folder / path, digest))
+
+
+def _is_changed(path: Path, digest: str) -> bool:
+    """Whether there is a file with another content. Raises `OSError`."""
+    # What is no file is gone already, or not what admc wrote.
+    return not path.is_symlink() and path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != digest
+
+
+def _stays(path: Path) -> Diagnostic:
+    return Diagnostic(
+        "ADM810",
+        Severity.WARNING,
+        f"`{path}` is no longer part of the configuration, but was changed by hand, and stays",
+        None,
+        hint="remove it if nothing needs it",
     )
-    return Emitted(written, len(files) - written, removed, warnings)
 
 
 def _manifest(digests: Mapping[str, str]) -> bytes:

@@ -47,6 +47,7 @@ _BEGINS = re.compile(
 )
 # The rest of the braces of `labels`, where `app  tier = "db"` is a line like any other.
 _LABELS = re.compile(rf'(?:[\s,=]|//[^\n]*|{NAME}|"(?:[^"\\\n]|\\[^\n])*")*+\}}')
+_APP = re.compile(rf"^{_BLANKS}app\b", re.MULTILINE)
 _EMPTY_LINES = re.compile(rf"(?:{_BLANKS}(?://[^\n]*)?\n)*+")
 _NOTHING = re.compile(rf"{_BLANKS}(?://[^\n]*)?\Z")
 _FIRST = re.compile(rf"{_BLANKS}(?:(?P<NAME>{NAME})|(?P<SIGN>->|[=,{{(]))")
@@ -141,6 +142,18 @@ def next_line(text: str, position: int, *, comments: bool = False) -> Line:
     if brackets:
         fault = fault or _unclosed(brackets[0])
     return Line(tokens, len(text), fault)
+
+
+def has_app(text: str) -> bool:
+    """Whether a statement of the text starts with `app`, right or wrong."""
+    if _APP.search(text) is None:
+        return False
+    position = 0
+    while True:
+        line = next_line(text, position)
+        if not line.tokens or line.tokens[0].text == "app":
+            return bool(line.tokens)
+        position = line.next
 
 
 def begins(text: str, position: int) -> bool:

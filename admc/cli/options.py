@@ -13,6 +13,13 @@ from admc.render.report import Format
 from admc.terminal import visible
 
 ProgramArgument = Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm.")]
+ProgramsArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="PROGRAM...", help="Programs, or folders with programs below; `-` is standard input."),
+]
+WarningsOption = Annotated[
+    bool, typer.Option("--warnings-as-errors", help="Exit 1, and write nothing, if there is a warning.")
+]
 
 
 def _folders(given: list[Path] | None) -> list[Path] | None:
