@@ -95,6 +95,17 @@ def _statement(source: SourceText, line: Line, diagnostics: Diagnostics) -> tupl
     try:
         node: Any = _lark().parse(_Input(source, line.tokens, values))
     except UnexpectedToken as error:
+        cut = _misspelt(source.text, line, error)
+        if cut is not None:
+            # Read like this it is the line before that is not complete, and this one tells what is wrong with it.
+            line = Line(line.tokens[:cut], source.text.rindex("\n", 0, line.tokens[cut].start) + 1, None)
+            diagnostics.error(
+                "ADM001",
+                f"the statement ends too early, after `{line.tokens[-1].text}`",
+                Span(source, line.tokens[-1].end, line.tokens[-1].end),
+                hint=_goes_on(source.text, line),
+            )
+            return _broken(line, line.span(source)), line.next
         return _broken(line, span), _unexpected(source, line, error, diagnostics)
     if not hasattr(node, "_fields"):
         return node, line.next
@@ -240,12 +251,28 @@ def _unexpected(source: SourceText, line: Line, error: Any, diagnostics: Diagnos
     return beyond
 
 
+def _misspelt(text: str, line: Line, error: Any) -> int | None:
+    """Which token begins a line after a `,` or `->` that is a statement, but for a letter of its first word."""
+    tokens = line.tokens
+    if error.token.type == "$END":
+        return None
+    at = next(index for index, token in enumerate(tokens) if token.start == error.token.span.start) - 1
+    if at < 1 or at + 2 >= len(tokens) or tokens[at - 1].text not in GOES_ON:
+        return None
+    depth = sum((token.text in ("(", "[", "{")) - (token.text in (")", "]", "}")) for token in tokens[:at])
+    shape = tokens[at].type == tokens[at + 1].type == "NAME" and tokens[at + 2].text in ("{", "=", "->", "(")
+    if depth or not shape or "\n" not in text[tokens[at - 1].end : tokens[at].start]:
+        return None
+    return at if difflib.get_close_matches(tokens[at].text, KEYWORDS, n=1, cutoff=0.8) else None
+
+
 def _goes_on(text: str, line: Line) -> str | None:
     """For a statement that ends in `,` or `->`: why it is not read on in the next line."""
     last = line.tokens[-1].text
     if last not in GOES_ON:
         return None
-    why = "the next line begins a statement" if begins(text, line.next) else "the file ends here"
+    ends = first_token(text, line.next) is None and not begins(text, line.next)
+    why = "the file ends here" if ends else "the next line begins a statement"
     remove = ", or remove the `,`" if last == "," else ""
     return f"after `{last}` a statement goes on in the next line, but {why}: name what comes next{remove}"
 

@@ -104,7 +104,7 @@ WORDS = st.sampled_from(
 ) | st.integers(1, 120).map(lambda length: "n" * length)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(st.tuples(PIECES, st.lists(WORDS, min_size=5, max_size=5)), min_size=1, max_size=4), st.data())
 def test_formatting_long_statements(parts: list[tuple[str, list[str]]], data: st.DataObject) -> None:
     text = ""
@@ -130,8 +130,8 @@ def test_formatting_long_statements(parts: list[tuple[str, list[str]]], data: st
 
 
 def test_wrapping_is_linear() -> None:
-    text = "call a -> " + ", ".join(f"b{index}" for index in range(60_000)) + "\n"
+    text = "call a -> " + ", ".join(f"b{index}" for index in range(15_000)) + "\n"
     start = time.process_time()
     once = dsl.format_text(text)
-    assert time.process_time() - start < 20
+    assert time.process_time() - start < 10
     assert max(len(line) for line in once.splitlines()) <= WIDTH

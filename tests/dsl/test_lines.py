@@ -122,6 +122,27 @@ def test_an_error_stays_in_its_line(broken: str, following: str) -> None:
     assert [type(one) for one in module.statements[1:]] == [type(one) for one in expected.statements]
 
 
+def test_a_misspelt_statement_is_not_read_as_part_of_the_one_before() -> None:
+    found = findings(HEAD + "call a -> b,\nsrvice d { http 80 }\ncall a -> d\n")
+    assert [(item.code, item.span.line if item.span else 0) for item in found] == [("ADM001", 3), ("ADM008", 4)]
+    assert found[1].hint == "did you mean `service`?"
+    (found,) = (findings(HEAD + "call a -> b,\n  user profile\n"),)
+    assert [(item.code, item.span.line if item.span else 0) for item in found] == [("ADM001", 4)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("call a -> b c", "expected `,` or `:` or `{` or `}` or the end of the line"),
+        ("policy p = deny() on a -> [app]", "expected `=`"),
+        ("service d { labels { app = } }", 'expected a string `"..."`'),
+    ],
+)
+def test_what_is_expected_is_what_can_stand_there(text: str, expected: str) -> None:
+    (found,) = findings(HEAD + text)
+    assert found.cause == expected
+
+
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n  \n", "\n// nothing more", " // nothing more\n"])
 def test_a_file_that_ends_after_a_comma(end: str) -> None:
     (found,) = findings(HEAD + "call a -> b," + end)
@@ -201,10 +222,10 @@ def test_a_broken_line_leaves_the_findings_of_all_others(place: int, broken: str
 
 def test_looking_ahead_takes_no_longer_for_more_lines() -> None:
     cases = {
-        "blank lines": "call a -> b," + "\n" * 400_000 + "  c\n",
-        "comments": "call a -> b,\n" + "// why\n" * 200_000 + "  c\n",
-        "labels": "service d { http 80  labels {\n" + "app x,\n" * 60_000 + "} }\n",
-        "names": "call a -> b" + ",\n  b" * 100_000 + "\n",
+        "blank lines": "call a -> b," + "\n" * 150_000 + "  c\n",
+        "comments": "call a -> b,\n" + "// why\n" * 80_000 + "  c\n",
+        "labels": "service d { http 80  labels {\n" + "app x,\n" * 25_000 + "} }\n",
+        "names": "call a -> b" + ",\n  b" * 25_000 + "\n",
     }
     for name, text in cases.items():
         start = time.process_time()
