@@ -173,8 +173,8 @@ _USAGE = {
     ),
     "ADM803": Code(
         "a file cannot be written",
-        "admc writes a file whole or not at all, so what was there before is still there. It refuses to write to a "
-        "directory, to a symbolic link, and to a file that the program is read from.",
+        "admc writes a file whole or not at all, so a file that was there before is still there. It refuses to write "
+        "to a directory, to a symbolic link, and to a file that the program is read from.",
     ),
     "ADM804": Code(
         "the file is not a plan",
@@ -189,8 +189,9 @@ _USAGE = {
     ),
     "ADM807": Code(
         "nothing of that name",
-        "`admc explain` knows the program's services and policies, and the codes. The hint names the closest one.",
-        good="admc explain policies.adm search\nadmc explain ADM606",
+        "`admc explain` knows the program's services, policies and kinds, the codes, the rules and the kinds that come "
+        "with admc. The hint names the closest one.",
+        good="admc explain policies.adm search\nadmc explain ADM606\nadmc explain kinds",
     ),
     "ADM808": Code(
         "a file is not formatted",
@@ -206,7 +207,7 @@ _USAGE = {
     "ADM810": Code(
         "a file of an earlier emit was changed by hand",
         "admc removes only what it wrote. This file is no longer part of the configuration, and its content is not "
-        "what admc wrote, so it stays.",
+        "what admc wrote, so it stays. Every emit says so until the file is gone: remove it, or let `--force` do so.",
     ),
     "ADM811": Code(
         "the previous plan is of another application",
@@ -231,6 +232,14 @@ _USAGE = {
         "With `--warnings-as-errors` a warning ends `admc check` and `admc compile` with exit code 1, and nothing is "
         "written. Notes are no warnings.",
         good="admc check policies.adm --warnings-as-errors",
+    ),
+    "ADM816": Code(
+        "`--emit` would overwrite files of the user",
+        "`.admc-manifest.json` in the folder says which files admc wrote, with their digests. A file that is not in "
+        "it, or whose content is another one now, is left alone, and nothing at all is written. A file that has the "
+        "new content already is no conflict. `--force` overwrites such files, and removes files of an "
+        "earlier emit that are no longer part of the configuration though they were changed.",
+        good="admc compile policies.adm --emit other\nadmc compile policies.adm --emit out --force",
     ),
     "ADM820": Code(
         "the identities file cannot be used",

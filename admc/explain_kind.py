@@ -1,24 +1,94 @@
-"""What `admc explain` says of a kind of policy: how it is written, where it can be enforced, and what binds it."""
+"""What `admc explain` says of a kind of policy: how it is written, where it can be enforced, and what binds it.
+
+What it does, its examples and its names elsewhere come from `dsl/kinds.toml`, the rest from its declaration.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from admc.because import named
 from admc.explanation import Explanation, Point, section
 from admc.plan_build import SIDES
-from dsl.program import Kind, Verb
+from admc.words import counted
+from dsl import syntax, units
+from dsl.diagnostics import Diagnostics
+from dsl.guide import Guide, guides
+from dsl.parser import parse
+from dsl.program import Kind, ParameterType, Verb
+from dsl.values import describe
 
 DECLARATION_LINES = 60
 
 
+def explain_kinds(kinds: Iterable[Kind]) -> Explanation:
+    """One line for each kind that comes with admc."""
+    known = {kind.name for kind in kinds}
+    shown = [guide for guide in guides().values() if guide.kind in known]
+    sections = [
+        part
+        for group in dict.fromkeys(guide.group for guide in shown)
+        for part in section(group, [Point(guide.sentence) for guide in shown if guide.group == group])
+    ]
+    more = section("more", [Point("`admc explain KIND` has the arguments, examples and rules of one kind")])
+    return Explanation("kinds", f"{counted(len(shown), 'kind')} of policy come with admc", (*sections, *more))
+
+
 def explain_kind(kind: Kind) -> Explanation:
+    guide = guides().get(kind.name) if kind.prelude else None
     protocols = named(sorted(protocol.value for protocol in kind.protocols))
-    where = "of this program" if not kind.prelude else "that comes with admc"
+    answer = f"`{kind.name}` is a kind of policy of this program, for {protocols}"
     return Explanation(
         f"kind `{kind.name}`",
-        f"`{kind.name}` is a kind of policy {where}, for {protocols}",
-        (*section("where it can be enforced", _sides(kind)), *section("what binds it", _binds(kind))),
-        (("declared", _declaration(kind)),),
+        answer if guide is None else f"{guide.sentence}; it is for {protocols}",
+        (
+            *section("its arguments", arguments(kind)),
+            *section("where it can be enforced", _sides(kind)),
+            *section("what binds it", _binds(kind)),
+            *section("elsewhere", elsewhere(guide)),
+        ),
+        (*(() if guide is None else tuple(guide.examples)), ("declared", _declaration(kind))),
     )
+
+
+def arguments(kind: Kind) -> list[Point]:
+    """Each parameter: what it is, what can be written, and what holds where nothing is."""
+    guide = guides().get(kind.name) if kind.prelude else None
+    types = {parameter.name: parameter.type for parameter in kind.parameters}
+    found = []
+    for written in _statement(kind).parameters:
+        name = written.name.text
+        if name not in types:
+            continue
+        takes = _takes(types[name], written.type)
+        means = takes if guide is None else f"{guide.parameters[name]} ({takes})"
+        found.append(Point(f"`{name}`: {means}{_otherwise(written)}"))
+    return found
+
+
+def elsewhere(guide: Guide | None) -> list[Point]:
+    return [] if guide is None else [Point(f"{mesh}: {said}") for mesh, said in guide.elsewhere]
+
+
+def _takes(type_: ParameterType, written: syntax.TypeName) -> str:
+    if type_.element is not None and written.element is not None:
+        return f"a list `[...]`, each item {_takes(type_.element, written.element)}"
+    text = describe(type_)
+    known = units.NAMES.get(type_.name, ())
+    low, high = (None if number is None else number.text for number in (written.low, written.high))
+    if low is not None or high is not None:
+        text = text.partition(" such as ")[0]  # the example may be out of the range
+    if low is not None and high is not None:
+        text += f", from {low} to {high}"
+    elif low is not None or high is not None:
+        text += f", at least {low}" if high is None else f", at most {high}"
+    return text + (f", in {', '.join(f'`{unit}`' for unit in known)}" if len(known) > 1 else "")
+
+
+def _otherwise(written: syntax.Parameter) -> str:
+    if written.default is not None:
+        return f"; `{written.default.span.text}` unless given"
+    return "; may be left out" if written.type.optional else ""
 
 
 def _sides(kind: Kind) -> list[Point]:
@@ -72,12 +142,17 @@ def _attempts(kind: Kind) -> list[str]:
 
 def _declaration(kind: Kind) -> str:
     """The statement with its annotations and the comments above it, as the file has them."""
-    lines = kind.span.source.text.splitlines()
-    first = last = kind.span.line - 1
-    while first > 0 and lines[first - 1].lstrip().startswith(("@", "//")):
+    source = kind.span.source
+    statement = _statement(kind)
+    first = min(source.position(span.start)[0] for span in (statement.span, *(a.span for a in statement.annotations)))
+    last = source.position(statement.span.end)[0]
+    lines = [line.rstrip("\r") for line in source.text.split("\n")]
+    while first > 1 and lines[first - 2].lstrip().startswith("//"):
         first -= 1
-    while "".join(lines[first : last + 1]).count("(") > "".join(lines[first : last + 1]).count(")"):
-        if last + 1 >= min(len(lines), first + DECLARATION_LINES):
-            break
-        last += 1
-    return "\n".join(lines[first : last + 1])
+    return "\n".join(lines[first - 1 : min(last, first - 1 + DECLARATION_LINES)])
+
+
+def _statement(kind: Kind) -> syntax.Kind:
+    """The file was read without an error when the kind was made of it."""
+    statements = parse(kind.span.source, Diagnostics()).statements
+    return next(item for item in statements if isinstance(item, syntax.Kind) and item.name.text == kind.name)

@@ -7,11 +7,40 @@ content is complete and on disk under another name before it takes the old one's
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
+from collections.abc import Collection
 from pathlib import Path
 
 from admc.exits import CommandError, wrong_usage
+
+_KEPT = 100
+"""Characters of a file's name in the name of its temporary file."""
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp")
+
+
+def is_temporary(name: str, names: Collection[str]) -> bool:
+    """Whether `name` is that of a temporary file of one of `names`, which only a process that was killed leaves."""
+    found = _TEMPORARY.fullmatch(name)
+    return found is not None and any(other[:_KEPT] == found[1] for other in names)
+
+
+def present(path: Path) -> bool:
+    """Whether something is there. Where the system does not tell, for a name that is too long or a folder that may not
+    be looked into, nothing is: what opens or makes it then says why that fails."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """The same for a folder."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def read_bounded(path: Path, limit: int, what: str, *, regular: bool = False) -> bytes:
@@ -50,26 +79,53 @@ def write_whole(path: Path, content: bytes, *, inputs: tuple[Path, ...] = (), pr
     any file.
     """
     try:
-        if path == Path("-"):
-            raise _refusal(
-                path, "elsewhere that means standard output", "leave `-o` away, and send the plan there with `--json`"
-            )
-        mode = _permitted_mode(path, inputs)
-        if mode is not None and path.stat().st_size == len(content) and path.read_bytes() == content:
+        status = _permitted(path, inputs)
+        if status is not None and status.st_size == len(content) and path.read_bytes() == content:
             return False
-        _replace(path, content, 0o600 if private else mode)
-    except OSError as error:
-        raise wrong_usage(
-            "ADM803",
-            f"cannot write `{path}`",
-            cause=said_by_system(error),
-            hint="this file is as it was before; name another place with `-o` or `--emit`",
-        ) from error
+        _replace(path, content, 0o600 if private else None if status is None else stat.S_IMODE(status.st_mode))
+    except (OSError, ValueError) as error:
+        raise _failure(path, error) from error
     return True
 
 
-def _permitted_mode(path: Path, inputs: tuple[Path, ...]) -> int | None:
-    """Mode of the existing file, None where there is none."""
+def status_to_replace(path: Path, inputs: tuple[Path, ...]) -> os.stat_result | None:
+    """The file that would be replaced, None where there is none. Raises `CommandError` where it must not be."""
+    try:
+        return _permitted(path, inputs)
+    except (OSError, ValueError) as error:
+        raise _failure(path, error) from error
+
+
+def check_folder(path: Path) -> None:
+    """Whether the folder of a file that will be written is there. Raises `CommandError`."""
+    try:
+        path.parent.stat()
+    except (OSError, ValueError) as error:
+        raise _failure(path, error) from error
+
+
+def _lacks_folder(path: Path, error: OSError | ValueError) -> bool:
+    return isinstance(error, FileNotFoundError) and not present(path.parent)
+
+
+def _failure(path: Path, error: OSError | ValueError) -> CommandError:
+    return wrong_usage(
+        "ADM803",
+        f"cannot write `{path}`",
+        cause=f"there is no folder `{path.parent}`" if _lacks_folder(path, error) else said_by_system(error),
+        hint=f"{_left_as_it_was(path)}; name another place with `-o` or `--emit`",
+    )
+
+
+def _left_as_it_was(path: Path) -> str:
+    return "this file is as it was before" if os.path.lexists(path) else "nothing was written"
+
+
+def _permitted(path: Path, inputs: tuple[Path, ...]) -> os.stat_result | None:
+    if path == Path("-"):
+        raise _refusal(
+            path, "elsewhere that means standard output", "leave `-o` away, and send the plan there with `--json`"
+        )
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -87,11 +143,11 @@ def _permitted_mode(path: Path, inputs: tuple[Path, ...]) -> int | None:
             continue  # an input that went away cannot be overwritten
         if (other.st_dev, other.st_ino) == (status.st_dev, status.st_ino):
             raise _refusal(path, "the program is read from it", "name another file")
-    return stat.S_IMODE(status.st_mode)
+    return status
 
 
 def _replace(path: Path, content: bytes, mode: int | None) -> None:
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".{path.name[:_KEPT]}.{secrets.token_hex(6)}.tmp")
     # O_EXCL: a file or link of that name, planted or left over, is never written through.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:

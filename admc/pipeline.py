@@ -8,10 +8,12 @@ what no configuration can express: a picture or an answer of a mesh that cannot 
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,8 @@ SHOWN_VIOLATIONS = 20
 STANDARD_INPUT = Path("-")
 STANDARD_INPUT_NAME = "<stdin>"
 """What a program that was read from there is called in findings and plans."""
+MAX_ENTRIES = 2000
+"""Of a folder, among which a program is looked for that may have been meant."""
 
 Progress = Callable[[str], None]
 
@@ -76,9 +80,25 @@ def _with_standard_input(include: Sequence[Path]) -> Callable[[str], bytes]:
 
 def _as_typed(item: Diagnostic, path: Path) -> Diagnostic:
     """A finding without a place names the program as its folder knows it; a person knows it as it was typed."""
-    if item.span is not None or path.as_posix() == path.name:
+    if item.span is not None or path == Path(STANDARD_INPUT_NAME):
         return item
-    return replace(item, message=item.message.replace(f"`{path.name}`", f"`{path}`", 1))
+    hint = item.hint if os.path.lexists(path) else item.hint or program_meant(path)
+    return replace(item, message=item.message.replace(f"`{path.name}`", f"`{path}`", 1), hint=hint)
+
+
+def program_meant(path: Path) -> str | None:
+    """A hint with the program beside a path that does not exist, whose name is nearest to it."""
+    from dsl.diagnostics import did_you_mean
+
+    folder = folder_of(path)
+    before = f"{folder.rstrip('/')}/" if folder else ""
+    try:
+        with os.scandir(path.parent) as entries:
+            known = [entry.name for entry in islice(entries, MAX_ENTRIES) if entry.name.endswith(".adm")]
+    except (OSError, ValueError):
+        return None
+    whole = f"{path.name}.adm"
+    return did_you_mean(whole if whole in known else path.name, sorted(known), before)
 
 
 def place_program(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from admc.order_says import limit_sentences
 from admc.plan import FREE, AdmPlan, Because, Line, Plan
+from admc.words import counted
 from dsl.program import Program, Side
 from solver.placement import Status
 
@@ -58,11 +59,11 @@ def summarize(program: Program, plan: Plan) -> Summary:
 def headline(summary: Summary) -> str:
     adms = len(summary.rows)
     if not adms:
-        return f"{_number(summary.services, 'service')}, and none needs an ADM"
+        return f"{counted(summary.services, 'service')}, and none needs an ADM"
     share = round(100 * adms / summary.services)
-    text = f"{adms} of {_number(summary.services, 'service')} {'get' if adms > 1 else 'gets'} an ADM ({share}%)"
+    text = f"{adms} of {counted(summary.services, 'service')} {'get' if adms > 1 else 'gets'} an ADM ({share}%)"
     if summary.instances != summary.services:
-        text += f"; with replicas {_number(summary.sidecars, 'sidecar')} instead of {summary.instances}"
+        text += f"; with replicas {counted(summary.sidecars, 'sidecar')} instead of {summary.instances}"
     return text
 
 
@@ -109,7 +110,3 @@ def _proof(plan: Plan) -> str:
         if level.value != level.bound
     ]
     return "correct, but not proven optimal: " + "; ".join(open_levels or ["a later objective is open"])
-
-
-def _number(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl import syntax
+from dsl import foreign, syntax
 from dsl.diagnostics import Diagnostics, Related, did_you_mean
 from dsl.program import Effect, Element, Side, Stage, Verb
 
@@ -36,8 +36,10 @@ class Annotations:
             name = annotation.name.text
             if name not in ANNOTATIONS:
                 self.unknown = True
-                hint = did_you_mean(name, ANNOTATIONS, "@") or "known are " + ", ".join(
-                    f"`@{known}`" for known in ANNOTATIONS
+                hint = (
+                    foreign.side(name, "@")
+                    or did_you_mean(name, ANNOTATIONS, "@")
+                    or "known are " + ", ".join(f"`@{known}`" for known in ANNOTATIONS)
                 )
                 diagnostics.error("ADM301", f"there is no annotation `@{name}`", annotation.span, hint=hint)
             elif name == "effect":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl import syntax
+from dsl import foreign, syntax
 from dsl.diagnostics import Related
 from dsl.kinds import Constant, Declared, Earlier, Later
 from dsl.program import Element, Kind, Value, Verb
@@ -51,7 +51,8 @@ class Arguments:
             named = name = argument.name.text
             if name not in names:
                 unknown = True
-                hint = self.diagnostics.did_you_mean(name, names) or f"the parameters are `{signature}`"
+                meant = foreign.parameter(kind.name, name, names) if kind.prelude else None
+                hint = meant or self.diagnostics.did_you_mean(name, names) or f"the parameters are `{signature}`"
                 error("ADM205", f"`{kind.name}` has no parameter `{name}`", argument.name.span, hint=hint)
             elif name in given:
                 error(

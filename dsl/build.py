@@ -161,12 +161,15 @@ class Builder(Transformer[Located, Any]):
     def type(self, children: Children) -> syntax.TypeName:
         name, inner, closing, optional = children
         last = next(child for child in (optional, closing, name) if child is not None)
-        low, high = inner[1:] if inner and inner[0] is None else (None, None)
+        bounds = inner[1:] if inner and inner[0] is None else ()
         items = inner if inner and inner[0] is not None else ()
-        return syntax.TypeName(word(name), items, None, optional is not None, _to(name.span, last.span), low, high)
+        return syntax.TypeName(word(name), items, None, optional is not None, _to(name.span, last.span), *bounds)
 
-    def range(self, children: Children) -> tuple[None, syntax.Number | None, syntax.Number | None]:
-        return None, _number(children[0]), _number(children[1])
+    def range(
+        self, children: Children
+    ) -> tuple[None, syntax.Number | None, syntax.Number | None, syntax.Number | None]:
+        low, high, step = children
+        return None, _number(low), _number(high), _number(step)
 
     def list_type(self, children: Children) -> syntax.TypeName:
         opening, element, closing, optional = children

@@ -55,7 +55,8 @@ SYNTAX: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM006": (
         "nesting is too deep",
-        "Brackets, and the parts of a match, nest at most 64 levels.",
+        "Brackets nest at most 64 levels, and `and`, `or` and `not` in a match at most 16: Envoy reads no deeper. An "
+        "`and` in an `and` and an `or` in an `or` are no levels.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -110,7 +111,8 @@ NAMES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM102": (
         "a kind is not declared",
-        "The kind is neither built in nor declared with `kind`. `docs/kinds.md` lists what is built in.",
+        "The kind is neither built in nor declared with `kind`. `admc explain kinds` lists what is built in. A name "
+        "that Istio, Linkerd or Envoy has for one gets a hint with the name here.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"

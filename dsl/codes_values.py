@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+_SHOP = "app shop\n\nservice web { http 8080 }\nservice api { http 8080 }\ncall web -> api\n"
 VALUES: dict[str, tuple[str, str, str, str]] = {
     "ADM201": (
         "a value is of another type",
@@ -47,7 +48,8 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM203": (
         "a number is out of range",
-        "The hint says between which numbers it has to be.",
+        "The hint says between which values it has to be, or what it has to be a whole multiple of. The kinds declare "
+        "what Envoy can keep: a timeout in whole milliseconds, an age in whole seconds.",
         "app shop\n\nservice web { http 80800 }\n",
         "app shop\n\nservice web { http 8080 }\n",
     ),
@@ -185,7 +187,9 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
         "not a type",
         "Types are `int`, `float`, `bool`, `string`, `duration`, `size`, `percent`, `header`, "
         "`service`, `caller`, `file`, `one_of(a, b)`, and `[T]` for a list; `T?` can be left out. "
-        "`int` and `float` take a range: `int(1..10)`.",
+        "Numbers, with units or without, and strings (in bytes) take a range: `int(1..10)`, `string(1..)`, "
+        "`duration(1ms.. by 1ms)`, where `by` is what each value is a whole multiple of. A file can have a format: "
+        "`file(jwks)`, `file(lua)`, `file(wasm)`.",
         'app shop\n\n@ingress\nkind own(max: number) for http template "own.yaml"\n',
         'app shop\n\n@ingress\nkind own(max: int) for http template "own.yaml"\n',
     ),
@@ -194,6 +198,39 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
         "A default is a literal, or the name of an earlier parameter of the same type.",
         'app shop\n\n@ingress\nkind own(burst: int = requests, requests: int) for http template "own.yaml"\n',
         'app shop\n\n@ingress\nkind own(requests: int, burst: int = requests) for http template "own.yaml"\n',
+    ),
+    "ADM218": (
+        "a key set that cannot be used",
+        "A key set (JWKS) is a JSON object with a list `keys` of an issuer's public keys. Envoy verifies with RSA keys "
+        "(`RS...` and `PS...`), EC keys on P-256, P-384 and P-521, and Ed25519 keys. It leaves out each key that it "
+        "cannot use and says nothing, so a set is refused for one such key, and for one that is not for verifying "
+        "signatures. RSA keys have 2048 to 8192 bits. The example uses a file `empty.json` without keys.",
+        _SHOP + 'policy tokens = jwt(issuer: "https://id.example", jwks: "empty.json") on web -> api\n',
+        _SHOP + 'policy tokens = jwt(issuer: "https://id.example", jwks: "keys.json") on web -> api\n',
+    ),
+    "ADM219": (
+        "a key set with a secret in it",
+        "Keys for verifying are public. A private part of a key (`d`, `p`, `q`, `dp`, `dq`, `qi`, `oth`), or a "
+        "symmetric key (`kty` is `oct`, `k`), lets its holder make tokens, and the configuration of a proxy is read by "
+        "many. It is not shown here, and not put into any file. The example uses a file `secret.json`.",
+        _SHOP + 'policy tokens = jwt(issuer: "https://id.example", jwks: "secret.json") on web -> api\n',
+        _SHOP + 'policy tokens = jwt(issuer: "https://id.example", jwks: "keys.json") on web -> api\n',
+    ),
+    "ADM220": (
+        "a Lua script that cannot be read",
+        "Envoy runs LuaJIT, which reads Lua 5.1 with some of 5.2. The script is read here by the same engine, and "
+        "nothing of it is run: what its first lines do when Envoy loads it is not known. Compiled Lua is not taken. "
+        "The example uses a file `broken.lua` that lacks an `end`.",
+        _SHOP + 'policy own = lua(script: "broken.lua") on web -> api\n',
+        _SHOP + 'policy own = lua(script: "filter.lua") on web -> api\n',
+    ),
+    "ADM221": (
+        "a WebAssembly module that cannot be used",
+        "A module is compiled WebAssembly of version 1, whole, and exports a `proxy_abi_version_...`, by which Envoy "
+        "knows its interface. What its code does is for Envoy to judge. The text form (`.wat`) is not taken. "
+        "The example uses a file `binary.adm` that is something else.",
+        _SHOP + 'policy own = wasm(module: "binary.adm") on web -> api\n',
+        _SHOP + 'policy own = wasm(module: "filter.wasm") on web -> api\n',
     ),
 }
 FILES: dict[str, tuple[str, str, str, str]] = {

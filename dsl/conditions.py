@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 
-from dsl import syntax
+from dsl import foreign, syntax
 from dsl.diagnostics import Diagnostics, did_you_mean
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or, elements_of
 from dsl.patterns import wrong_pattern
 from dsl.program import Effect, Element, Verb
-from dsl.scan import MAX_DEPTH
 from dsl.values import Bad, header_name
 
 MAX_COMPARISONS = 1000
+MAX_LEVELS = 16
+"""How deep `and`, `or` and `not` stand inside one another: Envoy reads JSON of 100 levels, and each takes three."""
 FIELDS = ("path", "method", "header")
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
@@ -29,9 +30,13 @@ class _Resolver:
         self.comparisons = 0
 
     def match(self, condition: syntax.Condition, depth: int) -> Match | None:
-        if depth > MAX_DEPTH:
+        if depth == MAX_LEVELS and not isinstance(condition, syntax.Comparison):
             self.diagnostics.error(
-                "ADM006", f"this match is nested deeper than {MAX_DEPTH} levels", condition.span, hint="simplify it"
+                "ADM006",
+                f"this match is nested deeper than {MAX_LEVELS} levels",
+                condition.span,
+                cause="each `and` in an `or`, `or` in an `and`, and `not` is a level, and Envoy reads no deeper",
+                hint="write it as alternatives side by side: `a and b or a and c`",
             )
             return None
         if isinstance(condition, syntax.Comparison):
@@ -43,7 +48,7 @@ class _Resolver:
         if isinstance(condition, syntax.Negation):
             operand = self.match(condition.operand, depth + 1)
             return None if operand is None else Not(operand)
-        operands = [self.match(operand, depth + 1) for operand in condition.operands]
+        operands = [self.match(operand, depth + 1) for operand in _side_by_side(condition)]
         known = tuple(operand for operand in operands if operand is not None)
         if len(known) < len(operands):
             return None
@@ -71,7 +76,7 @@ class _Resolver:
         name = comparison.field.text
         error = self.diagnostics.error
         if name not in FIELDS:
-            hint = did_you_mean(name, FIELDS) or 'write `path`, `method` or `header("x-name")`'
+            hint = foreign.field(name) or did_you_mean(name, FIELDS) or 'write `path`, `method` or `header("x-name")`'
             error("ADM408", f"a request has no `{name}` to compare", comparison.field.span, hint=hint)
             return None
         if name != "header":
@@ -113,6 +118,19 @@ class _Resolver:
             return True
         self.diagnostics.error("ADM414", problem[0], comparison.value.span, hint=problem[1])
         return False
+
+
+def _side_by_side(condition: syntax.Conjunction | syntax.Disjunction) -> list[syntax.Condition]:
+    """The operands of an `and` with those of each `and` inside of it in its place, and of an `or` likewise."""
+    found: list[syntax.Condition] = []
+    left = list(reversed(condition.operands))
+    while left:
+        operand = left.pop()
+        if type(operand) is type(condition):
+            left.extend(reversed(operand.operands))
+        else:
+            found.append(operand)
+    return found
 
 
 def _may_be_part(header: str, text: str) -> bool:

@@ -131,5 +131,12 @@ def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str | Non
         # Comparing takes about 10 us a name, and a large application has 50,000.
         start = name[:2]
         candidates = [other for other in candidates if other[:2] == start and abs(len(other) - len(name)) <= 2]
-    close = difflib.get_close_matches(name[:200], candidates[:_MANY], n=1, cutoff=0.6)
+    same = squeezed(name)
+    close = [other for other in candidates if squeezed(other) == same]
+    close = close or difflib.get_close_matches(name[:200], candidates[:_MANY], n=1, cutoff=0.6)
     return f"did you mean `{before}{close[0]}`?" if close else None
+
+
+def squeezed(name: str) -> str:
+    """A name without what people write in different ways: `MaxRequests`, `max-requests`, `max_requests` are alike."""
+    return name.replace("_", "").replace("-", "").lower()

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsl import hints, syntax, units
 from dsl.annotations import Annotations
+from dsl.contents import FORMATS
 from dsl.diagnostics import Diagnostics, Related, did_you_mean
 from dsl.files import TEMPLATE, Reader
 from dsl.program import Kind, Parameter, ParameterType, Protocol, Side, Stage, Template, Value
 from dsl.values import SCALARS, Bad, Context, convert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from dsl.text import Span
 
@@ -146,6 +147,8 @@ def _type(written: syntax.TypeName, diagnostics: Diagnostics, *, inside: bool = 
             diagnostics.error("ADM211", f"this `one_of` {what}", written.span, hint="write `one_of(first, second)`")
             return None
         return ParameterType("one_of", None, words)
+    if name == "file" and written.items:
+        return _file(written, diagnostics)
     if name not in SCALARS:
         hint = did_you_mean(name, (*SCALARS, "one_of")) or "types are " + ", ".join(f"`{word}`" for word in SCALARS)
         diagnostics.error("ADM211", f"there is no type `{name}`", written.name.span, hint=hint)
@@ -156,22 +159,51 @@ def _type(written: syntax.TypeName, diagnostics: Diagnostics, *, inside: bool = 
     return _ranged(written, name, diagnostics)
 
 
+def _file(written: syntax.TypeName, diagnostics: Diagnostics) -> ParameterType | None:
+    words = tuple(word.text for word in written.items)
+    if len(words) == 1 and words[0] in FORMATS:
+        return ParameterType("file", None, words)
+    hint = did_you_mean(words[0], FORMATS) or "formats are " + ", ".join(f"`{word}`" for word in FORMATS)
+    diagnostics.error("ADM211", f"`{written.span.text[:60]}` is no format of a file", written.span, hint=hint)
+    return None
+
+
+_BOUNDS: Mapping[str, Callable[[str], float | units.Wrong]] = {
+    "int": units.integer,
+    "float": units.decimal,
+    "duration": units.duration,
+    "size": units.size,
+    "percent": units.percent,
+    "string": units.integer,
+}
+"""How a bound of each type that takes a range is written."""
+_STEPPED = ("duration", "size", "percent")
+
+
 def _ranged(written: syntax.TypeName, name: str, diagnostics: Diagnostics) -> ParameterType | None:
     bounds: list[float | None] = []
-    for number in (written.low, written.high):
-        value = None if number is None else units.decimal(number.text)
+    for number in (written.low, written.high, written.step):
+        if number is not None and name not in _BOUNDS:
+            takers = ", ".join(f"`{taker}`" for taker in _BOUNDS)
+            diagnostics.error("ADM211", f"`{name}` takes no range", written.span, hint=f"ranges are for {takers}")
+            return None
+        value = None if number is None else _BOUNDS[name](number.text)
         if isinstance(value, units.Wrong):
             diagnostics.error(value.code, value.message, written.span, hint=value.hint)
             return None
         bounds.append(value)
-    low, high = bounds
-    if (low is not None or high is not None) and name not in ("int", "float"):
-        diagnostics.error("ADM211", f"`{name}` takes no range", written.span, hint="ranges are for `int` and `float`")
+    low, high, step = bounds
+    problem = None
+    if step is not None and name not in _STEPPED:
+        problem = f"`{name}` takes no `by`", "only durations, sizes and percentages do"
+    elif step is not None and step <= 0:
+        problem = "this `by` is not more than zero", "write the finest difference between two values, such as `1ms`"
+    elif low is not None and high is not None and low > high:
+        problem = "this range is empty", "write the smaller number first"
+    if problem is not None:
+        diagnostics.error("ADM211", problem[0], written.span, hint=problem[1])
         return None
-    if low is not None and high is not None and low > high:
-        diagnostics.error("ADM211", "this range is empty", written.span, hint="write the smaller number first")
-        return None
-    return ParameterType(name, None, (), low, high)
+    return ParameterType(name, None, (), low, high, step)
 
 
 def _parameters(

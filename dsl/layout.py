@@ -175,8 +175,10 @@ def _apart(before: Token, token: Token, *, padded: bool, tight_colon: bool) -> b
     if "STRING" in (before.type, token.type) and before.type != "SIGN" and token.type != "SIGN":
         return True
     if before.type == "SIGN":
-        if one in ("(", "[", "@", ".."):
+        if one in ("(", "[", "@"):
             return False
+        if one == "..":
+            return other == "by"
         if one == "{":
             return padded and other != "}"
         if one == ":":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsl import fastpath, hints, syntax
 from dsl.diagnostics import Diagnostics, did_you_mean
+from dsl.guide import guides
 from dsl.scan import GOES_ON, KEYWORDS, Fault, Line, Token, begins, first_token, next_line, unescape
 from dsl.text import SourceText, Span
 
@@ -31,6 +32,9 @@ def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) ->
     position = 0
     if "\n" not in text and "\r" in text.rstrip():
         return _one_line(source, diagnostics)
+    other = hints.other_language(text)
+    if other is not None:
+        return _no_program(source, other, diagnostics)
     while position < len(text) and not diagnostics.full:
         if fast and not pending:
             position = fastpath.read(source, position, statements)
@@ -58,6 +62,18 @@ def _one_line(source: SourceText, diagnostics: Diagnostics) -> syntax.Module:
     span = Span(source, at, at + 1)
     message = "the lines of this file end with a carriage return (CR) alone"
     diagnostics.error("ADM002", message, span, hint=hints.LINE_ENDS)
+    return _unread(source, span)
+
+
+def _no_program(source: SourceText, other: hints.Other, diagnostics: Diagnostics) -> syntax.Module:
+    """YAML or JSON: one finding says so, where each of its lines would be another one."""
+    span = Span(source, other.start, other.end)
+    message = f"this file is {other.language}, and a program is expected"
+    diagnostics.error("ADM008", message, span, cause=other.cause, hint=other.hint)
+    return _unread(source, span)
+
+
+def _unread(source: SourceText, span: Span) -> syntax.Module:
     return syntax.Module(source, tuple(syntax.Broken(keyword, (), span) for keyword in ("app", "use", "call")))
 
 
@@ -137,12 +153,18 @@ def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostic
         f"a statement does not start with `{first.text}`",
         Span(source, first.start, first.end),
         cause="a statement starts with one of " + ", ".join(f"`{word}`" for word in KEYWORDS),
-        hint=f"if it belongs to the statement before: {hints.GOES_ON}" if rest else did_you_mean(first.text, KEYWORDS),
+        hint=_of_a_policy(first.text) or (_REST if rest else did_you_mean(first.text, KEYWORDS)),
     )
 
 
 _INNER = ("on", "when", "except", "and", "or", "not", "for", "template", "at", "minimize", "then")
 """Words inside a statement that often begin a line elsewhere."""
+_REST = f"if it belongs to the statement before: {hints.GOES_ON}"
+
+
+def _of_a_policy(word: str) -> str | None:
+    """For a kind that stands where its policy begins."""
+    return f"write `policy NAME = {word}(...) on SOURCES -> DESTINATIONS`" if word in guides() else None
 
 
 class _Input:

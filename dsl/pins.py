@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl import syntax
+from dsl import foreign, syntax
 from dsl.diagnostics import Diagnostics, Related, did_you_mean
 from dsl.entities import Application
 from dsl.program import Pin, Policy, Protocol, Side
@@ -29,7 +29,9 @@ def resolve_pins(
             continue
         side = statement.side.text
         if side not in ("ingress", "egress"):
-            hint = did_you_mean(side, ("ingress", "egress")) or "write `at ingress` or `at egress`"
+            hint = (
+                foreign.side(side) or did_you_mean(side, ("ingress", "egress")) or "write `at ingress` or `at egress`"
+            )
             diagnostics.error("ADM411", f"there is no side `{side}`", statement.side.span, hint=hint)
             continue
         policy = policies.get(statement.policy.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl import syntax
+from dsl import foreign, syntax
 from dsl.annotations import effect_order
 from dsl.arguments import HEADERS, Arguments, header_parameters
 from dsl.conditions import resolve_condition, what_it_reads
@@ -90,8 +90,9 @@ class PolicyResolver:
                 "ADM102",
                 f"there is no kind named `{name}`",
                 statement.kind.span,
-                hint=self.diagnostics.did_you_mean(name, self.kinds)
-                or "docs/kinds.md lists the built-in kinds; declare your own with `kind`",
+                hint=foreign.kind(name, [_name(argument) for argument in statement.arguments], self.kinds)
+                or self.diagnostics.did_you_mean(name, self.kinds)
+                or "`admc explain kinds` lists the built-in kinds; declare your own with `kind`",
             )
         return declared
 
@@ -108,7 +109,9 @@ class PolicyResolver:
                     f"`{annotation.span.text[:60]}` cannot stand before a policy",
                     annotation.span,
                     cause="the annotations of a policy narrow where it may be enforced",
-                    hint=did_you_mean(name, ("ingress", "egress"), "@") or "write `@ingress` or `@egress`",
+                    hint=foreign.side(name, "@")
+                    or did_you_mean(name, ("ingress", "egress"), "@")
+                    or "write `@ingress` or `@egress`",
                 )
             elif Side(name) in narrowed:
                 error("ADM309", f"`@{name}` is given twice", annotation.span, hint="keep one of them")
@@ -151,6 +154,10 @@ class PolicyResolver:
             known = sources, destinations, _calls(self.application, sources, destinations)
             self._scopes[key] = known
         return known[2]
+
+
+def _name(argument: syntax.Argument) -> str | None:
+    return None if argument.name is None else argument.name.text
 
 
 def _calls(application: Application, sources: Sources, destinations: Destinations) -> tuple[int, ...]:

@@ -169,7 +169,9 @@ class ParameterType(NamedTuple):
     items: tuple[str, ...] = ()
     low: float | None = None
     high: float | None = None
-    """Least and largest value of an `int` or `float`, where the kind says so: `int(1..100)`."""
+    """Least and largest value, where the kind says so: `int(1..100)`, `duration(1ms..)`. Of a `string`, its bytes."""
+    step: float | None = None
+    """What every value is a whole multiple of: `duration(1ms.. by 1ms)`."""
 
 
 class Parameter(NamedTuple):

@@ -231,6 +231,7 @@ class TypeName(NamedTuple):
     span: Span
     low: Number | None = None
     high: Number | None = None
+    step: Number | None = None
 
 
 class Parameter(NamedTuple):

@@ -23,6 +23,8 @@ _SIZES = {
     "GiB": 2**30,
 }
 _RATES = {"s": 1, "m": 60, "h": 3600}
+NAMES = {"duration": tuple(_DURATIONS), "size": tuple(_SIZES), "percent": ("%",)}
+"""Type of a parameter -> the units in which it is written."""
 WORDS = frozenset((*_DURATIONS, *_SIZES))
 """Units that are words of their own where they stand apart from their number."""
 LONGEST = 365 * 86400 * 10**6
@@ -126,6 +128,40 @@ def size(text: str, low: int = 0) -> int | Wrong:
     if not low <= number <= LARGEST:
         return Wrong("ADM203", f"`{text}` is out of range", f"a size is at least {low}B and at most 8PiB")
     return int(number)
+
+
+_WRITTEN = {
+    "duration": {unit: factor for unit, factor in _DURATIONS.items() if unit != "µs"},
+    "size": {unit: _SIZES[unit] for unit in ("B", "KiB", "MiB", "GiB")},
+}
+
+
+def written(name: str, value: float) -> str:
+    """A value of a type as a program would say it, in the largest unit that leaves it whole."""
+    if name == "percent":
+        return f"{Fraction(str(value)).numerator / Fraction(str(value)).denominator:g}%"
+    if name == "string":
+        return f"{value:g} byte{'s' * (value != 1)}"
+    if name not in _WRITTEN:
+        return f"{value:g}"
+    unit, factor = max(
+        ((unit, factor) for unit, factor in _WRITTEN[name].items() if value % factor == 0), key=lambda each: each[1]
+    )
+    return f"{int(value) // factor}{unit}" if value else f"0{next(iter(_WRITTEN[name]))}"
+
+
+def outside(name: str, value: float, low: float | None, high: float | None, step: float | None) -> str | None:
+    """What a value of a type has to be, where it is not: `at least 1ms`."""
+    if (low is not None and value < low) or (high is not None and value > high):
+        least = None if low is None else written(name, low)
+        most = None if high is None else written(name, high)
+        if least is None or most is None:
+            return f"at least {least}" if most is None else f"at most {most}"
+        return f"between {least} and {most}"
+    # Decimals as they are written: a float is not exactly what was meant.
+    if step is not None and Fraction(str(value)) % Fraction(str(step)):
+        return f"a whole multiple of {written(name, step)}"
+    return None
 
 
 def rate(text: str) -> float | Wrong:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from dsl import syntax, units
+from dsl import foreign, syntax, units
+from dsl.contents import FORMATS
 from dsl.diagnostics import Diagnostics, did_you_mean
 from dsl.entities import Application, the_port
 from dsl.files import Reader
@@ -35,6 +36,9 @@ _EXAMPLES = {
     "caller": "the name of a service or external",
     "file": 'a path such as `"keys.json"`',
 }
+
+
+T = TypeVar("T")
 
 
 class Bad:
@@ -86,7 +90,7 @@ def _mismatch(value: syntax.Value, type_: ParameterType, context: Context, given
 
 def _list(value: syntax.Value, type_: ParameterType, context: Context) -> Value | Bad:
     if not isinstance(value, syntax.ListValue):
-        return _mismatch(value, type_, context, "a single value", f"write `[{value.span.text}]`")
+        return _mismatch(value, type_, context, "a single value", f"write `[{_items(value, type_.element)}]`")
     element = type_.element
     if element is None:
         return BAD
@@ -102,6 +106,15 @@ def _list(value: syntax.Value, type_: ParameterType, context: Context) -> Value 
         else:
             items.append(converted)
     return BAD if bad else tuple(items)
+
+
+def _items(value: syntax.Value, element: ParameterType | None) -> str:
+    """What a single value is as the items of a list. Elsewhere one string may hold several words: `"5xx,reset"`."""
+    if element is None or element.name != "one_of":
+        return value.span.text
+    text = value.value if isinstance(value, syntax.String) else value.span.text
+    words = [foreign.word(part.strip(), element.items) for part in text.split(",")]
+    return ", ".join(word for word in words if word is not None) if all(words) else value.span.text
 
 
 def _number(value: syntax.Number, type_: ParameterType, context: Context) -> Value | Bad:
@@ -125,11 +138,25 @@ def _number(value: syntax.Number, type_: ParameterType, context: Context) -> Val
         result = units.percent(value.text)
     else:
         hint = f'put it in quotes: `"{value.text}"`' if name in ("string", "header") else None
-        return _mismatch(value, type_, context, "a number", hint)
+        word = foreign.word(value.text, type_.items)
+        return _mismatch(value, type_, context, "a number", hint if word is None else f"did you mean `{word}`?")
     if isinstance(result, units.Wrong):
         context.diagnostics.error(result.code, result.message, value.span, hint=result.hint)
         return BAD
-    return result
+    return _within(result, result, value, type_, context)
+
+
+def _within(
+    converted: T, measured: float, value: syntax.Number | syntax.String, type_: ParameterType, context: Context
+) -> T | Bad:
+    """The value, if it is in the range that its parameter declares."""
+    meant = units.outside(type_.name, measured, type_.low, type_.high, type_.step)
+    if meant is None:
+        return converted
+    shown = value.span.text if len(value.span.text) <= 40 else value.span.text[:37] + "..."
+    what = "the parameter takes" if type_.name != "string" else "the parameter takes a string of"
+    context.diagnostics.error("ADM203", f"`{shown}` is out of range", value.span, hint=f"{what} {meant}")
+    return BAD
 
 
 def _string(value: syntax.String, type_: ParameterType, context: Context) -> Value | Bad:
@@ -139,13 +166,13 @@ def _string(value: syntax.String, type_: ParameterType, context: Context) -> Val
         if len(text) > MAX_STRING:
             context.diagnostics.error("ADM203", f"a string has at most {MAX_STRING} characters", value.span)
             return BAD
-        return text
+        return _within(text, len(text.encode()), value, type_, context)
     if name == "header":
         return header_name(value, context.diagnostics, _HOP_BY_HOP)
     if name == "one_of":
         return _choice(text, value.span, type_, context)
     if name == "file":
-        return _file(value, context)
+        return _file(value, type_, context)
     hint = None
     if units.found_number(text) != text or text.isdigit():
         hint = f"write it without quotes: `{text[:40]}`"
@@ -154,14 +181,24 @@ def _string(value: syntax.String, type_: ParameterType, context: Context) -> Val
     return _mismatch(value, type_, context, "a string", hint)
 
 
-def _file(value: syntax.String, context: Context) -> Value | Bad:
+def _file(value: syntax.String, type_: ParameterType, context: Context) -> Value | Bad:
     if context.reader is None:
         return BAD
     path = context.reader.resolve(value.value, value.span)
     if path is None:
         return BAD
     content = context.reader.content(path, value.span)
-    return BAD if content is None else FileArgument(path, content)
+    if content is None:
+        return BAD
+    for format_ in type_.items:
+        what, check = FORMATS[format_]
+        problem = check(content)
+        if problem is not None:
+            context.diagnostics.error(
+                problem.code, f"`{path}` cannot be used as {what}: {problem.message}", value.span, hint=problem.hint
+            )
+            return BAD
+    return FileArgument(path, content)
 
 
 def header_name(value: syntax.String, diagnostics: Diagnostics, hidden: frozenset[str] = UNSEEN) -> str | Bad:
@@ -187,12 +224,13 @@ def header_name(value: syntax.String, diagnostics: Diagnostics, hidden: frozense
 def _choice(word: str, span: Span, type_: ParameterType, context: Context) -> Value | Bad:
     if word in type_.items:
         return word
+    meant = foreign.word(word[:60], type_.items)
     context.diagnostics.error(
         "ADM209",
         f"`{word[:60]}` is not one of the words that fit here",
         span,
         cause=describe(type_) + " is expected",
-        hint=did_you_mean(word, type_.items),
+        hint=did_you_mean(word, type_.items) if meant is None else f"did you mean `{meant}`?",
     )
     return BAD
 

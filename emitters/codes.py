@@ -139,6 +139,21 @@ CODES: Final[Mapping[str, Code]] = {
         bad='policy p = deny() on a -> b when header("x") matches "(^a|b$)"',
         good='policy p = deny() on a -> b when header("x") matches "a.*|.*b"',
     ),
+    "ADM730": Code(
+        "a configuration that Envoy would refuse",
+        "Envoy checks each field of its configuration against bounds that its schema states, and refuses all of a "
+        "configuration for one field. The same bounds are checked before anything is written. The types of the "
+        "built-in kinds state the bounds of their arguments, so this is about a value that came past "
+        "them. The message names the field.",
+    ),
+    "ADM731": Code(
+        "a comparison that Envoy cannot make",
+        "Envoy looks for a value among the elements of a header, or for a method, by one regular expression over bytes "
+        "that is built from what the policy says. This one is too large for Envoy's engine, or speaks of a letter that "
+        "no byte is (`\\x{100}`).",
+        bad='policy d = deny() on a -> b when method matches "\\\\x{100}"',
+        good='policy d = deny() on a -> b when method matches "GET|PUT"',
+    ),
     "ADM723": Code(
         "a limit on bodies behind what holds requests up",
         "A delay, an authorization service or a program of one's own may hold a request up while its body arrives. "

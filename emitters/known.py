@@ -35,6 +35,14 @@ class Callers(NamedTuple):
 
     layers: tuple[tuple[Network, ...], ...] = ()
 
+    def parts(self) -> tuple[tuple[tuple[Network, ...], tuple[Network, ...]], ...]:
+        """The same side by side and not inside one another: in a layer that counts, and not in the one inside it.
+
+        Envoy reads no configuration that is nested without end.
+        """
+        layers = (*self.layers, ())
+        return tuple((layers[index], layers[index + 1]) for index in range(0, len(self.layers), 2))
+
     @property
     def everyone(self) -> bool:
         return self.layers == (EVERYWHERE,)

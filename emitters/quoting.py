@@ -1,4 +1,8 @@
-"""A writer of YAML whose text stays text for the readers of Envoy and Kubernetes, which know more booleans than PyYAML.
+"""A writer of YAML whose text stays text for every reader.
+
+YAML 1.1 and 1.2 differ in what they read as a number, a date or a boolean, and the readers of Envoy (`yaml-cpp`), of
+Kubernetes (`go-yaml`) and of Python each know something more. So only text that none of them can take for anything else
+is written plain: it begins with a letter, `_` or `/`, and is none of a few words. All other text is quoted.
 
 YAML is imported where it is used: what only looks for what cannot be expressed needs none.
 """
@@ -9,7 +13,8 @@ import re
 from functools import cache
 from typing import Any, Final
 
-_TEXT_TO_QUOTE: Final = re.compile(r"[ynYN]|[-+]?0X[0-9A-Fa-f]+")
+_PLAIN: Final = re.compile(r"[A-Za-z_/]")
+_WORDS: Final = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 
 
 @cache
@@ -17,15 +22,15 @@ def dumper() -> Any:
     import yaml
 
     class Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper):  # type: ignore[misc]
-        """Writes repeated values out: an anchor is shorter, and nobody reads it."""
+        """Writes repeated values out: an anchor is shorter and harder to read."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
     def text(dumper: Any, value: str) -> Any:
-        # PyYAML would write these plain; others read them as booleans and numbers.
-        style = "'" if _TEXT_TO_QUOTE.fullmatch(value) else None
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+        # Where PyYAML sees a need for quotes by itself, it quotes in either case.
+        plain = _PLAIN.match(value) and value.lower() not in _WORDS
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if plain else "'")
 
     Dumper.add_representer(str, text)
     return Dumper

@@ -9,7 +9,7 @@ destination. It is the unit that becomes a filter chain in Envoy. The policies o
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Policy, Port, Program, Protocol, Side, Stage
 
@@ -46,6 +46,10 @@ def hop_name(side: Side, destination: str, port: int) -> str:
     return f"ingress/{port}" if side is Side.INGRESS else f"egress/{destination}:{port}"
 
 
+_TWO_FILTERS: Final = frozenset(("buffer_limit",))
+"""Kinds that need a second filter right behind the first."""
+
+
 def filter_name(hop: str, policy: Policy) -> str:
     """What the filter of a policy is called in a hop: `ingress/8082/search_quota:rate_limit`.
 
@@ -57,6 +61,17 @@ def filter_name(hop: str, policy: Policy) -> str:
         return f"{hop}/{policy.name}:{kind.name}"
     text = hashlib.sha256(kind.template.text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{hop}/{policy.name}:{kind.name}:{text}"
+
+
+def behind_name(name: str) -> str:
+    """What the second filter of a policy is called, whose first one has this name."""
+    return f"{name}:behind"
+
+
+def filter_names(hop: str, policy: Policy) -> tuple[str, ...]:
+    """What all filters of a policy in a hop are called. A route that skips the policy has to skip each of them."""
+    name = filter_name(hop, policy)
+    return (name, behind_name(name)) if policy.kind.name in _TWO_FILTERS and policy.kind.template is None else (name,)
 
 
 def hops(program: Program, placement: Placement) -> dict[str, tuple[Hop, ...]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xds_server.snapshot import Collection, Difference, Known, Resource, difference, version_of
 from xds_server.subscription import Subscription
-from xds_server.types import ENDPOINTS
+from xds_server.types import ENDPOINTS, ROUTES
 from xds_server.wire import Composer
 
 if TYPE_CHECKING:
@@ -137,6 +137,17 @@ class Shared:
         assert isinstance(found, dict)  # noqa: S101 - for the type checker
         return found
 
+    def led(
+        self,
+        how: Callable[[Mapping[str, Known], Mapping[str, Resource]], Mapping[str, Resource]],
+        held: Mapping[str, Known],
+        wanted: Mapping[str, Resource],
+    ) -> Collection:
+        """Route tables as `how` of `leading` makes them."""
+        found = self._remember(how, held, wanted, lambda: Collection(ROUTES, how(held, wanted)))
+        assert isinstance(found, Collection)  # noqa: S101 - for the type checker
+        return found
+
     def overlaid(self, under: Collection, over: Collection) -> Collection:
         """All of both; `over` wins."""
 
@@ -233,6 +244,13 @@ class Channel:
         nonce = str(self.sequence)
         self.flights[nonce] = flight
         return nonce
+
+    @property
+    def new(self) -> frozenset[str]:
+        """Names that the client has had nothing of, and has not acknowledged yet."""
+        return frozenset(
+            name for flight in self.flights.values() for name in flight.content if name not in flight.before
+        )
 
     @property
     def in_doubt(self) -> bool:

@@ -15,7 +15,7 @@ import grpc  # type: ignore[import-untyped]
 
 from xds_server.clients import Admission, Caller, ClientStatus
 from xds_server.delta import DeltaStream
-from xds_server.events import Accepted, Refused
+from xds_server.events import Accepted, Completed, Refused
 from xds_server.holdings import Meter
 from xds_server.sotw import SotwStream
 from xds_server.types import ORDER, short
@@ -190,6 +190,8 @@ class Connection(Writer):
     def forget(self) -> None:
         """Let go of what it has heard. The reason for its end knows in which functions that came up, and these know the
         stream: all of it, and a request of megabytes, would else be kept until somebody searches for such circles."""
+        if self._machine is not None:
+            self._machine.leave()
         self._machine = self._offered = self._failure = None
         self._outbox.clear()
 
@@ -327,8 +329,10 @@ class Connection(Writer):
                 self._server.refused(self, event)
             elif isinstance(event, Accepted):
                 self._server.metrics.acknowledgements[known_type(event.type_url)] += 1
-            else:
+            elif isinstance(event, Completed):
                 self._server.completed(self, event)
+            else:
+                self._server.took(self, event)
         if events:
             self._server.audience.note(self)
         waits = self._machine.waits_for
@@ -338,9 +342,9 @@ class Connection(Writer):
                 self._patience = None
             self._waits = waits
             if waits is not None:
-                self._patience = asyncio.get_running_loop().call_later(
-                    self._server.limits.patience_seconds, self._lose_patience
-                )
+                limits = self._server.limits
+                seconds = limits.lead_seconds if waits.lead else limits.patience_seconds
+                self._patience = asyncio.get_running_loop().call_later(seconds, self._lose_patience)
 
     def _log(self, event: Refused) -> None:
         """A client that asks for what it refused is sent it, and refuses it, as often as it likes."""

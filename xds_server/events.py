@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.snapshot import Snapshot
+    from xds_server.snapshot import Resource, Snapshot
 
 
 class Accepted(NamedTuple):
@@ -34,7 +34,23 @@ class Completed(NamedTuple):
     snapshot: Snapshot
 
 
-Event = Accepted | Refused | Completed
+class Took(NamedTuple):
+    """The client has acknowledged all of one type that it is to have of a snapshot. It may have more of it: what is to
+    go is taken away at the end."""
+
+    snapshot: Snapshot
+    type_url: str
+    resources: Mapping[str, Resource]
+
+
+class Settled(NamedTuple):
+    """The client has acknowledged everything of a snapshot that it can use, but that some endpoints or secrets, of
+    which it has earlier ones, may be on their way: those of a busy service always are."""
+
+    snapshot: Snapshot
+
+
+Event = Accepted | Refused | Completed | Took | Settled
 
 
 class TypeStatus(NamedTuple):

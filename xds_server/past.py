@@ -1,46 +1,67 @@
 """What a client of state of the world has from earlier streams: it says no more of that than a version.
 
-A version is a digest of all that was in a response, so whoever says one that was sent to its group has just that. One
-that nobody knows here is from before a restart or from another replica: then what some client acknowledged last is the
-best guess, and nothing that others are likely to refuse. Only clusters are remembered: of everything else it is enough
-that a client has something of each name that it asks for.
+A version is a digest of all that was in a response. What a client may have is the response that it acknowledged last,
+and one that it has not answered. A response that it refused, or that a later one has replaced, is forgotten at once.
+So these are known however many changes a client refuses, as long as its stream is open, and for some time after that.
+A version that is not known is from before a restart or from another replica: then what some client of the group
+acknowledged last is the best guess. Only clusters are remembered: of everything else it is enough that a client has
+something of each name that it asks for.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from xds_server.taken import Taken
 from xds_server.types import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.snapshot import Known, Snapshot
+    from xds_server.snapshot import Known
 
 REMEMBERED: Final = 16
-"""Responses of a group that are remembered, those sent last: each change takes two."""
+"""Versions that clients had when their streams ended, the latest ones."""
 
 
 class Past:
     """Of one group of clients."""
 
-    __slots__ = ("_acknowledged", "_sent")
+    __slots__ = ("_held", "_left", "taken")
 
-    def __init__(self) -> None:
-        self._sent: dict[str, Mapping[str, Known]] = {}
-        """By version, the one sent last at the end."""
-        self._acknowledged: Mapping[str, Known] = {}
+    def __init__(self, taken: Taken | None = None) -> None:
+        self.taken = taken or Taken()
+        """What is in force in the group."""
+        self._held: dict[str, tuple[int, Mapping[str, Known]]] = {}
+        """By version: how many open streams may have it, and what it is."""
+        self._left: dict[str, Mapping[str, Known]] = {}
+        """By version, the one of the stream that ended last at the end."""
 
-    def accept(self, snapshot: Snapshot) -> None:
-        """Some client has acknowledged all of it."""
-        self._acknowledged = snapshot.of_type(CLUSTER).resources
+    def hold(self, version: str, clusters: Mapping[str, Known]) -> None:
+        """A client was sent these, or has brought them along."""
+        count, held = self._held.get(version, (0, clusters))
+        self._held[version] = count + 1, held
 
-    def send(self, version: str, clusters: Mapping[str, Known]) -> None:
-        """A client is sent all these."""
-        self._sent[version] = self._sent.pop(version, clusters)
-        if len(self._sent) > REMEMBERED:
-            del self._sent[next(iter(self._sent))]
+    def drop(self, version: str) -> Mapping[str, Known]:
+        """A client has refused this version, or has another in its place; what it was."""
+        count, held = self._held.pop(version)
+        if count > 1:
+            self._held[version] = count - 1, held
+        return held
+
+    def leave(self, version: str) -> None:
+        """The stream of a client that may have this version has ended."""
+        held = self.drop(version)
+        self._left.pop(version, None)
+        self._left[version] = held
+        if len(self._left) > REMEMBERED:
+            del self._left[next(iter(self._left))]
+
+    def knows(self, version: str) -> bool:
+        return version in self._held or version in self._left
 
     def clusters(self, version: str) -> Mapping[str, Known]:
         """What a client has that says this version."""
-        return self._sent.get(version, self._acknowledged)
+        if version in self._held:
+            return self._held[version][1]
+        return self._left[version] if version in self._left else self.taken.resources(CLUSTER)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
-from xds_server.channel import Flight
+from xds_server.channel import NOTHING, Flight
+from xds_server.leading import Lead, ahead, behind
 from xds_server.ordering import STAGED, Gate, Phase, trial
 from xds_server.ordering import gate as gate_of
 from xds_server.ordering import removing as may_remove
-from xds_server.snapshot import Known, Resource, no_endpoints
+from xds_server.snapshot import Known, Resource, no_endpoints, nothing
 from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET, TRIAL
 from xds_server.wire import Response
 
@@ -51,6 +52,11 @@ class Sender(ABC):
         """Whether to wait for what the client is to ask for next, or not to ask for any more."""
         self._warming: dict[str, str] = {}
         """Endpoints that sent clusters need, and the nonce with which they were sent, if they were."""
+        self._lead = Lead.OVER
+        self._had: Mapping[str, Known] = NOTHING
+        """The route tables of before."""
+        self._led = nothing(ROUTES)
+        """What some route tables are for now, instead of what they are to be in the end."""
 
     # What differs between the variants.
 
@@ -77,11 +83,38 @@ class Sender(ABC):
             newer = self._next.of_type(type_url)
             if newer is not collection and self._next.of_type(CLUSTER).version == self._target.of_type(CLUSTER).version:
                 return self._shared.overlaid(collection, newer)
+        if type_url == ROUTES and self._led.resources:
+            return self._shared.overlaid(collection, self._led)
         return collection
+
+    def _begin_to_lead(self, channel: Channel) -> None:
+        """If routes are about to lead a client of gRPC to other clusters, name these first."""
+        if self._phase is Phase.TRY or channel.flights or channel.refused:
+            return
+        if gate_of(ROUTES, self._channels, warming=bool(self._warming)) is Gate.OPEN:
+            self._had = channel.known
+            self._lead = Lead.AHEAD
+            self._led = self._shared.led(ahead, self._had, channel.wanted(self._target.of_type(ROUTES)))
+            if not self._led.resources:
+                self._lead_on(channel)
+
+    def _lead_on(self, channel: Channel) -> None:
+        """The client knows the clusters of this step."""
+        if self._lead is Lead.AHEAD:
+            self._lead = Lead.BEHIND
+            self._led = self._shared.led(behind, self._had, channel.wanted(self._target.of_type(ROUTES)))
+            if self._led.resources:
+                return
+        self._lead_no_more()
+
+    def _lead_no_more(self) -> None:
+        self._lead, self._led, self._had = Lead.OVER, nothing(ROUTES), NOTHING
 
     def _serve(self, channel: Channel, out: list[Response]) -> None:
         if self._one_at_a_time() and channel.flights:
             return
+        if channel.type_url == ROUTES and self._lead is Lead.TO_COME:
+            self._begin_to_lead(channel)
         collection = self._collection(channel.type_url)
         wanted = channel.wanted(collection)
         if channel.known is wanted and not (channel.owed or channel.again or channel.answer or channel.refused):
@@ -213,13 +246,13 @@ class Sender(ABC):
         version = self._collection(channel.type_url).version if whole is None else self._shared.version(whole)
         said = content if whole is None else whole
         if channel.type_url == ENDPOINTS and None in said.values():
-            # Nobody is what a client is told, and nothing that it has.
-            said = {name: no_endpoints(name) if item is None else item for name, item in said.items()}
+            # An empty list is what a client is told, and nothing that it has. No list may have an empty name.
+            said = {name: no_endpoints(name) if item is None and name else item for name, item in said.items()}
         resources = self._shared.in_order(said)
         removed = tuple(sorted(name for name, item in said.items() if item is None))
         payload = self._compose(channel, version, resources, removed)
         if whole is not None and channel.type_url == CLUSTER:
-            self._past.send(version, whole)
+            self._past.hold(version, whole)
         if payload is None:
             channel.known = after
             if not channel.refused:

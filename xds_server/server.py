@@ -17,11 +17,12 @@ from xds_server.channel import Shared
 from xds_server.clients import Admission, Caller, ClientStatus, DeniedError
 from xds_server.coalesce import Coalescer
 from xds_server.connection import DELTA, SOTW, Connection, RefusedStreamError, Variant, known_type
+from xds_server.events import Settled, Took
 from xds_server.holdings import Budget
 from xds_server.limits import Limits
 from xds_server.repeats import Repeats, host_of
 from xds_server.store import SnapshotStore, only_differs_in
-from xds_server.types import ENDPOINTS, SECRET
+from xds_server.types import URGENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,7 +35,6 @@ SERVICE: Final = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 TOO_MUCH: Final = "the names and answers of all streams of this client take too much memory"
 PAUSE: Final = 4
 """So much longer than a heavy request the next one waits."""
-URGENT: Final = frozenset({ENDPOINTS, SECRET})
 
 
 class ServerError(Exception):
@@ -262,6 +262,12 @@ class XdsServer:
     def refused(self, connection: Connection, event: Refused) -> None:
         self.metrics.rejects[known_type(event.type_url)] += 1
         self.store.refused(connection.group, event)
+
+    def took(self, connection: Connection, event: Took | Settled) -> None:
+        if isinstance(event, Took):
+            self.store.took(connection.group, event)
+        else:
+            self.store.accepted(connection.group, event.snapshot)
 
     def completed(self, connection: Connection, event: Completed) -> None:
         self.store.accepted(connection.group, event.snapshot)

@@ -59,12 +59,13 @@ class SotwStream(Stream):
             return dict.fromkeys(sorted(channel.subscription.names - there.keys()), UNKNOWN)
         if channel.type_url != CLUSTER:
             return dict.fromkeys(sorted(channel.subscription.names), UNKNOWN)
-        if self._shared.version(there) == version:
-            return {}
+        same = self._shared.version(there) == version
+        clusters = there if same else self._past.clusters(version)
+        if same or self._past.knows(version):
+            self._past.hold(version, clusters)
+            self._has = version
         return {
-            name: item
-            for name, item in self._past.clusters(version).items()
-            if name not in there and channel.subscription.covers(name)
+            name: item for name, item in clusters.items() if name not in there and channel.subscription.covers(name)
         }
 
     def _compose(

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 from xds_server.metrics import Metrics
 from xds_server.past import Past
 from xds_server.references import Reference
 from xds_server.snapshot import Collection, Snapshot, SnapshotError
+from xds_server.taken import Taken
 from xds_server.types import CLUSTER, ENDPOINTS, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.events import Refused
+    from xds_server.events import Refused, Took
 
 REMEMBERED: Final = 16
 """Refusals of a group that are remembered, the latest ones."""
@@ -39,22 +41,52 @@ class _Refusal(NamedTuple):
         """Whether a snapshot has just these: as soon as any has changed they may be tried again."""
         return all(_has(snapshot, self.type_url, name, version) for name, version in self.versions.items())
 
+    def within(self, event: Took) -> bool:
+        """Whether a client has taken just these."""
+        there = event.resources
+        return event.type_url == self.type_url and all(
+            name in there and there[name].version == version for name, version in self.versions.items()
+        )
 
-@dataclass(slots=True)
+
 class _Group:
-    current: Snapshot
-    accepted: Snapshot | None = None
-    """The last one of which some client acknowledged all that it can use."""
-    refusals: list[_Refusal] = field(default_factory=list)
-    """What clients refused and nobody has accepted since. It may be in later snapshots, too."""
-    past: Past = field(default_factory=Past)
-    start: Snapshot | None = None
-    """What new clients get instead of `current`."""
+    """One group of clients."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.taken = Taken()
+        self.past = Past(self.taken)
+        self.refusals: list[_Refusal] = []
+        """What clients refused and no client has accepted since. It may be in later snapshots, too."""
+        self._numbers: WeakKeyDictionary[Snapshot, int] = WeakKeyDictionary()
+        """Snapshots in the order in which they were published, as long as some client may acknowledge them."""
+        self._start: tuple[Snapshot, Snapshot, Snapshot] | None = None
+        """What new clients get instead of the current snapshot, after what it is made of."""
+        self.published = 0
+        self.replace(snapshot)
+
+    def replace(self, snapshot: Snapshot) -> None:
+        self.current = snapshot
+        self.published += 1
+        self._numbers[snapshot] = self.published
+        self.consider()
+
+    def number(self, snapshot: Snapshot) -> int | None:
+        """Which one it is; None if it was not published for this group."""
+        return self._numbers.get(snapshot)
 
     def consider(self) -> None:
-        """After a refusal or a new snapshot."""
-        refused = any(refusal.concerns(self.current) for refusal in self.refusals)
-        self.start = up_to_date(self.accepted, self.current) if refused and self.accepted is not None else None
+        """After a refusal, an acknowledgement or a new snapshot."""
+        self.refused = any(refusal.concerns(self.current) for refusal in self.refusals)
+
+    @property
+    def start(self) -> Snapshot:
+        """What a new client gets."""
+        old, new = self.taken.snapshot, self.current
+        if not self.refused or old is None:
+            return new
+        if self._start is None or self._start[0] is not old or self._start[1] is not new:
+            self._start = (old, new, up_to_date(old, new))
+        return self._start[2]
 
 
 @dataclass(slots=True)
@@ -92,19 +124,18 @@ class SnapshotStore:
         return found.current if found else None
 
     def start(self, group: str) -> Snapshot | None:
-        """What a new client of the group gets: the latest, unless it was refused and one before was taken."""
+        """What a new client of the group gets: the latest, unless it was refused and something before was taken."""
         found = self._groups.get(group)
-        if found is None:
-            return None
-        return found.current if found.start is None else found.start
+        return None if found is None else found.start
 
     def taken(self, group: str) -> Snapshot | None:
-        """The last snapshot of which some client of the group has acknowledged everything."""
+        """What is in force: of each type what some client of the group has acknowledged last. None before one has
+        acknowledged a whole snapshot."""
         found = self._groups.get(group)
-        return None if found is None else found.accepted
+        return None if found is None else found.taken.snapshot
 
     def past(self, group: str) -> Past:
-        """What clients of the group were sent before."""
+        """What clients of the group may have from earlier streams."""
         found = self._groups.get(group)
         return Past() if found is None else found.past
 
@@ -113,12 +144,13 @@ class SnapshotStore:
         found = self._groups.get(group)
         if found is None:
             return frozenset()
+        accepted = found.taken.snapshot
         return frozenset(
             Reference(refusal.type_url, name)
             for refusal in found.refusals
             if refusal.concerns(found.current)
             for name, version in refusal.versions.items()
-            if found.accepted is None or not _has(found.accepted, refusal.type_url, name, version)
+            if accepted is None or not _has(accepted, refusal.type_url, name, version)
         )
 
     @property
@@ -126,12 +158,28 @@ class SnapshotStore:
         return tuple(sorted(self._groups))
 
     def accepted(self, group: str, snapshot: Snapshot) -> None:
-        """A client has acknowledged all of it."""
+        """A client has acknowledged all of it that it can use, though endpoints and secrets may be on their way."""
         found = self._groups.get(group)
-        if found is not None and found.current is snapshot:
-            found.accepted, found.start = snapshot, None
-            found.refusals.clear()
-            found.past.accept(snapshot)
+        number = None if found is None else found.number(snapshot)
+        if found is None or number is None:
+            return
+        found.taken.whole(number, snapshot)
+        if found.refusals:
+            # A client that takes the latest snapshot takes all of it. An earlier one speaks for its own resources.
+            latest = snapshot is found.current
+            found.refusals = [] if latest else [each for each in found.refusals if not each.concerns(snapshot)]
+            found.consider()
+
+    def took(self, group: str, event: Took) -> None:
+        """A client has acknowledged all of one type that it is to have of a snapshot."""
+        found = self._groups.get(group)
+        number = None if found is None else found.number(event.snapshot)
+        if found is None or number is None:
+            return
+        found.taken.part(number, event.snapshot, event.type_url, event.resources)
+        if found.refusals:
+            found.refusals = [each for each in found.refusals if not each.within(event)]
+            found.consider()
 
     def refused(self, group: str, refusal: Refused) -> None:
         """A client has refused a part of what its group had at that time, and maybe still has."""
@@ -156,8 +204,7 @@ class SnapshotStore:
         if found is None:
             self._groups[group] = _Group(snapshot)
         else:
-            found.current = snapshot
-            found.consider()
+            found.replace(snapshot)
         self.metrics.snapshots += 1
         for watcher in list(self.watchers):
             watcher(group, old, snapshot)

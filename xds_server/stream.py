@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xds_server.bounds import check
 from xds_server.channel import Channel, Flight, Shared
-from xds_server.events import Accepted, Completed, Event, Refused, TypeStatus
+from xds_server.events import Accepted, Completed, Event, Refused, Settled, Took, TypeStatus
+from xds_server.leading import Lead
 from xds_server.ordering import STAGED, Phase, complete, in_order, let_go, trial, users_unknown
 from xds_server.past import Past
 from xds_server.sending import Sender
@@ -32,10 +33,12 @@ MAX_ERROR: Final = 4096
 
 
 class Wait(NamedTuple):
-    """It is the client's turn to ask."""
+    """It is the client's turn to ask, or it needs some time."""
 
     snapshot: Snapshot
     type_url: str
+    lead: bool = False
+    """Whether it is for a client of gRPC to notice clusters: that takes no more than a moment."""
 
 
 class Stream(Sender):
@@ -44,8 +47,8 @@ class Stream(Sender):
     def __init__(
         self, snapshot: Snapshot, shared: Shared, past: Past | None = None, *, empty_is_all: bool = True
     ) -> None:
-        """`past`: what clients of the group were sent before. `empty_is_all`: whether an empty first request means
-        everything (clients of gRPC never mean that)."""
+        """`past`: what clients of the group may have from earlier streams. `empty_is_all`: whether an empty first
+        request means everything (clients of gRPC never mean that)."""
         super().__init__(snapshot, shared, past or Past())
         self._empty_is_all = empty_is_all
         self._returned = False
@@ -58,6 +61,9 @@ class Stream(Sender):
         """Whether the client has said that it had anything, of any type, before this stream."""
         self._events: list[Event] = []
         self._completed: Snapshot | None = None
+        self._settled: Snapshot | None = None
+        self._has = ""
+        """State of the world: the version of the clusters that the client has."""
 
     # What comes in.
 
@@ -66,13 +72,23 @@ class Stream(Sender):
         self._next = snapshot
         return self._advance()
 
+    def leave(self) -> None:
+        """The stream has ended: its client may come back, and say that it has what it was sent last."""
+        clusters = self._channels.get(CLUSTER)
+        sent = [flight.version for flight in clusters.flights.values() if flight.whole is not None] if clusters else []
+        for version in [self._has] * bool(self._has) + sent:
+            self._past.leave(version)
+        self._has = ""
+
     def wait_no_longer(self) -> list[Response]:
         """Go on without endpoints that the client has not asked for, although it has clusters that need them; and take
-        clusters away that are gone, although it still asks for them."""
+        clusters away that are gone, although it still asks for them. Or lead it on to other clusters."""
         unsent = self._unsent_endpoints()
         for name in unsent:
             del self._warming[name]
-        if not unsent:
+        if not unsent and self._leading:
+            self._lead_on(self._channels[ROUTES])
+        elif not unsent:
             self._patient = False
         return self._advance()
 
@@ -109,6 +125,8 @@ class Stream(Sender):
             return Wait(self._target, ENDPOINTS)
         if self._phase is Phase.TRY:
             return Wait(self._target, EXTENSION) if self._awaits_extensions() else None
+        if self._leading:
+            return Wait(self._target, ROUTES, lead=True) if not self._channels[ROUTES].flights else None
         if self._phase is Phase.MAKE:
             return Wait(self._target, LISTENER) if self.idle and self._awaits_users() else None
         if self._patient and not let_go(self._channels, self._target):
@@ -179,6 +197,10 @@ class Stream(Sender):
                 )
         if taken is None:
             return
+        if channel.type_url == CLUSTER and taken.whole is not None:
+            self._replace_clusters(taken.version, refused=request.error is not None)
+        if channel.type_url in STAGED and not (channel.flights or channel.refused):
+            self._note_taken(channel)
         if channel.type_url == ENDPOINTS:
             self._warming = {name: nonce for name, nonce in self._warming.items() if nonce != request.nonce}
         elif channel.type_url == CLUSTER and request.error is None:
@@ -187,6 +209,31 @@ class Stream(Sender):
             self._warming = {}
         elif channel.type_url == LISTENER and request.error is not None and ROUTES in self._channels:
             self._channels[ROUTES].again.clear()
+
+    def _replace_clusters(self, version: str, *, refused: bool) -> None:
+        """The client has answered a whole response of clusters."""
+        if refused:
+            self._past.drop(version)
+            return
+        if self._has:
+            self._past.drop(self._has)
+        self._has = version
+
+    def _note_taken(self, channel: Channel) -> None:
+        """Say so if the client has all of this type that it is to have, and is the first that is known to."""
+        wanted = channel.wanted(self._target.of_type(channel.type_url))
+        if self._past.taken.resources(channel.type_url) is not wanted and not (
+            channel.known is not wanted and self._shared.difference(channel.known, wanted).changed
+        ):
+            self._events.append(Took(self._target, channel.type_url, wanted))
+
+    def _note_settled(self) -> None:
+        """Likewise of a whole snapshot, but for endpoints and secrets."""
+        if self._past.taken.is_whole(self._target):
+            self._settled = self._target
+        elif complete(self._channels, self._target, self._shared, urgent=False):
+            self._settled = self._target
+            self._events.append(Settled(self._target))
 
     def _forget_endpoints(self, taken: Flight) -> None:
         """The client has dropped clusters, and with them their endpoints: there is nothing left to say of those."""
@@ -241,6 +288,11 @@ class Stream(Sender):
             if channel.flights and channel.type_url in STAGED:
                 return False
             stuck = stuck or channel.in_doubt
+        if self._leading:
+            if not stuck:
+                return False
+            self._lead_no_more()
+            return True
         if not stuck and self._phase is Phase.MAKE and not self._awaits_users():
             self._phase = Phase.BREAK
             return True
@@ -249,15 +301,22 @@ class Stream(Sender):
             for channel in self._channels.values():
                 channel.error = ""  # what was refused has gone, by itself or with what used it
             if self._completed is not self._target and complete(self._channels, self._target, self._shared):
-                self._completed = self._target
+                self._completed = self._settled = self._target
                 self._events.append(Completed(self._target))
+            elif self._settled is not self._target:
+                self._note_settled()
         return self._next_target()
 
     def _next_target(self) -> bool:
         if self._next is None:
             return False
         self._target, self._next, self._phase, self._patient = self._next, None, Phase.TRY, True
+        self._lead = Lead.OVER if self._empty_is_all else Lead.TO_COME
         return True
+
+    @property
+    def _leading(self) -> bool:
+        return self._lead in (Lead.AHEAD, Lead.BEHIND)
 
     def _trying(self) -> bool:
         """Whether nothing else may change yet."""

@@ -19,6 +19,9 @@ ORDER: Final = (SECRET, CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES)
 WHOLE: Final = frozenset({CLUSTER, LISTENER})
 """State of the world has no removals: for these a name that is not in a response is removed, so all are in each."""
 
+URGENT: Final = frozenset({ENDPOINTS, SECRET})
+"""These change all the time, and wait for nothing."""
+
 TRIAL: Final = "trial"
 """An extension of this name goes before everything else of its snapshot, to clients that have an earlier one of it."""
 

@@ -60,7 +60,13 @@ def _about(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Compile communication policies into the smallest correct set of sidecars."""
+    """Compile communication policies into the smallest correct set of sidecars.
+
+    Each of them is called an ADM here, an application-defined middlebox: it enforces what a program asks for.
+
+    To begin: `admc explain kinds` lists what can be asked for, `admc check policies.adm` says whether a program is
+    right, and `admc compile policies.adm` which services need an ADM.
+    """
 
 
 def run(arguments: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from admc.cli.options import AdmMode, EffortOption, FormatOption, IncludeOption,
 from admc.cli.xds_options import Asked, server_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.render.report import Format
+from admc.words import counted
 
 if TYPE_CHECKING:
     from admc.emit_folder import Emitted
@@ -32,6 +34,10 @@ def compile_(
     emit: Annotated[
         Path | None, typer.Option("--emit", metavar="DIR", help="Write the configuration of every ADM there.")
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Let --emit overwrite files that admc did not write or that were changed since."),
+    ] = False,
     endpoints: Annotated[
         Path | None, typer.Option("--endpoints", metavar="FILE", help="Addresses of the services, for --emit.")
     ] = None,
@@ -85,7 +91,7 @@ def compile_(
     format_: FormatOption = Format.TEXT,
 ) -> int:
     """Compile a program into the smallest correct set of ADMs."""
-    _check_options(json, format_, emit, endpoints, mode, effort)
+    _check_options(json, format_, emit, endpoints, mode, effort, force=force)
     _check_output(program, output, json)
     server = server_of(emit, Asked(xds, xds_ca, xds_name, xds_cert, xds_key, xds_token, xds_files))
     from admc.output import Progress
@@ -106,14 +112,16 @@ def compile_(
         if require_optimal:
             _require_optimal(compiled, folder_of(program))
         files = None if emit is None else _configuration(compiled, folder_of(program), endpoints, mode, server)
+        inputs = input_files(program, compiled.program)
         if warnings_as_errors:
-            kept = () if emit is None or files is None else _kept(emit, files)
+            kept = () if emit is None or files is None else _kept(emit, files, inputs, force=force)
             refuse_warnings([*_other_app(earlier, compiled), *kept], folder_of(program))
         progress("writing")
         content = to_json(compiled.plan)
-        inputs = input_files(program, compiled.program)
-        emitted = None if emit is None or files is None else _write_folder(emit, files, inputs)
         target = output or (None if json else default_plan_path(program))
+        if target is not None:
+            _check_target(target, inputs, emit, files)
+        emitted = None if emit is None or files is None else _write_folder(emit, files, inputs, force=force)
         changed = target is not None and _write_plan(target, content, inputs)
     finally:
         progress.clear()
@@ -152,7 +160,14 @@ def default_plan_path(program: Path) -> Path:
 
 
 def _check_options(
-    json: bool, format_: Format, emit: Path | None, endpoints: Path | None, mode: AdmMode | None, effort: float | None
+    json: bool,
+    format_: Format,
+    emit: Path | None,
+    endpoints: Path | None,
+    mode: AdmMode | None,
+    effort: float | None,
+    *,
+    force: bool,
 ) -> None:
     if json and format_ not in (Format.TEXT, Format.JSON):
         raise wrong_usage(
@@ -161,7 +176,7 @@ def _check_options(
             hint="write the plan with `-o FILE` and keep `--format`",
         )
     if emit is None:
-        for option, given in (("--endpoints", endpoints), ("--mode", mode)):
+        for option, given in (("--endpoints", endpoints), ("--mode", mode), ("--force", force or None)):
             if given is not None:
                 raise wrong_usage("ADM801", f"`{option}` says nothing without `--emit DIR`")
     if mode is AdmMode.REDIRECT and endpoints is None:
@@ -219,16 +234,34 @@ def _configuration(
     return configuration(compiled.program, compiled.placement, folder, endpoints, redirect=redirect, xds=server)
 
 
-def _kept(folder: Path, files: dict[str, bytes]) -> tuple[Diagnostic, ...]:
+def _kept(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...], *, force: bool) -> tuple[Diagnostic, ...]:
     from admc.emit_folder import kept_files
 
-    return kept_files(folder, files)
+    return kept_files(folder, files, inputs, force=force)
 
 
-def _write_folder(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...]) -> Emitted:
+def _check_target(target: Path, inputs: tuple[Path, ...], emit: Path | None, files: dict[str, bytes] | None) -> None:
+    """Whether the plan can go there, before the configuration is written. Raises `CommandError`."""
+    from admc.emit_folder import MANIFEST
+    from admc.files import check_folder, status_to_replace
+
+    status_to_replace(target, inputs)
+    where = Path(os.path.realpath(target))
+    folder = None if emit is None else Path(os.path.realpath(emit))
+    if folder is None or not where.is_relative_to(folder):
+        check_folder(target)
+    elif where.relative_to(folder).as_posix() in {*(files or ()), MANIFEST}:
+        raise wrong_usage(
+            "ADM801",
+            f"`-o {target}` and `--emit {emit}` both write `{target}`",
+            hint="give the plan a name of its own",
+        )
+
+
+def _write_folder(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...], *, force: bool) -> Emitted:
     from admc.emit_folder import write_folder
 
-    return write_folder(folder, files, inputs)
+    return write_folder(folder, files, inputs, force=force)
 
 
 def _write_plan(target: Path, content: bytes, inputs: tuple[Path, ...]) -> bool:
@@ -266,7 +299,8 @@ def _notes(
         notes.append(f"wrote `{target}`" if changed else f"`{target}` is up to date")
     if emit is not None and emitted is not None:
         removed = f", {emitted.removed} removed" if emitted.removed else ""
-        notes.append(f"configuration in `{emit}`: {emitted.written} files written, {emitted.unchanged} kept{removed}")
+        written = counted(emitted.written, "file")
+        notes.append(f"configuration in `{emit}`: {written} written, {emitted.unchanged} kept{removed}")
         if endpoints is None:
             notes.append(
                 "without `--endpoints` it uses loopback addresses and explicit listeners, to try out on one machine"

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from admc.cli.completing import names, subjects
 from admc.cli.options import IncludeOption
 from admc.exits import Exit, wrong_usage
+from admc.files import is_folder, present
 from admc.render.report import Format
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 CODE = re.compile(r"ADM[0-9]{3}", re.IGNORECASE)
+ALL_KINDS = "kinds"
 RULE = re.compile(r"R([1-9]|10)", re.IGNORECASE)
 
 
@@ -34,11 +37,13 @@ def explain(
         str,
         typer.Argument(
             metavar="PROGRAM|CODE|RULE|KIND",
-            help="A program; or ADM606, R6, retry.",
+            help="A program; or ADM606, R6, retry; `kinds` lists all kinds.",
+            autocompletion=subjects,
         ),
     ],
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A service, policy or kind of the program.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A service, policy or kind of the program.", autocompletion=names),
     ] = None,
     include: IncludeOption = None,
     format_: Annotated[ExplainFormat, typer.Option("--format", help="How the answer is written.")] = ExplainFormat.TEXT,
@@ -50,7 +55,8 @@ def explain(
     from admc.terminal import width
 
     path = Path(subject)
-    general = None if path.exists() else _general(subject)
+    # A folder is no program, so `retry/` in the working directory does not hide the kind.
+    general = None if present(path) and not is_folder(path) else _general(subject)
     if general is not None and name is not None:
         raise wrong_usage(
             "ADM801",
@@ -72,18 +78,35 @@ def _general(subject: str) -> Explanation | None:
         return _code(f"ADM{600 + int(rule[1])}")
     if "." in subject or "/" in subject or not subject:
         return None
-    import dsl
-    from admc.explain_kind import explain_kind
+    from admc.explain_kind import explain_kind, explain_kinds
+    from admc.pipeline import program_meant
+    from dsl import foreign, prelude
     from dsl.diagnostics import did_you_mean
 
-    kinds = dsl.load_text("app builtin\n").kinds
+    kinds = {name: declared.kind for name, declared in prelude.kinds().items()}
+    if subject == ALL_KINDS:
+        return explain_kinds(kinds.values())
     if subject in kinds:
         return explain_kind(kinds[subject])
     raise wrong_usage(
         "ADM807",
         f"`{subject}` is no program, no code, no rule and no built-in kind",
-        hint=did_you_mean(subject, kinds) or "give the path of a program: `admc explain policies.adm`",
+        cause="it is a folder" if is_folder(Path(subject)) else None,
+        hint=_nearly(subject)
+        or foreign.kind(subject, (), prelude.kinds())
+        or did_you_mean(subject, [*kinds, ALL_KINDS])
+        or program_meant(Path(subject))
+        or "give the path of a program: `admc explain policies.adm`; `admc explain kinds` lists the kinds",
     )
+
+
+def _nearly(subject: str) -> str | None:
+    """For what begins like a code or a rule."""
+    if re.fullmatch(r"ADM[0-9]*", subject, re.IGNORECASE):
+        return "a code is `ADM` and three digits, such as `ADM606`"
+    if re.fullmatch(r"R[0-9]+", subject, re.IGNORECASE):
+        return "the rules are `R1` to `R10`"
+    return None
 
 
 def _code(code: str) -> Explanation:

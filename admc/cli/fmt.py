@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from admc.cli.completing import programs
 from admc.exits import CommandError, Exit
 from admc.programs import STANDARD_INPUT
 
@@ -19,7 +20,11 @@ MAX_BYTES = 100_000_000
 def fmt(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="Programs, or folders for every `.adm` below; `-` is standard input."),
+        typer.Argument(
+            metavar="FILE...",
+            help="Programs, or folders for every `.adm` below; `-` is standard input.",
+            autocompletion=programs,
+        ),
     ],
     check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if a file would change.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Change nothing; show what would change.")] = False,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from admc.cli.options import IncludeOption, ProgramArgument
+from admc.exits import wrong_usage
+from admc.terminal import visible
 
 
 class Picture(StrEnum):
@@ -17,15 +19,23 @@ class Picture(StrEnum):
     SVG = "svg"
 
 
+SUFFIXES: Final = {".mmd": Picture.MERMAID, ".dot": Picture.DOT, ".svg": Picture.SVG}
+
+
 def graph(
     program: ProgramArgument,
     include: IncludeOption = None,
-    picture: Annotated[Picture, typer.Option("--format", help="The language of the picture.")] = Picture.MERMAID,
+    picture: Annotated[
+        Picture | None,
+        typer.Option("--format", help="The language of the picture on standard output: mermaid unless given."),
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there, not to standard output.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write it there: a name that ends in .mmd, .dot or .svg."),
     ] = None,
 ) -> int:
     """Draw the application with its ADMs."""
+    language = _language(picture, output)
     from admc.exits import Exit
     from admc.output import Progress, write_out
     from admc.pipeline import folder_of, load_program, place_program
@@ -38,7 +48,7 @@ def graph(
         progress.clear()
     from emitters import pictures
 
-    draw = {Picture.MERMAID: pictures.mermaid, Picture.DOT: pictures.dot, Picture.SVG: pictures.svg}[picture]
+    draw = {Picture.MERMAID: pictures.mermaid, Picture.DOT: pictures.dot, Picture.SVG: pictures.svg}[language]
     drawn = draw(loaded, placement)
     if output is None:
         write_out(drawn if drawn.endswith("\n") else drawn + "\n")
@@ -46,5 +56,30 @@ def graph(
         from admc.files import write_whole
         from admc.pipeline import input_files
 
-        write_whole(output, drawn.encode("utf-8"), inputs=input_files(program, loaded))
+        changed = write_whole(output, drawn.encode("utf-8"), inputs=input_files(program, loaded))
+        write_out(f"wrote `{visible(str(output))}`\n" if changed else f"`{visible(str(output))}` is up to date\n")
     return Exit.DONE
+
+
+def _language(picture: Picture | None, output: Path | None) -> Picture:
+    """What the name of the file says, and `--format` where there is no file. Raises `CommandError`."""
+    if output is None or output == Path("-"):  # `-` is refused where files are written
+        return picture or Picture.MERMAID
+    named = SUFFIXES.get(output.suffix.lower())
+    wanted = next((suffix for suffix, language in SUFFIXES.items() if language is picture), None)
+    if named is None:
+        *others, last = (f"`{suffix}`" for suffix in SUFFIXES)
+        known = f"{', '.join(others)} and {last} do"
+        raise wrong_usage(
+            "ADM801",
+            f"`{output}` does not end like a picture",
+            hint=known if wanted is None or not output.stem else f"{known}; write `-o {output.with_suffix(wanted)}`",
+        )
+    if picture is not None and wanted is not None and named is not picture:
+        raise wrong_usage(
+            "ADM801",
+            f"`--format {picture}` and `{output}` contradict each other",
+            cause=f"a name that ends in `{output.suffix}` stands for `{named}`",
+            hint=f"leave `--format` out, or write `-o {output.with_suffix(wanted)}`",
+        )
+    return named

@@ -8,14 +8,22 @@ from typing import Annotated, Final
 
 import typer
 
+from admc.cli.completing import programs
 from admc.exits import wrong_usage
+from admc.files import is_folder, present
 from admc.render.report import Format
 from admc.terminal import visible
 
-ProgramArgument = Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm.")]
+ProgramArgument = Annotated[
+    Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm.", autocompletion=programs)
+]
 ProgramsArgument = Annotated[
     list[str],
-    typer.Argument(metavar="PROGRAM...", help="Programs, or folders with programs below; `-` is standard input."),
+    typer.Argument(
+        metavar="PROGRAM...",
+        help="Programs, or folders with programs below; `-` is standard input.",
+        autocompletion=programs,
+    ),
 ]
 WarningsOption = Annotated[
     bool, typer.Option("--warnings-as-errors", help="Exit 1, and write nothing, if there is a warning.")
@@ -25,11 +33,11 @@ WarningsOption = Annotated[
 def _folders(given: list[Path] | None) -> list[Path] | None:
     """What `--include` names: folders, now. Raises `CommandError`."""
     for folder in given or ():
-        if not folder.is_dir():
+        if not is_folder(folder):
             raise wrong_usage(
                 "ADM826",
                 f"`--include {visible(str(folder))}` names no folder",
-                cause="there is a file of that name" if folder.exists() else "there is nothing of that name",
+                cause="there is a file of that name" if present(folder) else "there is nothing of that name",
                 hint="name the folder that the files are in; the path is relative to the working directory",
             )
     return given

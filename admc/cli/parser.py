@@ -76,6 +76,7 @@ def _said(error: TyperException) -> str:
     if extra is not None:
         return f"there is nothing to do with `{extra['what']}`"
     message = _NO_NUMBER.sub("is not a number", message)
+    message = message.replace(". Choose from:", ": choose from")
     if message.count("'") % 2 == 0 and "`" not in message:
         message = message.replace("'", "`")
     return message[:1].lower() + message[1:]

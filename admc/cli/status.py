@@ -55,7 +55,7 @@ def status(
     else:
         from admc.render.status_text import render
 
-        write_out(render(found))
+        write_out(render(found, server))
     return Exit.CHANGES if detailed_exitcode and not found.settled else Exit.DONE
 
 

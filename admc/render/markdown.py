@@ -54,7 +54,8 @@ def _block(item: Diagnostic, folder: str) -> str:
         where = place(item.span, folder)
         shown, mark_at, mark_width = marked_line(item.span)
         marked = f"{shown}\n{' ' * mark_at}{'^' * mark_width}"
-        lines += ["", code(f"{where.path}:{where.line}:{where.column}"), "", fenced(marked)]
+        lines += ["", code(f"{where.path}:{where.line}:{where.column}")]
+        lines += ["", fenced(marked)] if shown.strip() else []
     notes = []
     if item.cause:
         notes.append(f"- because: {prose(item.cause)}")

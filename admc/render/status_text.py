@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.serve.status import AdmRow, NodeRow, Phase, Status
 from admc.terminal import cells, visible
+from admc.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,24 +23,25 @@ WORDS: Final = 500
 Row = tuple[str, ...]
 
 
-def render(status: Status) -> str:
-    """The whole status, with a final line break. Whatever the server said is safe to print."""
+def render(status: Status, asked: str = "") -> str:
+    """The whole status, with a final line break. Whatever the server said is safe to print. `asked` is its address."""
     moving = bool(status.server.transition)
     rows = [HEAD, *(row for adm in status.adms for row in _rows(adm, moving=moving))]
     widths = [max(cells(row[column]) for row in rows if len(row) > 1) for column in range(len(HEAD) - 1)]
-    lines = [*_about(status), ""]
+    lines = [*_about(status, asked), ""]
     if status.adms:
         lines += [*(_line(row, widths) for row in rows), ""]
     return "\n".join([*lines, _counts(status)]) + "\n"
 
 
-def _about(status: Status) -> Iterator[str]:
+def _about(status: Status, asked: str) -> Iterator[str]:
     server = status.server
     app = f"`{visible(server.app)}`" if server.app else "nothing yet"
     state = f", state {_short(server.state)}" if server.state else ""
     word = {Phase.STARTING: "starting with", Phase.SERVING: "serving", Phase.DRAINING: "draining, was serving"}
     yield f"{word[server.phase]} {app} from `{visible(server.source)}`{state}"
-    yield f"admc {visible(server.version)}, since {visible(server.since)}"
+    where = f" at {visible(asked)}" if asked else ""
+    yield f"admc {visible(server.version)}{where}, since {visible(server.since)}"
     if server.why and server.why != server.transition:
         yield f"{'not ready' if server.phase is Phase.STARTING else 'problem'}: {visible(server.why)}"
     if server.transition:
@@ -85,13 +87,9 @@ def _counts(status: Status) -> str:
     alone = sum(not adm.nodes for adm in planned)
     behind = sum(not node.in_sync for node in nodes)
     return (
-        f"{_number(len(planned), 'ADM')}{f', {alone} without a proxy' if alone else ''}; "
-        f"{_number(len(nodes), 'proxy', 'proxies')}{f', {behind} not in sync' if behind else ''}"
+        f"{counted(len(planned), 'ADM')}{f', {alone} without a proxy' if alone else ''}; "
+        f"{counted(len(nodes), 'proxy', 'proxies')}{f', {behind} not in sync' if behind else ''}"
     )
-
-
-def _number(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def _line(row: Row, widths: Iterable[int]) -> str:

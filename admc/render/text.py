@@ -60,9 +60,12 @@ def _excerpt(span: Span, folder: str, gutter: int, label: str, tone: str, paint:
     where = place(span, folder)
     indent = " " * gutter
     shown, mark_at, mark_width = marked_line(span)
+    arrow = f"{indent}{paint(BLUE, '-->')} {visible(where.path)}:{where.line}:{where.column}"
+    if not shown.strip():  # an empty file, or one whose lines are not shown
+        return [f"{arrow} {label}".rstrip()]
     mark = " " * mark_at + paint(tone, "^" * mark_width + (f" {label}" if label else ""))
     return [
-        f"{indent}{paint(BLUE, '-->')} {visible(where.path)}:{where.line}:{where.column}",
+        arrow,
         f"{indent} {paint(BLUE, '|')}",
         f"{paint(BLUE, str(where.line).rjust(gutter))} {paint(BLUE, '|')} {shown}".rstrip(),
         f"{indent} {paint(BLUE, '|')} {mark}",

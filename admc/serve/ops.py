@@ -7,6 +7,7 @@ and `HEAD` alone, and changes nothing. Connections are few and cheap: beyond a b
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import logging
 import os
@@ -114,17 +115,21 @@ def why_not(host: str, port: int) -> OSError | None:
 
 def cannot_listen(option: str, address: str, error: OSError | OverflowError | None) -> CommandError:
     """In the system's words, where it has any."""
-    said = ""
+    said, taken = "", isinstance(error, OSError) and error.errno == errno.EADDRINUSE
     if isinstance(error, OSError) and error.errno:
         # asyncio has a sentence of its own around the system's words; those for names have other numbers.
         named = isinstance(error, socket.gaierror)
         said = (error.strerror or "") if named else os.strerror(error.errno)
+    hint = f"`{option}` takes another address"
+    if taken:
+        hint += "; the server that is there goes on"
+    if taken and option == "--ops":  # `admc status` alone would show that server, too
+        hint += f", and `admc status --server http://{visible(address)}` shows its state"
     return wrong_usage(
         "ADM825",
         f"cannot listen at `{visible(address)}`",
         cause=said[:1].lower() + said[1:] or None,
-        hint="another server may be there already, or the address is not one of this machine; "
-        f"`{option}` takes another",
+        hint=hint,
     )
 
 

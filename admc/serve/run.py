@@ -203,7 +203,8 @@ class _Run:
         return status.server_row(
             phase=self._phase,
             app="" if state is None else state.program.app,
-            source=str(self._options.source.path),
+            # Whole, so that the answers of two servers can be told apart.
+            source=str(self._options.source.path.absolute()),
             state="" if state is None else state.version,
             started=self._started,
             why=serving.problems.said or self._force.moving.said or ("" if self._force.ready else NOT_YET),

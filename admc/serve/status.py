@@ -88,7 +88,7 @@ class ServerRow(NamedTuple):
     """What it waits for on the way to another plan; empty where it is on none."""
     app: str
     source: str
-    """The program or plan that it follows."""
+    """The whole path of the program or plan that it follows."""
     unlisted: tuple[str, ...]
     """Services and outside parties whose addresses are missing, so that connections that may be theirs are refused."""
     state: str

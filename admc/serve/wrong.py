@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xds_server.snapshot import SnapshotError
 
 LOG: Final = logging.getLogger("admc.serve")
-NOBODY: Final = "nobody is served until this is mended; the files are followed"
+NO_PROXY: Final = "no proxy is served until this is mended; the files are followed"
 UNLISTED: Final = "their addresses are missing, so connections that may be theirs are refused until they are listed"
 NAMED: Final = 20
 """How many of the names that are missing the log has; the status has all."""
@@ -100,7 +100,7 @@ class Problems:
             if self.stays:
                 LOG.error("last_good_state_stays", extra={"about": about, "state": self.stays})
             else:
-                LOG.error("no_state_yet", extra={"about": about, "text": NOBODY})
+                LOG.error("no_state_yet", extra={"about": about, "text": NO_PROXY})
 
     def miss(self, unlisted: Unlisted) -> None:
         """Tell of whose addresses are missing, whenever that is somebody else."""

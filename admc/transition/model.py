@@ -52,8 +52,8 @@ class Toggle:
     """Policies that a request with the marker has met already."""
     secret: str = field(default="", repr=False)
     """The marker's value; empty where the hop has none."""
-    filters: Mapping[str, str] = field(default_factory=dict)
-    """Policy -> what its filter is called."""
+    filters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Policy -> what its filters are called."""
     marks: bool = False
     """At egress: requests that passed the hop's filters leave with the marker."""
 

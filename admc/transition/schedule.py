@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.transition.between import OLD
 from admc.transition.model import Phase, Toggle
 from dsl.program import Side
-from emitters.scope import filter_name, hop_name
+from emitters.scope import filter_names, hop_name
 
 if TYPE_CHECKING:
     from admc.transition.change import Change, Entry
@@ -154,7 +154,7 @@ def toggles(change: Change, at: At, secrets: dict[str, str]) -> dict[HopKey, Tog
     """What route tables say, for each hop with an entry that the marker keeps single."""
     off: dict[HopKey, set[str]] = {}
     met: dict[HopKey, set[str]] = {}
-    filters: dict[HopKey, dict[str, str]] = {}
+    filters: dict[HopKey, dict[str, tuple[str, ...]]] = {}
     for comes, entries in ((False, change.old), (True, change.new)):
         for entry in entries.values():
             if not single(change, entry):
@@ -165,7 +165,7 @@ def toggles(change: Change, at: At, secrets: dict[str, str]) -> dict[HopKey, Tog
             for key in _keys(change, entry):
                 off.setdefault(key, set()).update(names if phase in rule.off else ())
                 met.setdefault(key, set()).update(names if phase in rule.met else ())
-                called = {name: filter_name(_hop_name(key), replace(entry.policy, name=name)) for name in names}
+                called = {name: filter_names(_hop_name(key), replace(entry.policy, name=name)) for name in names}
                 filters.setdefault(key, {}).update(called)
     return {
         key: Toggle(

@@ -41,7 +41,7 @@ def toggled(table: Any, toggle: Toggle) -> route_pb2.RouteConfiguration:
 
 
 def _filters(toggle: Toggle, policies: Iterable[str]) -> tuple[str, ...]:
-    return tuple(toggle.filters[name] for name in sorted(policies))
+    return tuple(called for name in sorted(policies) for called in toggle.filters[name])
 
 
 def _split(host: Any, toggle: Toggle) -> None:

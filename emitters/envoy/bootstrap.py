@@ -35,7 +35,11 @@ _COMING_BACK: Final = {"retry_back_off": {"base_interval": "0.5s", "max_interval
 """When to ask again after a server was away. By itself Envoy stays away for up to half a minute."""
 
 _REGEX_STEPS: Final = 1_000_000.0
+_MAX_RESETS: Final = 100_000.0
+"""How many streams of an HTTP/2 connection may end before the connection does, if most of them were reset within a
+second: a client that asks twice and gives up the slower answer does that all the time. By itself Envoy takes 500."""
 _RUNTIME: Final = {
+    "overload.premature_reset_total_stream_count": _MAX_RESETS,
     "re2.max_program_size.error_level": _REGEX_STEPS,
     "re2.max_program_size.warn_level": _REGEX_STEPS,
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from dsl.program import Policy, Protocol, Side
 from emitters.envoy import clashes, routes
+from emitters.envoy.filters.content import literal
 from emitters.envoy.filters.guards import external_authorization, strings
 from emitters.envoy.filters.limits import stretch
 from emitters.envoy.match import everybody
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
     from emitters.scope import Hop
 
 _UINT32: Final = 4294967295
+_LONGEST_FILL: Final = (2**63 - 1) // 1_000
+"""Microseconds that Envoy can count in nanoseconds."""
 _CONTROL: Final = frozenset(map(chr, [*range(0x20), 0x7F])) - {"\t"}
+_MOST_VALUE: Final = 16_384
+"""Bytes of a header value that Envoy takes from its configuration."""
+_WORD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def check(context: Context, hops: Sequence[Hop], tried: set[str] | None = None) -> None:
@@ -131,14 +138,19 @@ def _values(context: Context, policy: Policy) -> None:
             assert isinstance(amount, int)  # noqa: S101 - checked by the resolver
             assert isinstance(per, int)  # noqa: S101
             _shared(context, policy)
-            if amount * stretch(per * max(1, context.replicas)) > _UINT32:
+            long = per * max(1, context.replicas)
+            if long * stretch(long) > _LONGEST_FILL:
+                _cannot_hold(
+                    context, policy, "a time that is too long to count in so fine a unit", "round `per` to milliseconds"
+                )
+            elif amount * stretch(long) > _UINT32:
                 _cannot_hold(context, policy, "this many in so short a time", "state the limit for a longer `per`")
-        case "buffer_limit":
-            _size(context, policy, "max")
-        case "compression":
-            _size(context, policy, "min_size")
+        case "cors":
+            _cors(context, policy)
         case "tap":
-            if not str(arguments["directory"]).startswith("/"):
+            if _CONTROL & set(str(arguments["directory"])):
+                _cannot_hold(context, policy, "a directory with a control character in its name", "leave it out")
+            elif not str(arguments["directory"]).startswith("/"):
                 context.refuse(
                     "ADM713",
                     f"`{policy.name}` writes into `{arguments['directory']}`, which is not an absolute path",
@@ -147,13 +159,7 @@ def _values(context: Context, policy: Policy) -> None:
                     hint="write a path that begins with `/`",
                 )
         case "set_request_header" | "add_request_header" | "set_response_header" | "add_response_header":
-            if _CONTROL & set(str(arguments["value"])):
-                _cannot_hold(context, policy, "a header value with a control character", "leave it out")
-            name = arguments["name"]
-            if policy.kind.name == "add_request_header" and name in HELD:
-                _cannot_hold(context, policy, f"a second `{name}` on a request", f"set `{name}` instead of adding it")
-            elif policy.kind.name == "set_request_header" and name in HELD and not arguments["value"]:
-                _cannot_hold(context, policy, f"an empty `{name}` on a request", f"remove `{name}` instead")
+            _written(context, policy)
         case _:
             pass
 
@@ -175,10 +181,34 @@ def _shared(context: Context, policy: Policy) -> None:
     )
 
 
-def _size(context: Context, policy: Policy, name: str) -> None:
-    size = policy.arguments[name]
-    if isinstance(size, int) and size > _UINT32:
-        _cannot_hold(context, policy, f"a `{name}` of {size:,} bytes", "state less than 4GiB")
+def _cors(context: Context, policy: Policy) -> None:
+    """Lists become values of headers in the answer to a browser, as they are."""
+    for name in ("methods", "headers", "expose"):
+        words = strings(policy.arguments[name])
+        if not all(map(_WORD.fullmatch, words)):
+            _cannot_hold(context, policy, f"something in `{name}` that is no name", "write names, or `*`")
+        elif len(", ".join(words)) > _MOST_VALUE:
+            _cannot_hold(context, policy, f"`{name}` of more than {_MOST_VALUE:,} bytes", "name fewer")
+
+
+def _written(context: Context, policy: Policy) -> None:
+    """A value that a policy writes into a header."""
+    value = str(policy.arguments["value"])
+    if _CONTROL & set(value):
+        _cannot_hold(context, policy, "a header value with a control character", "leave it out")
+    # A `%` becomes two, so that Envoy leaves it as it is.
+    elif len(literal(value).encode()) > _MOST_VALUE:
+        _cannot_hold(
+            context,
+            policy,
+            f"a header value of more than {_MOST_VALUE:,} bytes (a `%` counts as two)",
+            "write a shorter one",
+        )
+    name = policy.arguments["name"]
+    if policy.kind.name == "add_request_header" and name in HELD:
+        _cannot_hold(context, policy, f"a second `{name}` on a request", f"set `{name}` instead of adding it")
+    elif policy.kind.name == "set_request_header" and name in HELD and not value:
+        _cannot_hold(context, policy, f"an empty `{name}` on a request", f"remove `{name}` instead")
 
 
 def _cannot_hold(context: Context, policy: Policy, what: str, hint: str) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from dsl.disjoint import disjoint
 from dsl.match import Comparison, Match, Not, Operator, elements_of
 from dsl.program import Side, Stage, Verb
-from emitters.envoy import elements
-from emitters.envoy.match import everybody
+from emitters.envoy import elements, embedded
+from emitters.envoy.match import compared, everybody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TIMES_OUT_TOO: Final = frozenset(("gateway_error", "reset", "server_error"))
 """Words of `retry` for which Envoy repeats an attempt that it gave up itself."""
+
+_SHORT: Final = 1_000
 
 
 def check(context: Context, hop: Hop) -> None:
@@ -106,10 +108,11 @@ def _where(context: Context, hop: Hop, policy: Policy) -> Sequence[object]:
 
 
 def _patterns(context: Context, policy: Policy) -> None:
-    """Regular expressions that cannot be asked of the elements of a header's value."""
-    for header, pattern in _of_headers(policy.match):
+    """Comparisons that Envoy cannot make: with the elements of a header's value, or with letters that no byte is."""
+    for comparison in _compared(policy.match):
+        header, pattern = comparison.field.header, comparison.value
         try:
-            elements.matches(pattern, elements_of(header))
+            expression = pattern if header is None else compared(comparison.operator, pattern, elements_of(header))
         except elements.TooIntricateError as error:
             context.refuse(
                 "ADM722",
@@ -118,15 +121,28 @@ def _patterns(context: Context, policy: Policy) -> None:
                 cause="a header can have several values, and Envoy compares all of them at once, with commas between",
                 hint="write it without, or compare with `==` or `starts_with`",
             )
+            continue
+        # A short text as it is always compiles, and asking would load the engine.
+        asked = comparison.operator is Operator.MATCHES or len(pattern) > _SHORT
+        said = embedded.wrong_expression(expression) if asked else None
+        if said is not None:
+            context.refuse(
+                "ADM731",
+                f"`{policy.name}` compares `{header or comparison.field.name}` with what Envoy cannot look for: the "
+                f"expression {said}",
+                policy,
+                cause="Envoy looks for it by one regular expression over bytes, none of which is more than `\\xff`",
+                hint="compare with something shorter, and leave out letters beyond ASCII",
+            )
 
 
-def _of_headers(match: Match | None) -> Iterator[tuple[str, str]]:
-    """Headers, and the regular expressions that they are compared with."""
+def _compared(match: Match | None) -> Iterator[Comparison]:
+    """Comparisons that become regular expressions over bytes: of headers all, of the method `matches`."""
     if match is None:
         return
     if isinstance(match, Comparison):
-        if match.operator is Operator.MATCHES and match.field.header is not None:
-            yield match.field.header, match.value
+        if match.field.header is not None or (match.field.name == "method" and match.operator is Operator.MATCHES):
+            yield match
     else:
         for operand in (match.operand,) if isinstance(match, Not) else match.operands:
-            yield from _of_headers(operand)
+            yield from _compared(operand)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dsl.program import Protocol, Side
 from emitters.envoy.context import Mode
 from emitters.envoy.match import header_predicate, only_where
-from emitters.envoy.names import COPIED, HOLDING, Version, restore, restore_copy
+from emitters.envoy.names import ANSWERS, COPIED, HOLDING, Version, hold_answer, restore, restore_copy
 from emitters.envoy.typed import Json, duration, extension, typed
 from emitters.known import is_address
 from emitters.ports import EGRESS_MARK, INGRESS_MARK
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 UNLIMITED: Final = 4294967295
 CONNECT_TIMEOUT: Final = "130s"
 """Longer than the kernel tries by itself, so that it is the kernel that gives up."""
+IDLE: Final = "1s"
+"""How long a connection to a service is kept without a request. Services close such connections themselves, often after
+two to five seconds, and a request that is sent just then is lost."""
 MAX_HEADERS: Final = 65535
 MAX_HEADERS_KB: Final = 8192
 _SOL_SOCKET: Final = 1
@@ -45,11 +48,12 @@ def http1_options(**fields: Any) -> Json:
     return {"header_key_format": preserve_case(), "enable_trailers": True, **fields}
 
 
-def http2_options() -> Json:
+def http2_options(**fields: Any) -> Json:
     return {
         "allow_connect": True,
         "max_concurrent_streams": 2147483647,
         "override_stream_error_on_invalid_http_message": True,
+        **fields,
     }
 
 
@@ -61,12 +65,12 @@ def endpoints(name: str, addresses: Iterable[str], port: int) -> Json:
     return {"cluster_name": name, "endpoints": [{"lb_endpoints": hosts}] if hosts else []}
 
 
-def _protocol_options(own: Version | None, filters: Sequence[Json]) -> Json:
-    """`filters` are upstream filters, which every attempt passes.
+def _protocol_options(own: Version | None, filters: Sequence[Json], *, repeats: bool) -> Json:
+    """`filters` are upstream filters, which every attempt passes. `repeats`: failed attempts may be repeated.
 
     `own`: the ADM speaks for itself (authorization, copies), so there is no caller whose version Envoy could keep.
     """
-    common = {"idle_timeout": "0s", "max_headers_count": MAX_HEADERS, "max_response_headers_kb": MAX_HEADERS_KB}
+    common = {"idle_timeout": IDLE, "max_headers_count": MAX_HEADERS, "max_response_headers_kb": MAX_HEADERS_KB}
     one = {"http_protocol_options": http1_options()}
     two = {"http2_protocol_options": http2_options()}
     version: Json
@@ -76,6 +80,11 @@ def _protocol_options(own: Version | None, filters: Sequence[Json]) -> Json:
         version = {"explicit_http_config": two if own is Version.TWO else one}
     # Here and not in the router: a mirrored request passes no router of ours.
     chain = [
+        *(
+            [{"name": ANSWERS, "typed_config": typed(_MUTATION, mutations={"response_mutations": hold_answer()})}]
+            if repeats
+            else []
+        ),
         *filters,
         *([] if own is None else [_undo(COPIED, restore_copy())]),
         _undo(HOLDING, restore()),
@@ -123,11 +132,12 @@ def cluster(
     policies: Sequence[Policy] = (),
     filters: Sequence[Json] = (),
     several: bool = False,
+    repeats: bool = False,
 ) -> Json:
     """One cluster: to the original destination, or to endpoints that come by EDS.
 
     `own` is the version of HTTP for requests that the ADM makes itself. `policies` are the cluster-stage policies that
-    hold in it. `several` is what `has_several` says of its endpoints.
+    hold in it. `several` is what `has_several` says of its endpoints. `repeats`: routes to it repeat failed attempts.
     """
     limit = {
         "max_connections": UNLIMITED,
@@ -149,7 +159,10 @@ def cluster(
         # A destination all of whose endpoints are ejected or unready is still tried, as it would be without a proxy.
         result["common_lb_config"] = {"healthy_panic_threshold": {"value": 100.0}}
     if protocol is not Protocol.TCP:
-        result["typed_extension_protocol_options"] = _protocol_options(own, filters)
+        result["typed_extension_protocol_options"] = _protocol_options(own, filters, repeats=repeats)
+        # A limit on connections does not hold for the first one of a pool, so pools are shared where there is one.
+        if not any(policy.kind.name == "circuit_breaking" for policy in policies):
+            result["connection_pool_per_downstream_connection"] = True
     bind = _bind(context, side)
     if bind is not None:
         result["upstream_bind_config"] = bind

@@ -26,9 +26,10 @@ from emitters.envoy.match import (
 )
 from emitters.envoy.names import FRAMING, HOLD, hold, tell_version
 from emitters.envoy.typed import PREFIX, Json, extension, typed
-from emitters.scope import filter_name
+from emitters.scope import behind_name, filter_name
 
 if TYPE_CHECKING:
+    from dsl.program import Policy
     from emitters.envoy.context import Context
     from emitters.scope import Hop
 
@@ -36,6 +37,13 @@ _MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutat
 _EARLY: Final = "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
 _UPGRADES: Final = ("websocket", "CONNECT", "spdy/3.1", "tcp")
 _GRPC_DEADLINE_EXCEEDED: Final = "4"
+MAX_FRAMES: Final = 10_000
+"""How many HTTP/2 frames that ask for nothing a client may send, or leave unread; Envoy by itself takes between 1 and
+1,000, depending on the frame. What services send is not counted."""
+BODILESS: Final = (204, 205, 304)
+"""Statuses of an answer that has no body."""
+_ANY_REPLY: Final = frozenset({"external_authorization", "lua", "wasm"})
+"""Kinds that answer by themselves with a status that is not known here."""
 
 
 class HttpChain(NamedTuple):
@@ -88,7 +96,7 @@ def chain(context: Context, hop: Hop) -> HttpChain:
         managed.append(_discovered(name, built.config))
         if built.behind is not None:
             config = only_where(needed, policy.name, built.behind)
-            extensions.append({"name": f"{hop.name}/behind/{policy.name}", "typed_config": config})
+            extensions.append({"name": behind_name(name), "typed_config": config})
             managed.append(_discovered(extensions[-1]["name"], built.behind))
         if built.in_route is not None:
             in_route[name] = built.in_route
@@ -175,15 +183,46 @@ def _manager(hop: Hop, managed: list[Json], logs: list[Json], *, waits: bool) ->
             # HTTP/1.0 needs no Host, and what is passed on is HTTP/1.1.
             default_host_for_http_10=hop.destination,
         ),
-        "http2_protocol_options": http2_options(),
+        "http2_protocol_options": http2_options(
+            max_outbound_control_frames=MAX_FRAMES,
+            max_consecutive_inbound_frames_with_empty_payload=MAX_FRAMES,
+            max_inbound_priority_frames_per_stream=MAX_FRAMES,
+            max_inbound_window_update_frames_per_data_frame_sent=MAX_FRAMES,
+        ),
         "upgrade_configs": [{"upgrade_type": name} for name in _UPGRADES],
         "access_log": logs,
     }
-    if hop.port.protocol is Protocol.GRPC:
-        # By itself Envoy calls its own timeout UNAVAILABLE, which a caller that retries on that would repeat.
-        timed_out = {"response_flag_filter": {"flags": ["UT"]}}
-        status = {"header": {"key": "grpc-status", "value": _GRPC_DEADLINE_EXCEEDED}}
-        fields["local_reply_config"] = {"mappers": [{"filter": timed_out, "headers_to_add": [status]}]}
+    if mappers := _own_replies(hop):
+        fields["local_reply_config"] = {"mappers": mappers}
     return extension(
         "http", "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", **fields
     )
+
+
+def _own_replies(hop: Hop) -> list[Json]:
+    """Changes of replies that Envoy makes itself. Envoy applies the first one that fits."""
+    mappers: list[Json] = []
+    if hop.port.protocol is Protocol.GRPC:
+        # By itself Envoy calls its own timeout UNAVAILABLE, which a caller that retries on that would repeat.
+        timed_out = {"response_flag_filter": {"flags": ["UT"]}}
+        deadline = {"header": {"key": "grpc-status", "value": _GRPC_DEADLINE_EXCEEDED}}
+        mappers.append({"filter": timed_out, "headers_to_add": [deadline]})
+    # Envoy sends a body with any status, and a client reads it as the beginning of the next answer.
+    return mappers + [
+        {"filter": _with(status), "body": {"inline_string": ""}}
+        for status in BODILESS
+        if any(_may_reply(policy, status) for policy in hop.policies)
+    ]
+
+
+def _may_reply(policy: Policy, status: int) -> bool:
+    """Whether a policy may answer by itself with a status."""
+    if policy.kind.name == "fault_abort":
+        return policy.arguments["status"] == status
+    return policy.kind.name in _ANY_REPLY or policy.kind.template is not None
+
+
+def _with(status: int) -> Json:
+    # Envoy demands the name of a runtime value that could replace the number.
+    value = {"default_value": status, "runtime_key": f"admc.status.{status}"}
+    return {"status_code_filter": {"comparison": {"op": "EQ", "value": value}}}

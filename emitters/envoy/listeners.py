@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side, callee
 from emitters.envoy import http, located, routes, tcp
+from emitters.envoy.bounds import BrokenRulesError
 from emitters.envoy.checks import check
 from emitters.envoy.clusters import cluster, endpoints, has_several, reachable
 from emitters.envoy.context import Mode
@@ -96,7 +97,13 @@ def _siblings(context: Context) -> tuple[str, ...]:
 
 def _messages(context: Context, out: _Collected, siblings: str, *, shares_limits: bool) -> AdmResources:
     def build(type_name: str, items: Mapping[str, Json]) -> dict[str, Message]:
-        return {name: message(type_name, items[name]) for name in sorted(items)}
+        built: dict[str, Message] = {}
+        for name in sorted(items):
+            try:
+                built[name] = message(type_name, items[name])
+            except BrokenRulesError as error:
+                _refused(context, name, error)
+        return built
 
     if context.findings.has_errors:
         out = _Collected()
@@ -111,6 +118,17 @@ def _messages(context: Context, out: _Collected, siblings: str, *, shares_limits
         redirected=context.mode is Mode.REDIRECT,
         siblings=siblings,
         shares_limits=shares_limits,
+    )
+
+
+def _refused(context: Context, name: str, error: BrokenRulesError) -> None:
+    """A value that came past the types of the kinds."""
+    context.findings.error(
+        "ADM730",
+        f"Envoy would refuse `{name}` of the ADM of `{context.service.name}`: {error}",
+        context.service.span,
+        cause="Envoy checks each field against the bounds of its schema, and refuses all of a configuration for one",
+        hint="change the argument that the field comes from",
     )
 
 
@@ -176,6 +194,7 @@ def _hop_cluster(
         policies=variant.policies,
         filters=upstream,
         several=hop.side is Side.EGRESS and has_several(context, hop.destination, hop.port),
+        repeats=routes.repeats(hop),
     )
     if variant.original:
         return
@@ -198,7 +217,8 @@ def _target(context: Context, hop: Hop, argument: str, version: Version | None, 
     # The resolver has made sure that there is one.
     call = min(alike, key=lambda call: (call.port.name != hop.port.name, call.port.number != hop.port.number))
     name = routes.target_cluster(hop, argument, version)
-    out.clusters[name] = cluster(context, name, Side.EGRESS, call.port.protocol, own=version)
+    shared = version is None and routes.repeats(hop)
+    out.clusters[name] = cluster(context, name, Side.EGRESS, call.port.protocol, own=version, repeats=shared)
     out.endpoints[name] = endpoints(name, *reachable(context, service, call.port))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
-from dsl.match import And, Comparison, Match, Not, Operator, Or, elements_of
+from dsl.match import And, Comparison, Elements, Match, Not, Operator, Or, elements_of
 from dsl.program import Side
 from emitters.envoy import elements
 from emitters.envoy.names import inside
@@ -86,13 +86,11 @@ def address_predicate(networks: Sequence[Network], name: str, *, source: str = "
 
 def callers_predicate(callers: Callers, name: str) -> Predicate:
     """The direct peer is one of the callers. There is at least one layer, or nobody is meant."""
-    found: Predicate | None = None
-    for layer in reversed(callers.layers):
-        if layer == EVERYWHERE and found is not None:
-            return negation(found)
-        here = address_predicate(layer, name)
-        found = here if found is None else all_of([here, negation(found)])
-    return address_predicate((), name) if found is None else found
+    found = []
+    for layer, inner in callers.parts():
+        parts = [] if layer == EVERYWHERE and inner else [address_predicate(layer, name)]
+        found.append(all_of([*parts, *([negation(address_predicate(inner, name))] if inner else [])]))
+    return any_of(found) if found else address_predicate((), name)
 
 
 # ---- matches ----
@@ -118,8 +116,13 @@ def _comparison(comparison: Comparison) -> Predicate:
     if field.name == "path":
         return _path(operator, value)
     if field.header is not None:
-        return header_predicate(inside(field.header), _regex(_LISTS[operator](value, elements_of(field.header))))
+        return header_predicate(inside(field.header), _regex(compared(operator, value, elements_of(field.header))))
     return header_predicate(":method", _string(operator, value))
+
+
+def compared(operator: Operator, value: str, of: Elements) -> str:
+    """The regular expression that a comparison with a header becomes. Raises `elements.TooIntricateError`."""
+    return _LISTS[Operator.EQUALS if operator is Operator.NOT_EQUALS else operator](value, of)
 
 
 _LISTS: Final = {

@@ -52,6 +52,13 @@ COPIED: Final = f"{HOLD}copied"
 VERSION: Final = f"{HOLD}version"
 """The version of HTTP that the caller speaks, where a route depends on it."""
 
+ANSWERS: Final = f"{HOLD}answers"
+"""The filter of a cluster that hides `RATE_LIMITED`."""
+
+RATE_LIMITED: Final = "x-envoy-ratelimited"
+"""The one response header that Envoy 1.40 obeys as it is configured here, by trial: it repeats no request that was
+answered with it."""
+
 _FORWARDED_FOR: Final = "x-forwarded-for"
 
 
@@ -81,6 +88,20 @@ def restore() -> list[Json]:
     for header in HELD:
         mutations += [{"remove": header}, _copy(HOLD + header, header)]
     return [*mutations, _forget()]
+
+
+def hold_answer() -> list[Json]:
+    """Mutations that hide, from the choice whether to repeat a request, what would forbid it. A name of ours that a
+    service sends is not ours."""
+    held = HOLD + RATE_LIMITED
+    return [{"remove": held}, _set(held, f"%RESP({RATE_LIMITED})%"), {"remove": RATE_LIMITED}]
+
+
+def show_answer() -> Json:
+    """A part of a route that undoes `hold_answer` once the choice is made. The held name goes away at the virtual host:
+    a route removes headers before it adds any."""
+    header = {"key": RATE_LIMITED, "value": f"%RESP({HOLD}{RATE_LIMITED})%"}
+    return {"response_headers_to_add": [{"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}]}
 
 
 def copying() -> list[Json]:

@@ -24,7 +24,7 @@ from emitters.envoy.match import (
     only_where,
     scope,
 )
-from emitters.envoy.names import ROUTE, VERSION, Version, copying, inside
+from emitters.envoy.names import HOLD, RATE_LIMITED, ROUTE, VERSION, Version, copying, inside, show_answer
 from emitters.envoy.typed import PREFIX, Json, duration, extension, typed
 from emitters.scope import filter_name
 
@@ -77,6 +77,11 @@ def routed(hop: Hop) -> tuple[Policy, ...]:
     return tuple(policy for policy in hop.policies if hop.stage(policy) in (Stage.ROUTING, Stage.CLUSTER))
 
 
+def repeats(hop: Hop) -> bool:
+    """Whether requests of a hop may be repeated."""
+    return any(policy.kind.name == "retry" for policy in hop.policies)
+
+
 def copied_to(hop: Hop) -> tuple[str, ...]:
     """Services that copies of a hop's requests go to."""
     return tuple(sorted({str(policy.arguments["to"]) for policy in hop.policies if policy.kind.name == "mirror"}))
@@ -126,6 +131,8 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
         else:
             fallback = {"routes": leaf}
     host: Json = {"name": hop.name, "domains": ["*"]}
+    if repeats(hop):
+        host["response_headers_to_remove"] = [HOLD + RATE_LIMITED]
     if in_route:
         host["typed_per_filter_config"] = in_route
     if matchers:
@@ -193,13 +200,13 @@ def _routes(
     for index, version in enumerate(versions):
         told = {"headers": [{"name": VERSION, "string_match": {"exact": version}}]} if versions[index + 1 :] else {}
         found += _with_connect(_route(context, hop, policies, clusters, shares, version), told)
-    return found
+    return [route | show_answer() for route in found] if repeats(hop) else found
 
 
 def _with_connect(route: Json, match: Json) -> list[Json]:
     """CONNECT has no path, so it needs a route of its own; the first is for it."""
     # To send a body again, Envoy has to keep it; by itself it keeps 1 MiB.
-    kept = {"request_body_buffer_limit": RETRY_BYTES} if "retry_policy" in route else {}
+    kept: Json = {"request_body_buffer_limit": RETRY_BYTES} if "retry_policy" in route else {}
     return [
         {"match": {"connect_matcher": {}, **match}, "route": route, **kept},
         {"match": {"prefix": "", **match}, "route": route, **kept},
@@ -318,16 +325,11 @@ def _time(hop: Hop, policies: Sequence[Policy], route: Json) -> None:
         if policy.kind.name == "timeout" and isinstance(after, int):
             (outer if index < position else inner).append(after)
     if outer:
-        route["timeout"] = _milliseconds(min(outer))
+        route["timeout"] = duration(min(outer))
     if retries:
         route["retry_policy"] = _retry(hop, retries[0])
         if inner:
-            route["retry_policy"]["per_try_timeout"] = _milliseconds(min(inner))
-
-
-def _milliseconds(microseconds: int) -> str:
-    """Envoy cuts a timeout to whole milliseconds, and takes none for no timeout at all."""
-    return duration(-(-microseconds // 1_000) * 1_000)
+            route["retry_policy"]["per_try_timeout"] = duration(min(inner))
 
 
 _ON_HTTP: Final[dict[str, tuple[tuple[str, ...], tuple[int, ...]]]] = {
@@ -374,10 +376,9 @@ def _retry(hop: Hop, policy: Policy) -> Json:
             codes.update(statuses)
     if codes:
         conditions.add("retriable-status-codes")
-    base = max(backoff, 1_000)
     return {
         "retry_on": ",".join(sorted(conditions)),
         "num_retries": max(0, attempts - 1),
-        "retry_back_off": {"base_interval": duration(base), "max_interval": duration(base * 10)},
+        "retry_back_off": {"base_interval": duration(backoff), "max_interval": duration(backoff * 10)},
         **({"retriable_status_codes": sorted(codes)} if codes else {}),
     }

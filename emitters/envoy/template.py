@@ -22,6 +22,8 @@ _PLACE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _CAPITAL: Final = re.compile("[A-Z]")  # protobuf takes the names of fields in either style
 _PROGRAMS: Final = frozenset(("cel_expr_string", "expression", "inline_code", "inline_string", "text_format"))
 """Fields that hold Lua, CEL or a log format."""
+_FILTER: Final = re.compile(r"envoy\.extensions\.(?:filters\.|common\.matching\.)|(?:xds|udpa)\.type\.")
+"""What the types of filters begin with, and of what can stand for a filter."""
 _MAX_NODES: Final = 20_000
 _MAX_DEPTH: Final = 60
 
@@ -60,11 +62,17 @@ def _check(config: Json) -> None:
     """Is it a message that Envoy knows?"""
     from google.protobuf.json_format import ParseError
 
+    from emitters.envoy.bounds import BrokenRulesError
+
     name = config["@type"].removeprefix(PREFIX)
+    if not _FILTER.match(name) or name.endswith("PerRoute"):
+        raise _TemplateError(f"`{name[:100]}` is not a filter")
     try:
         message(name, {key: value for key, value in config.items() if key != "@type"})
     except UnknownTypeError as error:
         raise _TemplateError(f"no message of Envoy is called `{error}`") from None
+    except BrokenRulesError as error:
+        raise _TemplateError(f"Envoy would refuse it: {error}") from None
     except (ParseError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise _TemplateError(_misfit(name, str(error))) from None
 

@@ -13,6 +13,7 @@ import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from emitters.envoy import bounds
 from emitters.quoting import dumper
 
 if TYPE_CHECKING:
@@ -81,13 +82,17 @@ def _load_all(value: Any) -> None:
 
 
 def message(type_name: str, value: Json) -> Message:
-    """The message that a JSON value describes. Raises `UnknownTypeError`, or protobuf's `ParseError`."""
+    """The message that a JSON value describes.
+
+    Raises `UnknownTypeError`, protobuf's `ParseError`, or `BrokenRulesError` where Envoy would refuse it.
+    """
     from google.protobuf import json_format, message_factory
 
     load(type_name)
     _load_all(value)
     target: Message = message_factory.GetMessageClass(_descriptor(type_name))()
     _pack_anew(json_format.ParseDict(value, target))
+    bounds.check(target)
     return target
 
 

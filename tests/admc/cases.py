@@ -72,6 +72,19 @@ CASES: dict[str, Report] = {
     "end_of_file": Report(
         (Diagnostic("ADM001", Severity.ERROR, "the file ends too early", Span(SourceText("a.adm", "app"), 3, 3)),), 1
     ),
+    "nothing_to_show": Report(
+        (
+            Diagnostic("ADM506", Severity.ERROR, "`g.json` is not JSON", Span(SourceText("g.json", "\n  \n"), 3, 3)),
+            Diagnostic(
+                "ADM102",
+                Severity.ERROR,
+                "`quota` is declared twice",
+                at(SHOP, "quota"),
+                related=(Related(Span(SourceText("a.adm", ""), 0, 0), "first declared here"),),
+            ),
+        ),
+        1,
+    ),
     "hostile": Report(
         (
             Diagnostic(

@@ -279,6 +279,8 @@ def test_warnings_of_compile_itself_count_as_well(admc: Admc, tree: Path) -> Non
     run = admc("compile", "one/policies.adm", "--emit", "out")
     assert run.code == 0
     assert "warning[ADM810]" in run.err
+    assert admc("compile", "one/policies.adm", "--emit", "out", "--force", "--warnings-as-errors").code == 0
+    assert not edited.exists()
 
 
 # ---- fmt ----

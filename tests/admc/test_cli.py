@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,6 +115,9 @@ SAID = {
     ("compile", "x.adm", "--emit="): ("`--emit` is given nothing", "is a variable of the shell not set?"),
     ("check", ""): ("an argument is empty", "is a variable of the shell not set?"),
     ("explain", "ADM606", "quota"): ("`ADM606` is no program", "`admc explain PROGRAM quota`"),
+    ("explain", "ADM1"): ("`ADM1` is no program", "a code is `ADM` and three digits"),
+    ("explain", "r99"): ("`r99` is no program", "the rules are `R1` to `R10`"),
+    ("completion",): ("missing argument `SHELL`: choose from bash, zsh, fish", "`admc completion --help`"),
     ("explain", "rate_limt"): ("`rate_limt` is no program", "did you mean `rate_limit`?"),
 }
 
@@ -134,13 +139,93 @@ def test_a_program_that_is_missing_is_named_as_it_was_typed(admc: Admc, tmp_path
         assert f"cannot read `{tmp_path}/sub/none.adm`" in run.out + run.err
 
 
+def test_a_program_that_is_missing_may_be_its_neighbour(
+    admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.parent.parent)
+    folder = shop.parent.name
+    for typed in (f"{folder}/policy.adm", f"{folder}/policies", f"{folder}/policies.amd"):
+        run = admc("compile", typed)
+        assert run.code == 1
+        assert f"hint: did you mean `{folder}/policies.adm`?" in run.err, run
+    monkeypatch.chdir(shop.parent)
+    assert "hint: did you mean `policies.adm`?" in admc("explain", "policies").err
+    assert "hint" not in admc("check", "nothing-like-it.adm").out
+
+
+def test_a_picture_says_where_it_is(admc: Admc, shop: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "a.svg"
+    assert admc("graph", shop, "-o", picture).out == f"wrote `{picture}`\n"
+    assert admc("graph", shop, "-o", picture).out == f"`{picture}` is up to date\n"
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a/" * 5000, "a" * 300 + ".adm", "\udcff.adm"])
+def test_a_name_that_no_file_can_have_is_no_bug(
+    admc: Admc, shop: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in (
+        *(([command], [name]) for command in ("check", "compile", "explain", "graph", "fmt")),
+        (["compile", shop, "-o"], [name]),
+        (["compile", shop, "--emit"], [name]),
+        (["compile", shop, "--emit"], [f"{tmp_path}/{name}"]),
+        (["compile", shop, "--emit", tmp_path / "out", "--endpoints"], [name]),
+        (["compile", shop, "--previous"], [name]),
+        (["graph", shop, "-o"], [f"{name}.svg"]),
+        (["explain", shop], [name]),
+        (["check", shop, "--include"], [name]),
+    ):
+        run = admc(*(item for part in arguments for item in part))
+        # A name of bytes that are no UTF-8 is a name.
+        assert run.code == 1 or (name.startswith("\udcff") and run.code == 0), (arguments, run)
+        assert run.code == 0 or "error[ADM" in run.out + run.err
+
+
+@pytest.fixture
+def closed(admc: Admc, shop: Path) -> Iterator[Path]:
+    """A folder that this process may not look into. A privileged one gives its privileges away for the test."""
+    for arguments in (["compile", shop, "--emit", shop.parent / "warm"], ["graph", shop], ["explain", "x"]):
+        admc(*arguments)  # so that everything is loaded while it can be
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        folder = Path(name) / "closed"
+        (folder / "inner").mkdir(parents=True)
+        (Path(name) / "policies.adm").write_text(SHOP)
+        folder.chmod(0o000)
+        privileged = os.geteuid() == 0
+        if privileged:
+            os.seteuid(65534)
+        try:
+            yield folder
+        finally:
+            if privileged:
+                os.seteuid(0)
+            folder.chmod(0o700)
+
+
+def test_a_folder_that_is_closed_is_no_bug(admc: Admc, closed: Path) -> None:
+    shop = closed.parent / "policies.adm"
+    for arguments in (
+        *([command, closed / "inner" / "x.adm"] for command in ("check", "compile", "explain", "graph", "fmt")),
+        ["compile", shop, "--emit", closed / "inner"],
+        ["compile", shop, "--emit", closed],
+        ["compile", shop, "-o", closed / "inner" / "plan.json"],
+        ["graph", shop, "-o", closed / "inner" / "x.svg"],
+        ["compile", shop, "--emit", closed, "--endpoints", closed / "inner" / "e.json"],
+        ["compile", shop, "--previous", closed / "inner" / "plan.json"],
+    ):
+        run = admc(*arguments)
+        assert run.code == 1, (arguments, run)
+        assert "permission denied" in run.out + run.err
+
+
 def test_a_dash_is_no_file_to_write(admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shop.parent)
-    for command in ("compile", "graph"):
-        run = admc(command, shop, "-o", "-")
+    for command in (["compile"], ["compile", "--emit", "out"], ["graph"]):
+        run = admc(*command, shop, "-o", "-")
         assert (run.code, run.out) == (1, "")
         assert "ADM803" in run.err
-    assert not Path("-").exists()
+    assert [path.name for path in Path().iterdir()] == ["policies.adm"]
 
 
 @pytest.mark.parametrize("format_", ["json", "sarif", "markdown", "github"])
@@ -577,8 +662,41 @@ def test_graph(admc: Admc, shop: Path, tmp_path: Path, format_: str) -> None:
     run = admc("graph", shop, "--format", format_)
     assert run.code == 0
     assert "search" in run.out
-    admc("graph", shop, "--format", format_, "-o", tmp_path / "picture")
-    assert (tmp_path / "picture").read_text() == run.out
+    suffix = {"mermaid": "mmd"}.get(format_, format_)
+    for options, name in (
+        ((), f"a.{suffix}"),
+        (("--format", format_), f"b.{suffix}"),
+        ((), f"C.{suffix.upper()}"),
+        ((), f"d.e.{suffix}"),
+    ):
+        assert admc("graph", shop, *options, "-o", tmp_path / name).code == 0
+        assert (tmp_path / name).read_text() == run.out
+
+
+NO_PICTURES = {
+    ("-o", "x.png"): ("`x.png` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "picture"): ("`picture` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "picture", "--format", "svg"): ("`picture` does not end like a picture", "write `-o picture.svg`"),
+    ("-o", "/", "--format", "svg"): ("`/` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", ".svg"): ("`.svg` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "x.svg.gz"): ("`x.svg.gz` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "x.svg", "--format", "dot"): ("`--format dot` and `x.svg` contradict each other", "write `-o x.dot`"),
+    ("-o", "x.mmd", "--format", "svg"): ("`--format svg` and `x.mmd` contradict each other", "write `-o x.svg`"),
+}
+
+
+@pytest.mark.parametrize("options", NO_PICTURES, ids=" ".join)
+def test_the_name_of_a_picture_says_its_format(
+    admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(shop.parent)
+    said, hint = NO_PICTURES[options]
+    for program in ("policies.adm", "none.adm"):  # found before anything is read
+        run = admc("graph", program, *options)
+        assert (run.code, run.out) == (1, "")
+        assert f"error[ADM801]: {said}" in run.err
+        assert hint in run.err
+    assert [entry.name for entry in shop.parent.iterdir()] == ["policies.adm"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -692,7 +810,7 @@ def test_an_explanation_fits_a_narrow_terminal() -> None:
     os.close(follower)
     shown = os.read(leader, 10_000).decode()
     os.close(leader)
-    prose = shown.split("declared:")[0]
+    prose = shown.split("elsewhere:")[0]
     assert "at ingress" in prose
     assert all(len(line) <= 50 for line in prose.splitlines())
 

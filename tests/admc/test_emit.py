@@ -37,6 +37,50 @@ def test_the_configuration_of_every_adm(tmp_path: Path, capfd: pytest.CaptureFix
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize(
+    ("plan", "code"),
+    [
+        ("out/search/bootstrap.yaml", "ADM801"),
+        ("out/../out/search/bootstrap.yaml", "ADM801"),
+        ("out/.admc-manifest.json", "ADM801"),
+        ("folder", "ADM803"),
+        ("policies.adm", "ADM803"),
+        ("link", "ADM803"),
+        ("none/plan.json", "ADM803"),
+    ],
+)
+def test_a_plan_that_cannot_be_written_leaves_the_configuration_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], plan: str, code: str
+) -> None:
+    program, out = write(tmp_path, SHOP), tmp_path / "out"
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    for there in (False, True):
+        if there:
+            assert main(["compile", str(program), "--emit", str(out)]) == 0
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        capfd.readouterr()
+        asked = ["compile", str(program), "--emit", str(out), "--xds", "127.0.0.1:5", "-o", str(tmp_path / plan)]
+        assert main(asked) == 1
+        assert f"error[{code}]" in capfd.readouterr().err
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_plan_may_lie_in_the_folder_that_is_made(tmp_path: Path) -> None:
+    program, out = write(tmp_path, SHOP), tmp_path / "out"
+    assert main(["compile", str(program), "--emit", str(out), "-o", str(out / "plan.json")]) == 0
+    assert (out / "plan.json").is_file()
+
+
+def test_one_file_is_one_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program, out = write(tmp_path, SHOP), tmp_path / "out"
+    assert main(["compile", str(program), "--emit", str(out)]) == 0
+    (out / "search" / "bootstrap.yaml").unlink()
+    capfd.readouterr()
+    assert main(["compile", str(program), "--emit", str(out)]) == 0
+    assert ": 1 file written, " in capfd.readouterr().out
+
+
 def test_what_is_no_longer_wanted_goes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program, out = write(tmp_path, SHOP), tmp_path / "out"
     assert main(["compile", str(program), "--emit", str(out)]) == 0

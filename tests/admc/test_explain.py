@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from admc.__main__ import main
+from admc.pipeline import place_program
+from dsl.guide import guides
+from dsl.prelude import kinds
 from tests.admc.programs import SHOP, write
+from tests.dsl.guide import FILES, program
+from tests.dsl.programs import load
 
 
 class Explain:
@@ -114,15 +119,87 @@ def test_the_other_formats(tmp_path: Path, capfd: pytest.CaptureFixture[str], fo
 def test_a_built_in_kind(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "rate_limit", "--format", "json"]) == 0
     found = json.loads(capfd.readouterr().out)
-    assert found["answer"] == "`rate_limit` is a kind of policy that comes with admc, for `grpc` and `http`"
+    assert found["answer"] == f"{guides()['rate_limit'].sentence}; it is for `grpc` and `http`"
     assert said(found, "where it can be enforced") == [
         "at ingress, at the stage `filter`",
         "at egress, at the stage `filter`",
     ]
     assert "(R5)" in said(found, "what binds it")[0]
-    declared = found["examples"][0]["text"].splitlines()
+    declared = found["examples"][-1]["text"].splitlines()
     assert declared[0] == "@ingress @egress"
-    assert declared[-1].startswith("kind rate_limit(requests: int")
+    assert declared[-2].startswith("kind rate_limit(requests: int")
+    assert said(found, "its arguments") == [
+        "`requests`: how many requests are let through in each period (a whole number, from 1 to 1000000000)",
+        "`per`: the period (a duration such as `250ms`, in `us`, `µs`, `ms`, `s`, `m`, `h`, `d`)",
+        "`burst`: how many are let through at once after a quiet time (a whole number, from 1 to 1000000000); "
+        "`requests` unless given",
+    ]
+    assert said(found, "elsewhere")[0] == "Envoy: the HTTP filter `local_ratelimit`"
+
+
+def test_the_declaration_of_a_kind_that_is_broken_over_lines(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    declared = """\
+// What it is for.
+@ingress
+@effect(reads(header),
+  counts)
+// It has a body.
+kind slow(after: duration,
+  whom: [string] = []) for http,
+  grpc template "slow.yaml\""""
+    above = "@ingress policy before = deny(\n) on frontend -> search\n"
+    path = write(tmp_path, f"{SHOP}{above}{declared}\npolicy last = deny() on frontend -> search\n")
+    write(tmp_path, "name: slow\n", "slow.yaml")
+    assert main(["explain", str(path), "slow", "--format", "json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found["examples"][-1]["text"] == declared
+    assert [text.split(":")[0] for text in said(found, "its arguments")] == ["`after`", "`whom`"]
+
+
+def test_every_built_in_kind_says_what_each_argument_takes(capfd: pytest.CaptureFixture[str]) -> None:
+    for name, declared in kinds().items():
+        assert main(["explain", name, "--format", "json"]) == 0
+        found = json.loads(capfd.readouterr().out)
+        parameters = declared.kind.parameters
+        assert len(found["examples"]) > 1
+        listed = said(found, "its arguments") if parameters else []
+        for parameter, text in zip(parameters, listed, strict=True):
+            assert text.startswith(f"`{parameter.name}`: ")
+            optional = parameter.name in declared.defaults
+            assert optional == text.endswith(("unless given", "; may be left out")), text
+
+
+def test_all_kinds(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "kinds", "--format", "json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    listed = [point["text"] for part in found["sections"] for point in part["points"]]
+    for name in kinds():
+        assert sum(text.startswith(f"`{name}` ") for text in listed) == 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "hint"),
+    [
+        ("circuit_breaker", "did you mean `circuit_breaking`?"),
+        ("FaultInjection", "did you mean `fault_delay` or `fault_abort`?"),
+        ("knids", "did you mean `kinds`?"),
+        ("gibberish", "`admc explain kinds` lists the kinds"),
+    ],
+)
+def test_a_name_of_another_mesh(capfd: pytest.CaptureFixture[str], subject: str, hint: str) -> None:
+    assert main(["explain", subject]) == 1
+    assert hint in capfd.readouterr().err
+
+
+def test_a_folder_hides_no_kind(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("retry", "other"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert main(["explain", "retry"]) == 0
+    assert main(["explain", "other"]) == 1
+    assert "because: it is a folder" in capfd.readouterr().err
 
 
 def test_a_kind_of_the_program(explain: Explain, tmp_path: Path) -> None:
@@ -130,6 +207,10 @@ def test_a_kind_of_the_program(explain: Explain, tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text('"@type": type.googleapis.com/x\na: ${after}\nb: ${what}\n')
     found = explain(f'{SHOP}\n{declared} template "own.yaml"\n', "own")
     assert found["answer"] == "`own` is a kind of policy of this program, for `http`"
+    assert said(found, "its arguments") == [
+        "`after`: a duration such as `250ms`, in `us`, `µs`, `ms`, `s`, `m`, `h`, `d`; `1s` unless given",
+        "`what`: a whole number such as `10`; may be left out",
+    ]
     assert found["examples"] == [{"label": "declared", "text": f'{declared} template "own.yaml"'}]
 
 
@@ -197,3 +278,17 @@ def test_policies_of_different_requests_have_no_order(explain: Explain) -> None:
 def test_a_kind_says_what_its_order_means(kind: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", kind]) == 0
     assert words in " ".join(capfd.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(example.text, id=f"{guide.kind}: {example.title}")
+        for guide in guides().values()
+        for example in guide.examples
+    ],
+)
+def test_an_example_of_a_kind_compiles(text: str) -> None:
+    """It has a placement, and Envoy can express it."""
+    placement, _ = place_program(load(program(text), FILES))
+    assert placement.adms

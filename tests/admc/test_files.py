@@ -63,6 +63,22 @@ def test_an_existing_file_survives_any_failure(
     assert list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_a_failure_says_what_is_there_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    target = tmp_path / "a.plan.json"
+    if there:
+        target.write_bytes(b"precious")
+
+    def fail(*_arguments: object, **_named: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", fail)
+    with pytest.raises(CommandError) as error:
+        write_whole(target, b"new")
+    said = error.value.diagnostics[0].hint or ""
+    assert said.startswith("this file is as it was before" if there else "nothing was written")
+
+
 def test_a_full_disk(tmp_path: Path) -> None:
     """A real one, as small as it gets: a file system would need root, the device that is always full does not."""
     if not Path("/dev/full").exists():
@@ -101,7 +117,7 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
         (link, "symbolic link"),
         (dangling, "symbolic link"),
         (tmp_path, "directory"),
-        (tmp_path / "no" / "such" / "folder", "no such file or directory"),
+        (tmp_path / "no" / "such" / "folder", f"there is no folder `{tmp_path}/no/such`"),
         (program / "below", "not a directory"),
     ]:
         with pytest.raises(CommandError) as error:

@@ -8,6 +8,7 @@ import dsl
 from dsl.diagnostics import Diagnostic, ProgramError
 from dsl.folders import FileTooLargeError
 from dsl.program import Program
+from tests.emitters.envoy.wasm import module
 
 KIND = '@ingress\nkind used() for http template "own.yaml"\n'
 FILES: Mapping[str, bytes] = {
@@ -22,7 +23,13 @@ FILES: Mapping[str, bytes] = {
     "broken.json": b'{"services": [\n',
     "shape.json": b'{"servces": []}\n',
     "graph.json": b'{"services": [{"name": "a", "protocol": "http", "port": 80}]}',
-    "keys.json": b'{"keys": []}',
+    "keys.json": b'{"keys": [{"kty": "EC", "crv": "P-256", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", '
+    b'"y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}',
+    "empty.json": b'{"keys": []}',
+    "secret.json": b'{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}',
+    "filter.lua": b"function envoy_on_request(handle) end\n",
+    "broken.lua": b"function envoy_on_request(handle)\n",
+    "filter.wasm": module(),
     **{f"deep{level}.adm": f'use "deep{level + 1}.adm"\n'.encode() for level in range(70)},
 }
 

@@ -98,5 +98,30 @@ def _rewrite() -> None:
     GOLDEN.write_text("\n".join(parts), encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("# routes\n---\napiVersion: networking.istio.io/v1\nkind: VirtualService\n", "apiVersion"),
+        ("// routes\r\n\r\napiVersion: v1\r\n", "apiVersion"),
+        ("\ufeffapiVersion: v1\n", "apiVersion"),
+        ("---\n- web\n", "---"),
+        ("  kind: List", "kind"),
+        ("\ufeff \n[1]", "["),
+    ],
+)
+def test_another_language_is_one_finding_at_what_gives_it_away(text: str, shown: str) -> None:
+    (found,) = findings(text)
+    assert found.code == "ADM008"
+    assert found.span is not None
+    assert found.span.text == shown
+
+
+@pytest.mark.parametrize("start", [" ", "#\n", "\n", "---\n", "# a: b ", "a" * 10])
+def test_a_long_file_of_nothing_is_soon_told_from_yaml(start: str) -> None:
+    began = time.perf_counter()
+    assert findings(start * 200_000)
+    assert time.perf_counter() - began < 5
+
+
 if __name__ == "__main__":
     _rewrite()

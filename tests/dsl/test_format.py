@@ -57,6 +57,9 @@ policy p = deny() on a ->
     "call a -> call, call, // why\n\n  // and\n policy,b": "call a -> call, call,  // why\n  // and\n  policy, b\n",
     "call a->{b,c:80}{rate 5/s}": "call a -> {b, c:80}  { rate 5/s }\n",
     "call {a}->b,{c}": "call {a} -> b, {c}\n",
+    "kind k(a:duration(1ms .. by 1ms),b:percent(..by 1%),c:int(1 .. 5)) for http": """\
+kind k(a: duration(1ms.. by 1ms), b: percent(.. by 1%), c: int(1..5)) for http
+""",
     'service a{labels{app,"x/y" tier="db"}}': 'service a  { labels { app, "x/y"  tier = "db" } }\n',
     'service a{labels{app tier="db"}}': 'service a  { labels { app  tier = "db" } }\n',
 }

@@ -6,7 +6,7 @@ import pytest
 
 from dsl import units
 from dsl.program import Effect, Element, FileArgument, Metric, Pin, Policy, Program, Protocol, Side, Stage, Verb
-from tests.dsl.programs import codes, findings, load
+from tests.dsl.programs import FILES, codes, findings, load
 
 APP = """app shop
 external internet
@@ -81,10 +81,10 @@ def test_policies_with_the_same_selection_share_it() -> None:
         ('access_log(format: "text") on * -> web', {"format": "text"}),
         ("buffer_limit(4KiB) on * -> web", {"max": 4096}),
         (
-            "circuit_breaking(max_pending: 0) on * -> web",
-            {"max_connections": None, "max_pending": 0, "max_requests": None},
+            "circuit_breaking(max_pending: 7) on * -> web",
+            {"max_connections": None, "max_pending": 7, "max_requests": None},
         ),
-        ("fault_delay(1.5ms, 0.5%) on * -> web", {"delay": 1500, "percent": 0.5}),
+        ("fault_delay(1.5s, 0.5%) on * -> web", {"delay": 1_500_000, "percent": 0.5}),
         ('set_request_header("X-Tier", "a\\"\\u00e9") on * -> web', {"name": "x-tier", "value": 'a"é'}),
         ("allow([internet, batch]) on * -> web", {"callers": ("internet", "batch")}),
         (
@@ -93,7 +93,7 @@ def test_policies_with_the_same_selection_share_it() -> None:
         ),
         (
             'jwt(issuer: "x", jwks: "keys.json") on * -> web',
-            {"issuer": "x", "jwks": FileArgument("keys.json", b'{"keys": []}'), "audiences": ()},
+            {"issuer": "x", "jwks": FileArgument("keys.json", FILES["keys.json"]), "audiences": ()},
         ),
         ('load_balancing(ring_hash, hash: "X-User") on * -> web', {"policy": "ring_hash", "hash": "x-user"}),
     ],
@@ -121,7 +121,7 @@ TIER = frozenset(("x-tier",))
         ('remove_response_header("X-Tier") on * -> web', {Effect(Verb.WRITES, Element.RESPONSE_HEADER, TIER)}),
         ('load_balancing(maglev, hash: "x-tier") on * -> web', {Effect(Verb.READS, HEADER, TIER)}),
         ("load_balancing(random) on * -> web", set()),
-        ('lua(script: "keys.json") on * -> web', None),
+        ('lua(script: "filter.lua") on * -> web', None),
         (
             'timeout(1s) on * -> web when not (header("X-Tier") == "a" or path == "/") and method != "GET"',
             {
@@ -131,7 +131,7 @@ TIER = frozenset(("x-tier",))
                 Effect(Verb.READS, Element.METHOD),
             },
         ),
-        ('lua(script: "keys.json") on * -> web when path == "/"', None),
+        ('lua(script: "filter.lua") on * -> web when path == "/"', None),
     ],
 )
 def test_effects(rule: str, effects: set[Effect] | None) -> None:

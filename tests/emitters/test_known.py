@@ -77,6 +77,8 @@ def _holds(predicate: Any, peer: Any) -> bool:
         return not _holds(predicate["not_matcher"], peer)
     if "and_matcher" in predicate:
         return all(_holds(item, peer) for item in predicate["and_matcher"]["predicate"])
+    if "or_matcher" in predicate:
+        return any(_holds(item, peer) for item in predicate["or_matcher"]["predicate"])
     ranges = predicate["single_predicate"]["custom_match"]["typed_config"]["cidr_ranges"]
     return any(_in(item, peer) for item in ranges)
 

@@ -334,6 +334,8 @@ def cors(run: Run, policy: Policy, place: Place, message: Message, inner: Inner)
     return answer
 
 
+PART: Final = 206
+"""The status of a part of something: its range is in bytes of the whole as it is without compression."""
 ENCODINGS: Final = {"gzip": "gzip", "brotli": "br", "zstd": "zstd"}
 
 
@@ -341,7 +343,8 @@ def compression(run: Run, policy: Policy, place: Place, message: Message, inner:
     answer = inner(message)
     encoding = ENCODINGS[text(policy, "algorithm")]
     accepted = [part.strip() for value in message.values("accept-encoding") for part in value.split(",")]
-    if encoding not in accepted or answer.encoding or answer.size < number(policy, "min_size"):
+    part = answer.status == PART and not place.grpc
+    if part or encoding not in accepted or answer.encoding or answer.size < number(policy, "min_size"):
         return answer
     return replace(answer.without("content-encoding").plus("content-encoding", encoding), encoding=encoding)
 

@@ -124,7 +124,12 @@ SAMPLES: Final = (
     Sample("external_authorization", "service: judge", (Ask(), delay(0.6))),
     Sample("external_authorization", "service: judge", (status(403), status(401), status(500)), protocols=HTTP),
     Sample("external_authorization", "service: judge, timeout: 100ms, fail_open: true", (Ask(), delay(0.4))),
-    Sample("retry", "attempts: 3, backoff: 1ms", FAILING, protocols=HTTP),
+    Sample(
+        "retry",
+        "attempts: 3, backoff: 1ms",
+        (*FAILING, answer_header("x-envoy-ratelimited", "1").besides(status(503, 200))),
+        protocols=HTTP,
+    ),
     Sample("retry", "attempts: 3, backoff: 1ms", FAILING_GRPC, protocols=GRPC),
     Sample("retry", "attempts: 4, backoff: 1ms", (answer_header("x-out", "1").besides(status(14, 0)),), protocols=GRPC),
     Sample("retry", "attempts: 2, backoff: 1ms, on: [server_error]", (*FAILING, status(502, 200)), protocols=HTTP),
@@ -173,12 +178,25 @@ SAMPLES: Final = (
         (Ask(), Ask(path="/old/x?q=/old"), Ask(path="/older"), Ask(path="/old"), Ask(path="/an/old")),
     ),
     Sample("cors", CORS, (Ask(), header("origin", ORIGIN), header("origin", "https://evil.example"), PREFLIGHT)),
-    Sample("compression", "", (Ask(), ZIPPED, header("accept-encoding", "br"), ZIPPED.plus(("x-echo-status", "404")))),
+    Sample(
+        "compression",
+        "",
+        (
+            Ask(),
+            ZIPPED,
+            header("accept-encoding", "br"),
+            *(ZIPPED.plus(("x-echo-status", code)) for code in ("404", "206")),
+        ),
+    ),
     Sample("compression", "algorithm: brotli", (Ask(), header("accept-encoding", "gzip, br"))),
     Sample("compression", "algorithm: zstd", (Ask(), header("accept-encoding", "zstd"))),
     Sample("fault_delay", "delay: 450ms", (Ask(), header("x-slow", "1")), when='when header("x-slow") == "1"'),
     Sample("fault_delay", "delay: 600ms, percent: 50%", (Ask(times=8, together=True),) * 5),
     Sample("fault_abort", "status: 418", (Ask(), header("x-abort", "1")), when='when header("x-abort") == "1"'),
+    *(
+        Sample("fault_abort", f"status: {code}", (Ask(times=2), Ask(method="POST", body=BODY)))
+        for code in (204, 205, 304)
+    ),
     Sample("fault_abort", "status: 503, percent: 50%", (Ask(times=150),)),
     Sample("access_log", "", (Ask(times=3), status(404))),
     Sample("access_log", "format: text", (Ask(times=3),)),

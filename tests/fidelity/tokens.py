@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 import json
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dsl.program import FileArgument
 
@@ -16,20 +19,26 @@ if TYPE_CHECKING:
 
     from dsl.program import Value
 
-SECRET = b"not-a-secret-not-a-secret-not-a-secret-1"
+SEED = b"not-a-secret-not-a-secret-not-a-secret-1"
 BEARER = "Bearer "
 
 
-def keys(secret: bytes = SECRET) -> bytes:
-    """A key set with one symmetric key."""
-    return json.dumps({"keys": [{"kty": "oct", "alg": "HS256", "kid": "1", "k": _encoded(secret)}]}).encode()
+@cache
+def _private(seed: bytes) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(seed).digest())
 
 
-def token(issuer: str, audience: str, secret: bytes = SECRET) -> str:
-    """A signed token that does not expire soon."""
-    head = _encoded(json.dumps({"alg": "HS256", "kid": "1", "typ": "JWT"}).encode())
+def keys(seed: bytes = SEED) -> bytes:
+    """A key set with the public part of one key."""
+    x = _encoded(_private(seed).public_key().public_bytes_raw())
+    return json.dumps({"keys": [{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "kid": "1", "x": x}]}).encode()
+
+
+def token(issuer: str, audience: str, seed: bytes = SEED) -> str:
+    """A signed token that does not expire soon. The same arguments give the same bytes."""
+    head = _encoded(json.dumps({"alg": "EdDSA", "kid": "1", "typ": "JWT"}).encode())
     body = _encoded(json.dumps({"iss": issuer, "aud": audience, "exp": 4102444800}).encode())
-    return f"{head}.{body}.{_signature(f'{head}.{body}', secret)}"
+    return f"{head}.{body}.{_encoded(_private(seed).sign(f'{head}.{body}'.encode()))}"
 
 
 def verdict(arguments: Mapping[str, Value], authorization: tuple[str, ...]) -> int | None:
@@ -40,8 +49,8 @@ def verdict(arguments: Mapping[str, Value], authorization: tuple[str, ...]) -> i
     body, _, signature = rest.partition(".")
     jwks = arguments["jwks"]
     assert isinstance(jwks, FileArgument)
-    secrets = [_decoded(key["k"]) for key in json.loads(jwks.content)["keys"]]
-    if not any(hmac.compare_digest(signature, _signature(f"{head}.{body}", secret)) for secret in secrets):
+    public = [Ed25519PublicKey.from_public_bytes(_decoded(key["x"])) for key in json.loads(jwks.content)["keys"]]
+    if not any(_signed(key, f"{head}.{body}", signature) for key in public):
         return 401
     claims: dict[str, Any] = json.loads(_decoded(body))
     if claims["iss"] != arguments["issuer"] or claims["exp"] < time.time():
@@ -51,8 +60,12 @@ def verdict(arguments: Mapping[str, Value], authorization: tuple[str, ...]) -> i
     return 403 if audiences and claims["aud"] not in audiences else None
 
 
-def _signature(signed: str, secret: bytes) -> str:
-    return _encoded(hmac.new(secret, signed.encode(), hashlib.sha256).digest())
+def _signed(key: Ed25519PublicKey, signed: str, signature: str) -> bool:
+    try:
+        key.verify(_decoded(signature), signed.encode())
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def _encoded(data: bytes) -> str:

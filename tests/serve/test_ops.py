@@ -338,6 +338,7 @@ async def test_two_servers_do_not_share_an_address() -> None:
         (found,) = caught.value.diagnostics
         assert (found.code, found.message) == ("ADM825", f"cannot listen at `127.0.0.1:{bed.port}`")
         assert found.cause == "address already in use"
+        assert f"`admc status --server http://127.0.0.1:{bed.port}` shows its state" in (found.hint or "")
 
 
 async def test_an_address_that_cannot_be_is_refused_in_the_systems_words() -> None:

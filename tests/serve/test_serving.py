@@ -307,12 +307,22 @@ def test_a_second_server_at_the_port_is_told_so(folder: Path) -> None:
     (folder / "other").mkdir()
     (folder / "other" / "policies.adm").write_text("app other\n")
     with served(folder, "policies.adm") as first:
-        second = [sys.executable, "-m", "admc", "serve", "policies.adm", "--plaintext", "--ops", "127.0.0.1:0"]
-        done = subprocess.run([*second, "--xds", first.xds], cwd=folder / "other", capture_output=True, timeout=60)
-        assert done.returncode == 1
-        assert b"error[ADM825]" in done.stderr
-        assert b"because: address already in use" in done.stderr
-        assert b"Traceback" not in done.stderr
+        second = [sys.executable, "-m", "admc", "serve", "policies.adm", "--plaintext"]
+        for ports, shown in (
+            (["--xds", first.xds, "--ops", "127.0.0.1:0"], b"`--xds` takes another address"),
+            (["--xds", "127.0.0.1:0", "--ops", first.ops], f"--server http://{first.ops}` shows its state".encode()),
+        ):
+            done = subprocess.run([*second, *ports], cwd=folder / "other", capture_output=True, timeout=60)
+            assert done.returncode == 1
+            assert b"error[ADM825]" in done.stderr
+            assert b"because: address already in use" in done.stderr
+            assert shown in done.stderr
+            assert b"Traceback" not in done.stderr
+        asked = [sys.executable, "-m", "admc", "status", "--server", f"http://{first.ops}"]
+        answer = subprocess.run(asked, cwd=folder / "other", capture_output=True, timeout=60).stdout.decode()
+        # Both are called `policies.adm` where they were started.
+        assert f"from `{folder / 'policies.adm'}`" in answer.splitlines()[0]
+        assert f"at http://{first.ops}, since" in answer.splitlines()[1]
 
 
 USAGE = {

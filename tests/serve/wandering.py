@@ -175,8 +175,8 @@ def snapshot(service: str, placed: Placed, toggles: Mapping[str, Toggle], addres
             for chosen in (toggle.off, toggle.met)
         )
         # As in Envoy: a table may skip a filter that older connections have, and this listener has not.
-        off |= {toggle.filters[name] for name in toggle.off}
-        met |= {toggle.filters[name] for name in toggle.met}
+        off |= {called for name in toggle.off for called in toggle.filters[name]}
+        met |= {called for name in toggle.met for called in toggle.filters[name]}
         table = Table(frozenset(sorted(off)), frozenset(sorted(met)), toggle.marks, toggle.secret)
         made.append(_route(hop.name, (sorted(off), sorted(met), toggle.marks, toggle.secret), table))
         made += [_extension(name, act(policy)) for name, policy in zip(names, hop.policies, strict=True)]

@@ -51,11 +51,10 @@ pin closed at SIDE
 pin rank at ingress
 """
 LANE = """
-"@type": type.googleapis.com/envoy.extensions.filters.http.bandwidth_limit.v3.BandwidthLimit
-stat_prefix: lane
-enable_mode: RESPONSE
-limit_kbps: ${kbps}
+"@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua
+default_source_code: {inline_string: "assert(${kbps} > 0, 'too narrow')"}
 """
+"""Without width it fails when it is run, which only an Envoy does."""
 SCRIPT = """
 "@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua
 default_source_code: {filename: "FOLDER/script.lua"}
@@ -172,13 +171,13 @@ def test_a_step_that_a_proxy_refuses_is_the_last_until_a_good_plan_comes(
         # A sender refuses what it gets together with the order to mark requests, which the other one took.
         more = "policy lane = slow_lane(kbps: 0) on shop -> spare\npin lane at egress"
         since = it.write(text("egress", more=more))
-        it.stops("shop", since, ["announce", "prepare", "senders"], "LimitKbps")
+        it.stops("shop", since, ["announce", "prepare", "senders"], "too narrow")
 
         # The next plan is not good either: what was done is taken back, and then the receiver refuses.
         more = "policy lane = slow_lane(kbps: 0) on {shop, till} -> cart\npin lane at ingress"
         since = it.write(text("egress", more=more))
         back = ["prepare", "announce"]
-        it.stops("cart", since, [*back, "announce", "prepare"], "LimitKbps")
+        it.stops("cart", since, [*back, "announce", "prepare"], "too narrow")
 
         # A good one goes on, up to a moment at which a proxy itself cannot take it: a file of its machine is broken.
         since = it.write(text("egress"))

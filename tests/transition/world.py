@@ -263,8 +263,8 @@ def _end(walk: list[Moment], how: tuple[int, int], hop: HopKey) -> _End:
         return _End(table.filters, how=how)
     there = walk[told if hop in walk[told].tables or told > begun else begun]
     toggle, contents = there.tables.get(hop, Toggle()), there.contents.get(hop, {})
-    off = frozenset(toggle.filters[name] for name in toggle.off)
-    met = frozenset(toggle.filters[name] for name in toggle.met)
+    off = frozenset(called for name in toggle.off for called in toggle.filters[name])
+    met = frozenset(called for name in toggle.met for called in toggle.filters[name])
     fresh = walk[begun].contents[hop] if told < begun else {}
     lost = hop not in there.tables or any(
         each.name not in contents and each.name not in fresh for each in table.filters

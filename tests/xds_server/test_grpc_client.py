@@ -49,9 +49,9 @@ async def backend(name: str) -> AsyncIterator[int]:
         await server.stop(None)
 
 
-@contextlib.asynccontextmanager
-async def caller(port: int) -> AsyncIterator[asyncio.subprocess.Process]:
-    bootstrap = {
+def bootstrap(port: int) -> dict[str, str]:
+    """An environment in which gRPC finds the server at this port."""
+    found = {
         "node": {"id": "web-1", "cluster": "web"},
         "xds_servers": [
             {
@@ -61,13 +61,18 @@ async def caller(port: int) -> AsyncIterator[asyncio.subprocess.Process]:
             }
         ],
     }
+    return {**os.environ, "GRPC_XDS_BOOTSTRAP_CONFIG": json.dumps(found)}
+
+
+@contextlib.asynccontextmanager
+async def caller(port: int) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(CALLER),
         "xds:///search",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "GRPC_XDS_BOOTSTRAP_CONFIG": json.dumps(bootstrap)},
+        env=bootstrap(port),
     )
     try:
         yield process

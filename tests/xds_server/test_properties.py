@@ -56,7 +56,15 @@ def snapshot_of(world: World) -> Snapshot:
 class Envoy:
     """A model of one."""
 
-    def __init__(self, variant: str, snapshot: Snapshot, *, refuses: bool = False, partly: bool = False) -> None:
+    def __init__(
+        self,
+        variant: str,
+        snapshot: Snapshot,
+        past: Past | None = None,
+        *,
+        refuses: bool = False,
+        partly: bool = False,
+    ) -> None:
         """`partly`: whether it takes what is good of a response that it refuses, as Envoy does."""
         self.variant = variant
         self.refuses = refuses
@@ -67,14 +75,17 @@ class Envoy:
         self.versions: dict[str, dict[str, str]] = {kind: {} for kind in self.held}
         self.said: dict[str, str] = {}
         """By type, the version of the last response that it took."""
-        self.past = Past()
+        self.past = past or Past()
+        self.stream: Any = None
         self.connect(snapshot)
 
     def connect(self, snapshot: Snapshot) -> None:
         """A new stream, with what is left of the last one."""
+        if self.stream is not None:
+            self.stream.leave()
         kind = SotwStream if self.variant == "sotw" else DeltaStream
         self.refused.clear()
-        self.stream: Any = kind(snapshot, Shared(), self.past)
+        self.stream = kind(snapshot, Shared(), self.past)
         self.up: deque[bytes] = deque()
         self.down: deque[bytes] = deque()
         self.nonces: dict[str, str] = {}
@@ -316,7 +327,7 @@ def test_a_client_is_led_on_by_a_server_that_knows_what_was_acknowledged_last(
     envoy.drain()
     assert envoy.stream.completed is not None
     envoy.past = Past()
-    envoy.past.accept(envoy.stream.completed)
+    envoy.past.taken.whole(1, envoy.stream.completed)
     envoy.connect(snapshot_of(later))
     play(envoy, more)
     play(envoy, ["server", "client"] * 60)

@@ -85,7 +85,7 @@ class Conversation:
             self._begin()
             return []
         if word == "kept":
-            self._past.accept(world(rest))
+            self._past.taken.whole(1, world(rest))
             return []
         if word == "patience":
             return self._said(self.stream.wait_no_longer())
@@ -102,6 +102,8 @@ class Conversation:
         return self._said(self.stream.receive(parse(request.SerializeToString())))
 
     def _begin(self) -> None:
+        if self.stream is not None:
+            self.stream.leave()
         kind = SotwStream if self._variant == "sotw" else DeltaStream
         self.stream = kind(self._snapshot, Shared(), self._past, empty_is_all=not self._grpc)
 

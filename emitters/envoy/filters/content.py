@@ -118,13 +118,20 @@ _COMPRESSORS: Final = {
 }
 
 
+_PART: Final = 206
+"""The status of a part of a representation: its range counts the bytes of the whole as it is without compression."""
+
+
 def compression(context: Context, hop: Hop, policy: Policy) -> Built:
     algorithm = str(policy.arguments["algorithm"])
     return Built(
         typed(
             "envoy.extensions.filters.http.compressor.v3.Compressor",
             compressor_library=extension(algorithm, _COMPRESSORS[algorithm]),
-            response_direction_config={"common_config": {"min_content_length": policy.arguments["min_size"]}},
+            response_direction_config={
+                "common_config": {"min_content_length": policy.arguments["min_size"]},
+                "uncompressible_response_codes": [_PART],
+            },
         ),
         on_response=True,
     )

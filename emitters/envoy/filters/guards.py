@@ -45,12 +45,15 @@ def _principals(found: Callers) -> list[Json]:
         return [_ANY]
     if len(found.layers) < 2:
         return [principal for layer in found.layers for principal in _networks(layer)]
-    inner: Json | None = None
-    for layer in reversed(found.layers):
-        here = _ANY if layer == EVERYWHERE else {"or_ids": {"ids": _networks(layer)}}
-        inner = here if inner is None else {"and_ids": {"ids": [here, {"not_id": inner}]}}
-    assert inner is not None  # noqa: S101 - there are layers
-    return [inner]
+    return [_part(layer, inner) for layer, inner in found.parts()]
+
+
+def _part(layer: tuple[Network, ...], inner: tuple[Network, ...]) -> Json:
+    """In one of the networks, and in none of the inner ones."""
+    here = _ANY if layer == EVERYWHERE else {"or_ids": {"ids": _networks(layer)}}
+    if not inner:
+        return here
+    return {"and_ids": {"ids": [here, {"not_id": {"or_ids": {"ids": _networks(inner)}}}]}}
 
 
 def _networks(networks: Iterable[Network]) -> list[Json]:

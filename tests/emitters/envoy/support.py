@@ -240,3 +240,41 @@ def _whole(answer: bytes) -> bool:
     if _CHUNKED.search(head):
         return body.endswith(b"0\r\n\r\n")
     return status in (b"101", b"204", b"304")  # else it ends with its connection
+
+
+@contextlib.contextmanager
+def serving(address: str, port: int, handler: Callable[[socket.socket], None]) -> Iterator[None]:
+    """A server whose every connection is handled by a thread of its own, and then closed."""
+
+    def handle(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            handler(connection)
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=handle, args=(connection,), daemon=True).start()
+
+    with socket.create_server((address, port), backlog=1024) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+
+
+def requests_of(connection: socket.socket) -> Iterator[bytes]:
+    """The heads of the requests without bodies on a connection."""
+    data = b""
+    while True:
+        while b"\r\n\r\n" not in data:
+            part = connection.recv(65536)
+            if not part:
+                return
+            data += part
+        head, _, data = data.partition(b"\r\n\r\n")
+        yield head

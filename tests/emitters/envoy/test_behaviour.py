@@ -5,9 +5,6 @@ One application serves most tests: each policy has a port of its own, so that on
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import json
 import re
 import time
@@ -21,6 +18,7 @@ from dsl.program import Side
 from emitters.envoy.names import ROUTE
 from tests.emitters.envoy.support import ENVOY, Running, exchange, load, running, soon
 from tests.emitters.envoy.wasm import module
+from tests.fidelity import tokens
 from tests.testbed.client import Reply, Request, h2c
 
 if TYPE_CHECKING:
@@ -29,21 +27,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
 
-KEY = b"secret-secret-secret-secret-secret-secret"
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
 
 def token(audience: str) -> str:
-    head = _base64(json.dumps({"alg": "HS256", "kid": "1", "typ": "JWT"}).encode())
-    body = _base64(json.dumps({"iss": "https://issuer", "aud": audience, "exp": 4102444800}).encode())
-    return f"{head}.{body}.{_base64(hmac.new(KEY, f'{head}.{body}'.encode(), hashlib.sha256).digest())}"
+    return tokens.token("https://issuer", audience)
 
 
 FILES = {
-    "keys.json": json.dumps({"keys": [{"kty": "oct", "alg": "HS256", "kid": "1", "k": _base64(KEY)}]}).encode(),
+    "keys.json": tokens.keys(),
     "filter.lua": (
         b'function envoy_on_request(h) h:headers():add("x-lua", "1") end\n'
         b'function envoy_on_response(h) h:headers():add("x-lua-answer", "1") end\n'

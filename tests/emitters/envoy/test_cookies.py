@@ -59,7 +59,7 @@ def test_each_cookie_is_compared(
 
 
 def test_http_2_cookies_arrive_on_one_line(app: Running) -> None:
-    """As docs/adr/0004-envoy.md says; HTTP/1 lines arrive as they are."""
+    """As docs/invisible.md says; HTTP/1 lines arrive as they are."""
     lines = (("cookie", "a=1"), ("cookie", "b=2"))
     target = app.target("a", "b")
     for send, arrives in ((h2c, ("a=1; b=2",)), (http1, ("a=1", "b=2"))):

@@ -1,7 +1,7 @@
 """Without a policy that says so, nobody can tell that an ADM is in between.
 
 The same bytes are sent to a service directly and through the ADMs of both ends, and what arrives on either side is
-compared byte for byte. What differs all the same is listed in docs/adr/0004-envoy.md.
+compared byte for byte. What differs all the same is listed in docs/invisible.md.
 """
 
 from __future__ import annotations
@@ -149,12 +149,66 @@ def test_an_upgrade_that_nobody_knows_is_not_asked_for(ways: Ways, protocol: str
         (b"GET /#a HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
         (b"GET /\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", b"501"),
     ],
 )
 def test_what_envoy_refuses_by_itself_is_what_the_page_says(ways: Ways, raw: bytes, status: bytes) -> None:
     ways.server.received.clear()
     assert exchange(ways.through, raw).split()[1] == status
     assert ways.server.received == []
+
+
+CHUNKED = b"HTTP/1.1 200 Fine Indeed\r\nDate: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+SHORT = b"HTTP/1.1 200 Fine Indeed\r\nDate: x\r\nContent-Length: 2\r\n\r\nok"
+BROKEN = b"HTTP/1.1 502 Bad Gateway\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "comes"),
+    [
+        (SHORT.replace(b"Fine Indeed", b""), SHORT.replace(b"Fine Indeed", b"OK")),
+        (SHORT.replace(b"Date", b"Connection: close\r\nDate"), SHORT),
+        (SHORT.replace(b"Date", b"Connection: X-A\r\nX-A: 1\r\nDate"), SHORT.replace(b"Date", b"X-A: 1\r\nDate")),
+        (SHORT.replace(b"Date", b"Connection: Upgrade\r\nUpgrade: h2c\r\nDate"), SHORT),
+        (SHORT.replace(b"Date", b"X-A: 1\r\n 2\r\nDate"), SHORT.replace(b"Date", b"X-A: 1 2\r\nDate")),
+        (
+            b"HTTP/1.1 204 Fine Indeed\r\nDate: x\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 204 Fine Indeed\r\nDate: x\r\n\r\n",
+        ),
+        (CHUNKED.replace(b"2\r\nok", b"2;a=b\r\nok"), CHUNKED),
+        (CHUNKED.replace(b"Date", b"Content-Length: 2\r\nDate"), BROKEN),
+        (SHORT.replace(b"Date", b"Content-Length: 2\r\nDate"), BROKEN),
+    ],
+    ids=[
+        "no reason", "close", "named by connection", "upgrade", "folded", "length of nothing", "chunk extension",
+        "two framings", "two lengths",
+    ],
+)  # fmt: skip
+def test_what_becomes_of_an_answer_is_what_the_page_says(ways: Ways, sent: bytes, comes: bytes) -> None:
+    ways.server.answer = sent
+    try:
+        answer = exchange(ways.through, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    finally:
+        ways.server.answer = ANSWER
+    if comes is BROKEN:
+        assert answer.startswith(BROKEN)
+    else:
+        assert sorted(answer.split(b"\r\n")) == sorted(comes.split(b"\r\n"))
+
+
+@pytest.mark.parametrize(
+    ("sent", "arrives"),
+    [
+        (b"Connection: close\r\n", b""),
+        (b"Connection: X-A\r\nX-A: 1\r\n", b""),
+        (b"X-L: caf\xe9\r\n!#$%&'*+-.^_`|~: 1\r\n", b"X-L: caf\xe9\r\n!#$%&'*+-.^_`|~: 1\r\n"),
+    ],
+    ids=["close", "named by connection", "odd letters"],
+)
+def test_what_becomes_of_a_request_is_what_the_page_says(ways: Ways, sent: bytes, arrives: bytes) -> None:
+    ways.server.received.clear()
+    assert exchange(ways.through, b"GET / HTTP/1.1\r\nHost: x\r\n" + sent + b"\r\n")
+    assert ways.server.received == [b"GET / HTTP/1.1\r\nHost: x\r\n" + arrives + b"\r\n"]
 
 
 def test_headers_that_envoy_would_obey_or_remove_are_headers_like_any_other(ways: Ways) -> None:

@@ -16,15 +16,14 @@ from emitters.envoy.bootstrap import xds_bootstrap
 from emitters.envoy.typed import to_json, to_yaml
 from tests.emitters.envoy.support import ENVOY, bootstraps, load, validate
 from tests.emitters.envoy.wasm import module
+from tests.fidelity.tokens import keys
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
 
-JWKS = b'{"keys": [{"kty": "oct", "alg": "HS256", "kid": "1", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA"}]}'
-
-FILES = {"keys.json": JWKS, "filter.lua": b"function envoy_on_request(handle) end\n", "filter.wasm": module()}
+FILES = {"keys.json": keys(), "filter.lua": b"function envoy_on_request(handle) end\n", "filter.wasm": module()}
 
 ARGUMENTS = {
     "rate_limit": ["requests: 10, per: 1s", "requests: 1, per: 1ms, burst: 7"],

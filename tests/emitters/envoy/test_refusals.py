@@ -87,6 +87,8 @@ CASES = {
         KIND,
         {"mine.yaml": BUFFER + b"max_request_bytes: []"},
     ),
+    "not a filter": ("ADM706", KIND, {"mine.yaml": b'"@type": type.googleapis.com/envoy.config.route.v3.Route'}),
+    "a setting of routes": ("ADM706", KIND, {"mine.yaml": BUFFER.replace(b"Buffer\n", b"BufferPerRoute\n")}),
     "not yaml": ("ADM706", KIND, {"mine.yaml": b'"@type": [1\n- {'}),
     "an alias": ("ADM706", KIND, {"mine.yaml": b'"@type": &a x\nb: *a'}),
     "an object": ("ADM706", KIND, {"mine.yaml": b'"@type": !!python/object/apply:os.system ["true"]'}),
@@ -180,7 +182,17 @@ policy e = external_authorization(service: judge:db) on a -> b""",
         'policy h = set_request_header(name: "x-forwarded-proto", value: "") on a -> b',
         {},
     ),
-    "too large": ("ADM714", "policy q = buffer_limit(max: 5GB) on a -> b", {}),
+    "a long and fine time": ("ADM714", "policy q = rate_limit(requests: 1, per: 31535999999999us) on a -> b", {}),
+    "a letter that no byte is": ("ADM731", 'policy d = deny() on a -> b when method matches "\\\\x{100}"', {}),
+    "a long value": ("ADM714", f'policy q = set_request_header(name: "x", value: "{"a" * 16_385}") on a -> b', {}),
+    "a value that doubles": (
+        "ADM714",
+        f'policy q = set_response_header(name: "x", value: "{"%" * 8_193}") on a -> b',
+        {},
+    ),
+    "a header in a list": ("ADM714", 'policy q = cors(origins: ["*"], methods: ["GET\\r\\nx-y: 1"]) on a -> b', {}),
+    "an empty name": ("ADM714", 'policy q = cors(origins: ["*"], expose: [""]) on a -> b', {}),
+    "a file by a control character": ("ADM714", 'policy q = tap(directory: "/x\\u0000/y") on a -> b', {}),
 }
 
 

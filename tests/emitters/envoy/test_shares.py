@@ -25,7 +25,7 @@ def _said(text: str, services: dict[str, Located], mode: Mode = Mode.REDIRECT) -
 
 @pytest.mark.parametrize("services", [NETWORK, ONE_OF_B], ids=["two are known", "one is known"])
 @pytest.mark.parametrize(
-    ("replicas", "share", "one"), [(1, 10, False), (2, 10, True), (3, 0.5, True), (3, 0, False), (3, 100, True)]
+    ("replicas", "share", "one"), [(1, 10, False), (2, 10, True), (3, 1, True), (3, 0, False), (3, 100, True)]
 )
 def test_one_may_be_put_out_where_several_are_declared(
     services: dict[str, Located], replicas: int, share: float, *, one: bool

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DB = service("mongo_rate", port(27017, protocol=Protocol.TCP), port(8080, 9090, name="admin"))
 
 
-def _closed(
+def objects(
     parties: Iterable[Service | External], calls: Iterable[Any], *closed: str, app: str = "sample"
 ) -> tuple[dict[str, Any], ...]:
     made = program(parties, calls, ["quota", "limit"], app=app)
@@ -36,12 +36,12 @@ def _closed(
 
 def _codes(parties: Iterable[Service | External], calls: Iterable[Any], *closed: str) -> list[str]:
     with pytest.raises(EmitError) as raised:
-        _closed(parties, calls, *closed)
+        objects(parties, calls, *closed)
     return [diagnostic.code for diagnostic in raised.value.diagnostics]
 
 
 def test_the_whole_object() -> None:
-    (found,) = _closed(
+    (found,) = objects(
         [
             DB,
             service("rate", labels={"tier": "back", "name": "rate"}, namespace="shop"),
@@ -106,7 +106,7 @@ def test_the_whole_object() -> None:
 
 
 def test_nobody_is_admitted_where_nobody_is_declared() -> None:
-    (found,) = _closed([DB, service("rate")], [], "mongo_rate")
+    (found,) = objects([DB, service("rate")], [], "mongo_rate")
     assert found["spec"]["ingress"] == []
     assert found["spec"]["policyTypes"] == ["Ingress"]
 
@@ -118,7 +118,7 @@ def test_only_closed_destinations_have_an_object() -> None:
 
 
 def test_yaml_reads_back_as_the_same_objects() -> None:
-    found = _closed(
+    found = objects(
         [DB, service("yes", port(1)), service("b")], [("b", "mongo_rate"), ("b", "yes")], "mongo_rate", "yes"
     )
     assert list(yaml.safe_load_all(to_yaml(found))) == list(found)
@@ -128,7 +128,7 @@ def test_yaml_reads_back_as_the_same_objects() -> None:
 def test_names_that_become_one_are_an_error_within_a_namespace() -> None:
     parties = [service("a_b"), service("a-b")]
     assert _codes(parties, [], "a-b", "a_b") == ["ADM781"]
-    found = _closed([service("a_b"), service("a-b", namespace="other")], [], "a-b", "a_b")
+    found = objects([service("a_b"), service("a-b", namespace="other")], [], "a-b", "a_b")
     assert {item["metadata"]["name"] for item in found} == {"admc-close-a-b"}
 
 
@@ -159,17 +159,17 @@ def test_senders_that_cannot_be_told_apart_from_others_are_an_error() -> None:
 def test_labels_that_select_somebody_else_are_an_error() -> None:
     sender, stranger = service("a", labels={"t": "x"}), service("b", labels={"t": "x", "u": "y"})
     assert _codes([DB, sender, stranger], [("a", "mongo_rate")], "mongo_rate") == ["ADM784"]
-    assert _closed([DB, sender, stranger], [("b", "mongo_rate")], "mongo_rate")
-    assert _closed([DB, sender, stranger], [("a", "mongo_rate"), ("b", "mongo_rate")], "mongo_rate")
+    assert objects([DB, sender, stranger], [("b", "mongo_rate")], "mongo_rate")
+    assert objects([DB, sender, stranger], [("a", "mongo_rate"), ("b", "mongo_rate")], "mongo_rate")
     assert _codes([sender, stranger], [], "a") == ["ADM784"]
     elsewhere = service("b", labels={"t": "x"}, namespace="other")
-    assert _closed([DB, sender, elsewhere], [("a", "mongo_rate")], "mongo_rate")
+    assert objects([DB, sender, elsewhere], [("a", "mongo_rate")], "mongo_rate")
 
 
 def test_services_that_share_labels_are_one_finding() -> None:
     twins = [service(name, labels={"tier": "data"}) for name in ("pg_a", "pg_b", "pg_c")]
     with pytest.raises(EmitError) as caught:
-        _closed(twins, [], "pg_a", "pg_b", "pg_c")
+        objects(twins, [], "pg_a", "pg_b", "pg_c")
     (finding,) = caught.value.diagnostics
     assert finding.message == 'the labels of `pg_a`, `tier = "data"`, also select the pods of `pg_b`, `pg_c`'
     assert '`labels { app  tier = "data" }`' in (finding.hint or "")
@@ -178,7 +178,7 @@ def test_services_that_share_labels_are_one_finding() -> None:
 def test_the_label_to_add_is_none_that_is_there() -> None:
     twins = [service(name, labels={"app": "pg", "name": "pg"}) for name in ("pg_a", "pg_b")]
     with pytest.raises(EmitError) as caught:
-        _closed(twins, [], "pg_a", "pg_b")
+        objects(twins, [], "pg_a", "pg_b")
     (finding,) = caught.value.diagnostics
     assert '`labels { app-0  app = "pg"  name = "pg" }`' in (finding.hint or "")
 
@@ -197,7 +197,7 @@ def test_every_object_is_legal_and_names_never_clash_silently(names: list[str], 
     services = [service(name, labels={"id": str(index)}) for index, name in enumerate(names)]
     calls = [(a, b) for a in names for b in names if a != b and random.random() < 0.5]
     try:
-        found = _closed(services, calls, *names)
+        found = objects(services, calls, *names)
     except EmitError as error:
         assert {diagnostic.code for diagnostic in error.diagnostics} <= {"ADM781", "ADM782"}  # noqa: PT017
         short = [kubernetes_name(name) for name in names]
@@ -205,7 +205,7 @@ def test_every_object_is_legal_and_names_never_clash_silently(names: list[str], 
         return
     assert [item["metadata"]["annotations"]["admc/closes"] for item in found] == sorted(names)
     assert len({item["metadata"]["name"] for item in found}) == len(names)
-    assert _closed(services[::-1], calls[::-1], *names) == found
+    assert objects(services[::-1], calls[::-1], *names) == found
 
 
 def test_text_of_one_letter_is_quoted() -> None:

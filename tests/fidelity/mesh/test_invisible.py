@@ -1,7 +1,7 @@
 """Where no policy bites, an application as compiled cannot be told from one without a mesh.
 
 The same conversations twice, every one through the ADMs of both ends: what arrived at the service and what came back is
-compared byte by byte. What may differ all the same is listed in docs/adr/0004-envoy.md.
+compared byte by byte. What may differ all the same is listed in docs/invisible.md.
 """
 
 from __future__ import annotations

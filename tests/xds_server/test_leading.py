@@ -1,0 +1,189 @@
+"""How a client of gRPC is led to other clusters: what it is told and when, and who is not led so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from envoy.config.route.v3 import route_pb2
+
+from tests.xds_server.build import content_of, resource
+from tests.xds_server.transcript import world
+from xds_server import leading
+from xds_server.channel import Shared
+from xds_server.delta import DeltaStream
+from xds_server.leading import naming
+from xds_server.snapshot import Resource
+from xds_server.sotw import SotwStream
+from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
+from xds_server.wire import DeltaRequest, SotwRequest
+
+BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
+
+
+class Grpc:
+    """A client that asks for the listener `l`, its routes, and the clusters that those name."""
+
+    def __init__(self, variant: str, text: str, *, grpc: bool = True) -> None:
+        self._delta = variant == "delta"
+        kind = DeltaStream if self._delta else SotwStream
+        self.stream: Any = kind(world(text), Shared(), empty_is_all=not grpc)
+        self.refuses: set[str] = set()
+        """Types of which it refuses the next response."""
+        self.routes: list[str] = []
+        """What it was told of routes: their content, and all clusters that they name."""
+        self._names: dict[str, set[str]] = {}
+        self._ask(LISTENER, {"l"})
+        self._ask(ROUTES, {"r"})
+
+    def _ask(self, kind: str, names: set[str]) -> None:
+        before = self._names.get(kind, set())
+        if names == before:
+            return
+        self._names[kind] = names
+        if self._delta:
+            new, gone = tuple(sorted(names - before)), tuple(sorted(before - names))
+            self._hear(self.stream.receive(DeltaRequest(kind, subscribe=new, unsubscribe=gone)))
+        else:
+            channel = self.stream.channel(kind)
+            nonce = channel.last_nonce if channel else ""
+            self._hear(self.stream.receive(SotwRequest(kind, nonce, names=tuple(sorted(names)))))
+
+    def _hear(self, responses: list[Any]) -> None:
+        for response in responses:
+            kind, nonce = response.type_url, response.nonce
+            error = "bad" if kind in self.refuses else None
+            self.refuses.discard(kind)
+            named: set[str] | None = None
+            if kind == ROUTES:
+                (flight,) = self.stream.channel(ROUTES).flights.values()
+                (table,) = flight.content.values()
+                message = route_pb2.RouteConfiguration.FromString(table.body)
+                named = {route.route.cluster for route in message.virtual_hosts[0].routes}
+                self.routes.append(f"{content_of(message)}>{','.join(sorted(named))}")
+            if self._delta:
+                answer: Any = DeltaRequest(kind, nonce, error)
+            else:
+                answer = SotwRequest(kind, nonce, error, names=tuple(sorted(self._names[kind])))
+            self._hear(self.stream.receive(answer))
+            if named and not error:
+                self._ask(CLUSTER, named)
+                self._ask(ENDPOINTS, named)
+
+    def publish(self, text: str) -> None:
+        self._hear(self.stream.publish(world(text)))
+
+    def wait(self) -> None:
+        """The time has passed."""
+        assert self.stream.waits_for.lead
+        self._hear(self.stream.wait_no_longer())
+
+
+def begun(variant: str, *, grpc: bool = True) -> Grpc:
+    client = Grpc(variant, "clusters a=1; listeners l=1>r; routes r=1>a", grpc=grpc)
+    assert client.routes == ["1>a"]
+    client.routes.clear()
+    return client
+
+
+SECOND = "clusters b=1; listeners l=1>r; routes r=2>b"
+
+
+@BOTH
+def test_new_clusters_are_named_before_they_are_used_and_old_ones_after_that(variant: str) -> None:
+    client = begun(variant)
+    client.publish(SECOND)
+    assert client.routes == ["1>a,b"]
+    assert client.stream.completed is not client.stream.snapshot
+    client.wait()
+    assert client.routes[1:] == ["2>a,b"]
+    assert "a" in client.stream.channel(CLUSTER).known
+    client.wait()
+    assert client.routes[2:] == ["2>b"]
+    assert client.stream.waits_for is None
+    assert client.stream.completed is client.stream.snapshot
+    assert list(client.stream.channel(CLUSTER).known) == ["b"]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("clusters a=1; listeners l=1>r; routes r=2>a", ["2>a"]),
+        ("clusters a=1 b=1; listeners l=1>r; routes r=2>a,b", ["1>a,b", "2>a,b"]),
+        ("clusters a=2; listeners l=2>r; routes r=1>a", ["1>a"]),
+    ],
+    ids=["the same clusters", "one more", "nothing of the routes"],
+)
+def test_no_step_is_taken_that_is_not_needed(variant: str, text: str, told: list[str]) -> None:
+    client = begun(variant)
+    client.publish(text)
+    while client.stream.waits_for:
+        client.wait()
+    assert client.routes == told
+    assert client.stream.completed is client.stream.snapshot
+
+
+@BOTH
+def test_other_clients_are_not_led(variant: str) -> None:
+    client = begun(variant, grpc=False)
+    client.publish(SECOND)
+    assert client.routes == ["2>b"]
+
+
+@BOTH
+def test_what_comes_meanwhile_waits_and_endpoints_do_not(variant: str) -> None:
+    client = begun(variant)
+    client.publish(f"{SECOND}; endpoints b=1")
+    client.publish(f"{SECOND}; endpoints b=2")
+    held = client.stream.channel(ENDPOINTS).known["b"]
+    assert held.version == resource(ENDPOINTS, "b", 2).version
+    client.publish("clusters c=1; listeners l=1>r; routes r=3>c")
+    assert client.routes == ["1>a,b"]
+    for _ in range(2):
+        client.wait()
+    assert client.routes == ["1>a,b", "2>a,b", "2>b", "2>b,c"]
+    for _ in range(2):
+        client.wait()
+    assert client.routes[4:] == ["3>b,c", "3>c"]
+
+
+@BOTH
+def test_a_client_that_refuses_a_step_is_led_no_further(variant: str) -> None:
+    client = begun(variant)
+    client.refuses.add(ROUTES)
+    client.publish(SECOND)
+    assert client.routes == ["1>a,b", "2>b"]
+    assert client.stream.waits_for is None
+    assert not client.stream.refuses
+    assert client.stream.completed is client.stream.snapshot
+
+
+def test_a_route_that_names_a_cluster_is_the_last_and_matches_nothing() -> None:
+    table = resource(ROUTES, "r", 1, ("a",))
+    led = naming(table, frozenset({"c", "b"}))
+    message = route_pb2.RouteConfiguration.FromString(led.body)
+    first, *others = message.virtual_hosts[0].routes
+    assert first.route.cluster == "a"
+    assert [route.route.cluster for route in others] == ["b", "c"]
+    for route in others:
+        one, other = route.match.headers
+        assert one.name == other.name
+        assert one.present_match
+        assert other.present_match
+        assert other.invert_match is not one.invert_match
+    assert naming(table, frozenset()) is table
+
+
+@pytest.mark.parametrize("case", ["too many", "a tree"])
+def test_a_table_that_cannot_be_led_stays_as_it_is(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    message: Any = route_pb2.RouteConfiguration(name="r")
+    for name in "xy":
+        message.virtual_hosts.add(name=name, domains=[name]).routes.add().route.cluster = "a"
+    if case == "too many":
+        monkeypatch.setattr(leading, "MOST", 3)
+    else:
+        for host in message.virtual_hosts:
+            host.matcher.SetInParent()
+    table = Resource.of(message)
+    assert naming(table, frozenset({"b", "c"})) is table

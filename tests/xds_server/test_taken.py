@@ -1,0 +1,303 @@
+"""What is in force is what clients have acknowledged, type by type, however much was published since."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.xds_server.client import Client
+from tests.xds_server.test_properties import BAD, Envoy
+from tests.xds_server.test_server import said, serving
+from tests.xds_server.transcript import world
+from xds_server.channel import Shared
+from xds_server.delta import DeltaStream
+from xds_server.events import Completed, Refused, Settled, Took
+from xds_server.snapshot import Snapshot
+from xds_server.sotw import SotwStream
+from xds_server.store import SnapshotStore
+from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES
+from xds_server.wire import DeltaRequest, SotwRequest
+
+BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
+PUBLISHED_MS = 20
+ANSWERED_MS = 50
+IN_FORCE_MS = 5_000
+
+
+class Churn:
+    """One client and a store, on a clock that only the test moves: endpoints are published every 20 ms, and the client
+    answers each response 50 ms after it."""
+
+    def __init__(self, variant: str) -> None:
+        self.store = SnapshotStore()
+        self.store.watchers.append(lambda _, __, new: self.client.publish(new) if self.client else None)
+        self.client: Any = None
+        self._variant = variant
+        self._now = 0
+        self._due: list[int] = []
+        self._count = 0
+
+    def run(self, text: str, milliseconds: int) -> None:
+        for _ in range(0, milliseconds, 10):
+            if self._now % PUBLISHED_MS == 0:
+                self._count += 1
+                self.store.publish("web", world(f"{text}; endpoints a={10 + self._count}"))
+                if self.client is None:
+                    start = self.store.start("web")
+                    assert start is not None
+                    self.client = Envoy(self._variant, start, self.store.past("web"), refuses=True)
+            self._step()
+            self._now += 10
+
+    def _step(self) -> None:
+        while self.client.up:
+            self.client.step_server()
+        while self._due and self._due[0] <= self._now:
+            self._due.pop(0)
+            self.client.step_client()
+            while self.client.up:
+                self.client.step_server()
+        self._due += [self._now + ANSWERED_MS] * (len(self.client.down) - len(self._due))
+        note(self.store, self.client.stream)
+
+
+def note(store: SnapshotStore, stream: Any) -> None:
+    """As the server does."""
+    for event in stream.take_events():
+        if isinstance(event, Refused):
+            store.refused("web", event)
+        elif isinstance(event, Took):
+            store.took("web", event)
+        elif hasattr(event, "snapshot"):
+            store.accepted("web", event.snapshot)
+
+
+def contents(snapshot: Snapshot | None, type_url: str) -> str:
+    """The version of all resources of a type."""
+    assert snapshot is not None
+    return snapshot.of_type(type_url).version
+
+
+def of(text: str, type_url: str) -> str:
+    return world(text).of_type(type_url).version
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        ("clusters a=2", f"clusters a={BAD}"),
+        ("clusters a=2; listeners l=1>r; routes r=1>a", f"clusters a={BAD}; listeners l=1>r; routes r=1>a"),
+        ("clusters a=1; listeners l=2>r; routes r=2>a", f"clusters a=1; listeners l={BAD}>r; routes r=2>a"),
+    ],
+)
+def test_what_was_in_force_under_churn_is_what_a_new_client_gets(variant: str, then: str, now: str) -> None:
+    churn = Churn(variant)
+    churn.run("clusters a=1; listeners l=1>r; routes r=1>a", 1_000)
+    churn.run(then, IN_FORCE_MS)
+    churn.run(now, 1_000)
+    start, latest = churn.store.start("web"), churn.store.current("web")
+    assert churn.client.stream.refuses
+    for type_url in (CLUSTER, LISTENER, ROUTES):
+        assert contents(start, type_url) == of(then, type_url)
+        assert contents(churn.store.taken("web"), type_url) == of(then, type_url)
+    if of(then, CLUSTER) == of(now, CLUSTER):
+        assert contents(start, ENDPOINTS) == contents(latest, ENDPOINTS)
+
+
+@BOTH
+def test_a_type_is_in_force_though_a_later_one_was_refused(variant: str) -> None:
+    churn = Churn(variant)
+    churn.run("clusters a=1; listeners l=1>r; routes r=1>a", 1_000)
+    churn.run(f"clusters a=2; listeners l={BAD}>r; routes r=1>a", 1_000)
+    churn.run(f"clusters a={BAD}; listeners l=1>r; routes r=1>a", 1_000)
+    start = churn.store.start("web")
+    assert contents(start, CLUSTER) == of("clusters a=2", CLUSTER)
+    assert contents(start, LISTENER) == of("listeners l=1>r", LISTENER)
+
+
+@BOTH
+def test_a_client_that_starts_from_what_is_in_force_takes_all_of_it(variant: str) -> None:
+    churn = Churn(variant)
+    churn.run("clusters a=1; listeners l=1>r; routes r=1>a", 1_000)
+    churn.run(f"clusters a={BAD}; listeners l=1>r; routes r=1>a", 1_000)
+    start = churn.store.start("web")
+    assert start is not None
+    late = Envoy(variant, start, churn.store.past("web"), refuses=True)
+    late.drain()
+    assert late.stream.completed is start
+    assert not late.stream.refuses
+    # It is no news of what is in force that a client has what the server had taken for that.
+    before = churn.store.taken("web")
+    note(churn.store, late.stream)
+    assert churn.store.taken("web") is before
+
+
+FIRST = world("clusters a=1-; extensions e=1; listeners l=1>r; routes r=1>a")
+
+
+def took(store: SnapshotStore, snapshot: Snapshot, type_url: str, *names: str) -> None:
+    there = snapshot.of_type(type_url).resources
+    store.took("web", Took(snapshot, type_url, {name: there[name] for name in names} if names else there))
+
+
+def test_what_is_gone_and_used_stays_in_force() -> None:
+    store, (new,) = published("clusters b=1-; extensions e=1; listeners l=1>r; routes r=2>b")
+    took(store, new, CLUSTER)
+    taken = store.taken("web")
+    assert contents(taken, CLUSTER) == of("clusters a=1- b=1-", CLUSTER)
+    assert contents(taken, ROUTES) == of("routes r=1>a", ROUTES)
+    took(store, new, ROUTES)
+    taken = store.taken("web")
+    assert contents(taken, CLUSTER) == of("clusters b=1-", CLUSTER)
+    store.accepted("web", new)
+    assert store.taken("web") is new
+
+
+def published(*texts: str) -> tuple[SnapshotStore, list[Snapshot]]:
+    """A store whose first snapshot was taken as a whole, and those that were published after it."""
+    store, found = SnapshotStore(), []
+    store.watchers.append(lambda _, __, new: found.append(new))
+    store.publish("web", FIRST)
+    store.accepted("web", FIRST)
+    for text in texts:
+        store.publish("web", world(text))
+    return store, found[1:]
+
+
+def test_an_older_acknowledgement_is_no_news() -> None:
+    rest = "extensions e=1; listeners l=1>r; routes r=1>a"
+    store, (second, third) = published(f"clusters a=2-; {rest}", f"clusters a=3-; {rest}")
+    took(store, third, CLUSTER)
+    took(store, second, CLUSTER)
+    assert contents(store.taken("web"), CLUSTER) == of("clusters a=3-", CLUSTER)
+    store.accepted("web", second)
+    assert contents(store.taken("web"), CLUSTER) == of("clusters a=3-", CLUSTER)
+    store.accepted("web", FIRST)
+    assert contents(store.taken("web"), CLUSTER) == of("clusters a=3-", CLUSTER)
+
+
+def test_a_whole_snapshot_that_is_acknowledged_late_is_no_news() -> None:
+    rest = "extensions e=1; listeners l=1>r; routes r=1>a"
+    store, (second, third) = published(f"clusters a=2-; {rest}", f"clusters a=3-; {rest}")
+    store.accepted("web", third)
+    store.accepted("web", second)
+    took(store, second, CLUSTER)
+    assert store.taken("web") is third
+
+
+def test_what_some_client_takes_late_is_refused_no_more() -> None:
+    rest = "extensions e=1; listeners l=1>r; routes"
+    store, (second, third) = published(f"clusters a=2-; {rest} r=1>a", f"clusters a=2-; {rest} r=2>a")
+    versions = {name: item.version for name, item in second.of_type(CLUSTER).resources.items()}
+    store.refused("web", Refused(CLUSTER, "", "bad", second, versions))
+    assert store.start("web") is not third
+    store.accepted("web", second)
+    assert store.start("web") is third
+
+
+def test_endpoints_that_a_client_never_had_are_not_in_force_before_it_answers() -> None:
+    stream = DeltaStream(world("clusters a=1"), Shared())
+    stream.receive(DeltaRequest(CLUSTER))
+    stream.receive(DeltaRequest(CLUSTER, "1"))
+    stream.wait_no_longer()
+    stream.receive(DeltaRequest(ENDPOINTS, subscribe=("a",)))
+    assert not any(isinstance(each, Settled | Completed) for each in stream.take_events())
+    stream.receive(DeltaRequest(ENDPOINTS, "1"))
+    assert any(isinstance(each, Completed) for each in stream.take_events())
+
+
+def test_of_names_that_a_client_asks_for_only_these_are_acknowledged() -> None:
+    store, (new,) = published("clusters a=1-; extensions e=2 f=2; listeners l=1>r; routes r=1>a")
+    took(store, new, EXTENSION, "f")
+    assert contents(store.taken("web"), EXTENSION) == of("extensions e=1 f=2", EXTENSION)
+    took(store, new, EXTENSION)
+    assert contents(store.taken("web"), EXTENSION) == of("extensions e=2 f=2", EXTENSION)
+
+
+def test_what_does_not_fit_together_is_not_in_force() -> None:
+    """Routes are taken after their clusters. Whatever a client says, what is in force could be published."""
+    store, (new,) = published("clusters b=1-; extensions e=1; listeners l=1>r; routes r=2>b")
+    took(store, new, ROUTES)
+    assert store.taken("web") is FIRST
+
+
+def test_what_some_client_has_taken_of_a_type_is_refused_no_more() -> None:
+    store, (new,) = published("clusters a=2-; extensions e=1; listeners l=1>r; routes r=1>a")
+    versions = {name: item.version for name, item in new.of_type(CLUSTER).resources.items()}
+    store.refused("web", Refused(CLUSTER, "", "bad", new, versions))
+    assert store.start("web") is not new
+    took(store, new, CLUSTER)
+    assert store.start("web") is new
+    assert not store.unwanted("web")
+
+
+class Speaking:
+    """A stream that is asked for names."""
+
+    def __init__(self, variant: str) -> None:
+        self._delta = variant == "delta"
+
+    def begin(self, snapshot: Snapshot) -> None:
+        self.stream: Any = (DeltaStream if self._delta else SotwStream)(snapshot, Shared(), empty_is_all=False)
+
+    def say(self, kind: str, *names: str, nonce: str = "") -> None:
+        if self._delta:
+            self.stream.receive(DeltaRequest(kind, nonce, subscribe=names if not nonce else ()))
+        else:
+            self.stream.receive(SotwRequest(kind, nonce, names=names))
+
+    def answer(self) -> None:
+        self.say(CLUSTER, "a", nonce="1")
+
+
+@BOTH
+def test_a_client_that_asks_by_name_says_no_more_than_that(variant: str) -> None:
+    """A client of gRPC that has one of two clusters does not speak for the other."""
+    client = Speaking(variant)
+    client.begin(world("clusters a=1- b=1-"))
+    client.say(CLUSTER, "a")
+    client.answer()
+    (event,) = [each for each in client.stream.take_events() if isinstance(each, Took)]
+    assert list(event.resources) == ["a"]
+
+
+@BOTH
+async def test_a_new_client_of_a_busy_group_gets_what_was_acknowledged_last(variant: str) -> None:
+    """Over gRPC: endpoints change every 20 ms, and each response is answered 50 ms after it came."""
+    text = "clusters a=1"
+
+    async def publish(store: SnapshotStore) -> None:
+        number = 10
+        while True:
+            store.publish("web", world(f"{text}; endpoints a={number}"))
+            number += 1
+            await asyncio.sleep(PUBLISHED_MS / 1000)
+
+    async def answer(client: Client) -> None:
+        while True:
+            response = await client.read()
+            await asyncio.sleep(ANSWERED_MS / 1000)
+            names = ["a"] if response.type_url == ENDPOINTS and variant == "sotw" else []
+            error = "bad" if "a=3" in said(response) and response.type_url == CLUSTER else None
+            await client.send(response.type_url, *names, nonce=response.nonce, error=error)
+
+    async with serving(world(f"{text}; endpoints a=9")) as (server, port), Client(port, variant) as client:
+        await client.send(CLUSTER)
+        await client.send(ENDPOINTS, "a")
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(publish(server.store)), tasks.create_task(answer(client))]
+            await asyncio.sleep(1.0)
+            text = "clusters a=2"
+            await asyncio.sleep(1.5)
+            text = "clusters a=3"
+            while not server.metrics.rejects[CLUSTER]:
+                await asyncio.sleep(0.01)
+            async with Client(port, variant, id="web-2") as late:
+                await late.send(CLUSTER)
+                first = said(await late.read())
+            for task in running:
+                task.cancel()
+        assert first == "a=2"

@@ -1,0 +1,90 @@
+"""How clients of gRPC are led from one cluster to another without losing a call.
+
+Such a client begins to use new routes before its balancer knows their clusters, and fails the calls of the time between
+("unknown cluster selected for RPC"). It makes no difference whether it had the clusters already: its balancer knows
+those that its routes name. So routes that lead to other clusters come in three steps, some time apart:
+
+    ahead     the routes that the client has, and the new clusters in routes that no request reaches
+    behind    the new routes, and the clusters that are gone in routes that no request reaches
+    over      the new routes as they are
+
+Only then are clusters that are gone taken away. Other clients use routes and clusters together, and need none of this.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from xds_server.references import message_class
+from xds_server.snapshot import Resource
+from xds_server.types import CLUSTER, PREFIX, ROUTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xds_server.snapshot import Known
+
+MOST: Final = 2_000
+"""So many routes are added to a table at most: where it would be more the client is not led."""
+KEPT: Final = 64
+"""So many tables are kept for the next client that needs them."""
+NEVER: Final = "never"
+"""A header that a request would have to have, and not to have."""
+
+
+class Lead(Enum):
+    """Which step the client is at."""
+
+    TO_COME = auto()
+    AHEAD = auto()
+    BEHIND = auto()
+    OVER = auto()
+
+
+def ahead(held: Mapping[str, Known], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
+    """Of the route tables that a client has, those that are about to lead to other clusters, with these."""
+    return {
+        name: led
+        for name, new in wanted.items()
+        if isinstance(old := held.get(name), Resource)
+        and old.version != new.version
+        and (led := naming(old, _clusters(new) - _clusters(old))) is not old
+    }
+
+
+def behind(held: Mapping[str, Known], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
+    """Of the route tables that a client is to have, those that do not lead to clusters of before, with these."""
+    return {
+        name: led
+        for name, new in wanted.items()
+        if isinstance(old := held.get(name), Resource)
+        and old.version != new.version
+        and (led := naming(new, _clusters(old) - _clusters(new))) is not new
+    }
+
+
+@lru_cache(maxsize=KEPT)
+def naming(table: Resource, clusters: frozenset[str]) -> Resource:
+    """A route table that names these clusters, too, in routes at the end of each virtual host that match nothing."""
+    if not clusters:
+        return table
+    kind: Any = message_class(ROUTES.removeprefix(PREFIX))
+    message = kind.FromString(table.body)
+    # A host with a tree of matchers has no list of routes, and clients of gRPC do not know it.
+    hosts = [host for host in message.virtual_hosts if not host.HasField("matcher")]
+    if not hosts or len(hosts) * len(clusters) > MOST:
+        return table
+    for host in hosts:
+        for name in sorted(clusters):
+            route = host.routes.add()
+            route.match.prefix = ""
+            route.match.headers.add(name=NEVER, present_match=True)
+            route.match.headers.add(name=NEVER, present_match=True, invert_match=True)
+            route.route.cluster = name
+    return Resource.of(message)
+
+
+def _clusters(table: Resource) -> frozenset[str]:
+    return frozenset(reference.name for reference in table.references if reference.type_url == CLUSTER)
