@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl import foreign, syntax
+from dsl.carried import wrong_values
 from dsl.diagnostics import Related
+from dsl.headers import unwritable, written
 from dsl.kinds import Constant, Declared, Earlier, Later
-from dsl.program import Element, Kind, Value, Verb
 from dsl.values import Bad, Context, convert, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-HEADERS = (Element.HEADER, Element.RESPONSE_HEADER)
+    from dsl.diagnostics import Diagnostics
+    from dsl.program import Kind, Value
+    from dsl.text import Span
 
 
 class Arguments:
@@ -107,25 +110,38 @@ class Arguments:
                 related=(Related(declared.kind.span, "the kind is declared here"),),
             )
         if not missing and not bad:
-            self._check_host(given, declared.kind, values)
+            self._check_headers(statement, given, declared.kind, values)
         return None if missing or bad else values
 
-    def _check_host(self, given: Mapping[str, syntax.Argument], kind: Kind, values: Mapping[str, Value]) -> None:
-        """A proxy keeps `host` as the authority of a request and lets no filter write it."""
-        if kind.effects is not None and not any(
-            effect.verb is Verb.WRITES and effect.element in HEADERS for effect in kind.effects
-        ):
-            return
+    def _check_headers(
+        self, statement: syntax.Policy, given: Mapping[str, syntax.Argument], kind: Kind, values: Mapping[str, Value]
+    ) -> None:
+        """No policy writes what frames a message, or what proxies write; and what it writes is written as it stands.
+
+        A default of a kind is no exception.
+        """
         for name in header_parameters(kind):
-            value = values[name]
-            if name in given and "host" in (value if isinstance(value, tuple) else (value,)):
-                self.diagnostics.error(
-                    "ADM208",
-                    f"`{kind.name}` cannot write `host`",
-                    given[name].span,
-                    cause="a proxy keeps it as the authority of the request, which no filter may change",
-                    hint="write another header, such as `x-forwarded-host`",
-                )
+            span = given[name].span if name in given else statement.kind.span
+            report_unwritable(kind, header_names(values[name]), span, self.diagnostics)
+        for wrong in wrong_values(kind, values):
+            span = given[wrong.parameter].span if wrong.parameter in given else statement.kind.span
+            self.diagnostics.error(wrong.code, wrong.message, span, cause=wrong.cause, hint=wrong.hint)
+
+
+def report_unwritable(
+    kind: Kind, names: Iterable[str], span: Span, diagnostics: Diagnostics, *, grpc: bool = False
+) -> None:
+    """An error for each of the headers that a policy of a kind cannot write. `grpc`: on calls of gRPC."""
+    for header in names:
+        why = unwritable(header, written(kind), grpc=grpc)
+        if why is not None:
+            text = f"`{kind.name}` cannot write `{header}`"
+            diagnostics.error(why.code, text, span, cause=why.cause, hint=why.hint)
+
+
+def header_names(value: Value) -> tuple[str, ...]:
+    """The headers that an argument names: one, several, or none."""
+    return tuple(str(item) for item in (value if isinstance(value, tuple) else (value,)) if item is not None)
 
 
 def header_parameters(kind: Kind) -> Iterator[str]:

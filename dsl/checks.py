@@ -1,63 +1,19 @@
-"""Checks across policies: exclusive kinds, the targets of copies and routes, and shares of too few replicas."""
+"""Checks across policies: the targets of copies and routes, and shares of too few replicas."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import Diagnostics, Related
-from dsl.disjoint import disjoint
 from dsl.entities import Application
 from dsl.narrowing import without
 from dsl.program import Policy, Verb, callee
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from dsl import syntax
     from dsl.program import Value
-
-
-def check_exclusive(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:
-    """At most one policy of an exclusive kind on one call, unless their matches are proven never to hold together."""
-    by_kind: dict[str, list[Policy]] = {}
-    for policy in policies:
-        if policy.kind.exclusive:
-            by_kind.setdefault(policy.kind.name, []).append(policy)
-    for rivals in by_kind.values():
-        if len(rivals) > 1:
-            _check_rivals(application, rivals, diagnostics)
-
-
-def _check_rivals(application: Application, rivals: Sequence[Policy], diagnostics: Diagnostics) -> None:
-    on_call: dict[int, list[int]] = {}
-    decided: set[tuple[int, int]] = set()
-    for position, policy in enumerate(rivals):
-        for index in policy.calls:
-            earlier = on_call.setdefault(index, [])
-            for other in earlier:
-                pair = other, position
-                if pair not in decided:
-                    decided.add(pair)
-                    if not disjoint(rivals[other].match, policy.match):
-                        _clash(application, rivals[other], policy, index, diagnostics)
-                        if diagnostics.full:
-                            return
-            earlier.append(position)
-
-
-def _clash(application: Application, first: Policy, second: Policy, index: int, diagnostics: Diagnostics) -> None:
-    call = application.calls[index]
-    cause = f"at most one `{second.kind.name}` can hold for a request"
-    if first.match is not None and second.match is not None:
-        cause += ", and nothing proves that their matches never hold together"
-    diagnostics.error(
-        "ADM402",
-        f"`{first.name}` and `{second.name}` are both on the call `{call.source} -> {call.destination}`",
-        second.span,
-        cause=cause,
-        hint="narrow one of them with `except` or another scope, or give both a `when` that excludes the other",
-        related=(Related(first.span, f"`{first.name}` is here"), Related(call.span, "the call is declared here")),
-    )
 
 
 def check_targets(

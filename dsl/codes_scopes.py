@@ -28,7 +28,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     "ADM402": (
         "two policies of an exclusive kind on one call",
         "Of two timeouts, retries or balancing choices for the same request only one could hold. They"
-        " may share a call if their matches are proven to exclude each other.",
+        " may share a call if their matches are proven to exclude each other. A policy between the two that writes what"
+        " the matches look at leaves nothing to prove: each match is looked at where its policy stands.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"

@@ -186,7 +186,7 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
     "ADM211": (
         "not a type",
         "Types are `int`, `float`, `bool`, `string`, `duration`, `size`, `percent`, `header`, "
-        "`service`, `caller`, `file`, `one_of(a, b)`, and `[T]` for a list; `T?` can be left out. "
+        "`path`, `service`, `caller`, `file`, `one_of(a, b)`, and `[T]` for a list; `T?` can be left out. "
         "Numbers, with units or without, and strings (in bytes) take a range: `int(1..10)`, `string(1..)`, "
         "`duration(1ms.. by 1ms)`, where `by` is what each value is a whole multiple of. A file can have a format: "
         "`file(jwks)`, `file(lua)`, `file(wasm)`.",
@@ -198,6 +198,78 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
         "A default is a literal, or the name of an earlier parameter of the same type.",
         'app shop\n\n@ingress\nkind own(burst: int = requests, requests: int) for http template "own.yaml"\n',
         'app shop\n\n@ingress\nkind own(requests: int, burst: int = requests) for http template "own.yaml"\n',
+    ),
+    "ADM213": (
+        "not a path of requests",
+        "A path begins with one `/`, and has no query and no fragment. Letters, digits and `-._~!$&'()*+,;=:@` stand "
+        "for themselves; what else there is stands as `%` and two hexadecimal digits, as it does in a request. A "
+        "path goes into a request line as it is, so it must not end the line or be an address. An empty one begins "
+        "every path.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        'policy moved = rewrite_path(prefix: "/old", to: "/new place") on web -> api\n',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        'policy moved = rewrite_path(prefix: "/old", to: "/new%20place") on web -> api\n',
+    ),
+    "ADM214": (
+        "a header that no policy can write",
+        "Some headers say how a message is framed or encoded (`content-length`, `content-encoding`, `trailer`, "
+        "`expect`, `http2-settings`, `proxy-...`, `grpc-status`, `grpc-message`, `grpc-encoding`): a message that does "
+        "not fit them is read as another one, or not at all. `content-type` of a request tells a proxy whether a call "
+        "is gRPC, and no answer of gRPC has another; proxies write the `date` of an answer. Names that begin with "
+        "`x-admc-` belong to ADMs: they can neither be written nor matched.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        'policy short = set_request_header(name: "content-length", value: "0") on web -> api\n',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        'policy short = set_request_header(name: "x-length", value: "0") on web -> api\n',
+    ),
+    "ADM215": (
+        "an item of `cors` that does not fit into its header",
+        "The lists of `cors` go into headers, their items side by side. Methods and headers are single words, an "
+        "origin is a scheme, a host and maybe a port, as a browser writes it.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        'policy share = cors(origins: ["https://shop.example"], expose: ["x-a, x-b"]) on web -> api\n',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        'policy share = cors(origins: ["https://shop.example"], expose: ["x-a", "x-b"]) on web -> api\n',
+    ),
+    "ADM216": (
+        "the value of a header begins or ends with a blank",
+        "A receiver takes blanks at the ends of a value away, so a later match would see them at one side only.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        'policy tier = set_request_header(name: "x-tier", value: "gold ") on web -> api\n',
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service api { http 8080 }\n"
+        "call web -> api\n"
+        'policy tier = set_request_header(name: "x-tier", value: "gold") on web -> api\n',
     ),
     "ADM218": (
         "a key set that cannot be used",

@@ -6,10 +6,10 @@ import re
 
 from dsl import foreign, syntax
 from dsl.diagnostics import Diagnostics, did_you_mean
+from dsl.headers import header_name
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or, elements_of
 from dsl.patterns import wrong_pattern
 from dsl.program import Effect, Element, Verb
-from dsl.values import Bad, header_name
 
 MAX_COMPARISONS = 1000
 MAX_LEVELS = 16
@@ -88,7 +88,7 @@ class _Resolver:
             error("ADM408", "this does not say which header", comparison.field.span, hint='write `header("x-name")`')
             return None
         header = header_name(comparison.argument, self.diagnostics)
-        return None if isinstance(header, Bad) else Field("header", header)
+        return None if header is None else Field("header", header)
 
     def _value(self, comparison: syntax.Comparison, field: Field) -> bool:
         text = comparison.value.value

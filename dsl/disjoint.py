@@ -1,15 +1,22 @@
 """Proves that two matches never hold for the same request.
 
 Sound and not complete: True is a proof, False means only that none was found. Regular expressions prove nothing, and a
-header has several values at once: only a comparison and its own negation exclude each other there.
+header has several values at once: only a comparison and its own negation exclude each other there. What is written
+between the two matches has a value of its own for each of them, and so proves nothing, either.
 """
 
 from __future__ import annotations
 
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
+from dsl.program import Element, Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dsl.program import Effect, Policy
 
 MAX_CONJUNCTIONS = 256
 
@@ -22,13 +29,50 @@ class _Literal(NamedTuple):
 _Conjunction = frozenset[_Literal]
 
 
-def disjoint(one: Match | None, other: Match | None) -> bool:
-    """True where it is proven that no request satisfies both. None matches every request."""
+def disjoint(one: Match | None, other: Match | None, writers: Iterable[Policy] = ()) -> bool:
+    """True where it is proven that no request satisfies both. None matches every request.
+
+    `writers` may change a request between the two: what they write, each match may see with another value.
+    """
+    if one is not None and other is not None:
+        changed: list[Effect] = []
+        for policy in writers:
+            if policy.effects is None:
+                return False
+            changed += (effect for effect in policy.effects if effect.verb is Verb.WRITES)
+        one = _apart(one, changed) if changed else one
     given = tuple(match for match in (one, other) if match is not None)
     if not given:
         return False
     conjunctions = _normal(And(given), True)
     return conjunctions is not None and all(_impossible(conjunction) for conjunction in conjunctions)
+
+
+def writes_to(policy: Policy, match: Match | None) -> bool:
+    """Whether a policy may change something that a match looks at."""
+    if match is None:
+        return False
+    if policy.effects is None:
+        return True
+    written = [effect for effect in policy.effects if effect.verb is Verb.WRITES]
+    return bool(written) and _apart(match, written) != match
+
+
+def _apart(match: Match, written: Sequence[Effect]) -> Match:
+    """The match with every written field renamed, so that it shares no value with another match."""
+    if isinstance(match, Comparison):
+        if any(_touches(effect, match.field) for effect in written):
+            return match._replace(field=Field(f"{match.field.name} before", match.field.header))
+        return match
+    if isinstance(match, Not):
+        return Not(_apart(match.operand, written))
+    return type(match)(tuple(_apart(operand, written) for operand in match.operands))
+
+
+def _touches(effect: Effect, field: Field) -> bool:
+    if field.header is None:
+        return effect.element is not None and effect.element.value == field.name
+    return effect.element is Element.HEADER and (effect.names is None or field.header in effect.names)
 
 
 def _normal(match: Match, positive: bool) -> list[_Conjunction] | None:

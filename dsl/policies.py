@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from dsl import foreign, syntax
 from dsl.annotations import effect_order
-from dsl.arguments import HEADERS, Arguments, header_parameters
+from dsl.arguments import Arguments, header_names, header_parameters, report_unwritable
 from dsl.conditions import resolve_condition, what_it_reads
 from dsl.diagnostics import Diagnostics, Related, did_you_mean
 from dsl.entities import Application
 from dsl.files import Reader
+from dsl.headers import ELEMENTS
 from dsl.kinds import Declared
-from dsl.program import Effect, Kind, Policy, Side, Value
+from dsl.program import Effect, Kind, Policy, Protocol, Side, Value
 from dsl.scopes import ScopeChecks
 from dsl.selectors import Destinations, Selectors, Sources
 from dsl.values import Context
@@ -63,6 +64,9 @@ class PolicyResolver:
             return None
         calls = self._calls(sources, destinations)
         self.checks.check(statement, kind, destinations, calls)
+        if self._grpc(sources, destinations, calls):
+            names = sorted(_headers(kind, arguments) or ())
+            report_unwritable(kind, names, statement.kind.span, self.diagnostics, grpc=True)
         if self.diagnostics.errors > before:
             return None
         self.checks.warn(statement, kind, sources, destinations, calls)
@@ -145,6 +149,18 @@ class PolicyResolver:
 
     # ---- scope ----
 
+    def _grpc(self, sources: Sources, destinations: Destinations, calls: tuple[int, ...]) -> bool:
+        """Whether some call of a scope, declared or not, is one of gRPC."""
+        if any(self.application.calls[index].port.protocol is Protocol.GRPC for index in calls):
+            return True
+        services = self.application.services
+        return sources.everything and any(
+            port.protocol is Protocol.GRPC and (destinations.ports is None or port.number in destinations.ports)
+            for name in destinations.names
+            if name in services
+            for port in services[name].ports
+        )
+
     def _calls(self, sources: Sources, destinations: Destinations) -> tuple[int, ...]:
         """Declared calls in scope. Scopes are kept, so policies that select the same share one tuple."""
         key = id(sources), id(destinations)
@@ -190,7 +206,7 @@ def _effects(kind: Kind, arguments: Mapping[str, Value], match: Match | None) ->
     headers = _headers(kind, arguments)
     found: set[Effect] = set() if match is None else what_it_reads(match)
     for effect in kind.effects:
-        if effect.element not in HEADERS or headers is None:
+        if effect.element not in ELEMENTS or headers is None:
             found.add(effect)
         elif headers:
             found.add(effect._replace(names=headers))
@@ -202,8 +218,4 @@ def _headers(kind: Kind, arguments: Mapping[str, Value]) -> frozenset[str] | Non
     named = list(header_parameters(kind))
     if not named:
         return None
-    names: set[str] = set()
-    for name in named:
-        value = arguments[name]
-        names.update(str(item) for item in (value if isinstance(value, tuple) else (value,)) if item is not None)
-    return frozenset(names)
+    return frozenset(header for name in named for header in header_names(arguments[name]))

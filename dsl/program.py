@@ -164,7 +164,7 @@ class ParameterType(NamedTuple):
     """Type of a kind's parameter. `items` are the words of `one_of`; `element` is the item type of a list."""
 
     name: str
-    """int, float, bool, string, duration, size, percent, header, service, caller, file, one_of or list."""
+    """int, float, bool, string, duration, size, percent, header, path, service, caller, file, one_of or list."""
     element: ParameterType | None = None
     items: tuple[str, ...] = ()
     low: float | None = None

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from dsl import prelude, syntax
 from dsl.attempts import note_limits
-from dsl.checks import check_exclusive, check_targets, warn_of_shares
+from dsl.checks import check_targets, warn_of_shares
 from dsl.diagnostics import Diagnostics, Related, Severity, did_you_mean
 from dsl.entities import declare
+from dsl.exclusive import check_exclusive
 from dsl.kinds import Declared, resolve_kind
 from dsl.loops import check_questions, warn_of_returns
 from dsl.pins import resolve_pins

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -11,18 +10,29 @@ from dsl.contents import FORMATS
 from dsl.diagnostics import Diagnostics, did_you_mean
 from dsl.entities import Application, the_port
 from dsl.files import Reader
+from dsl.headers import HOP_BY_HOP, header_name
+from dsl.paths import Wrong, wrong_path
 from dsl.program import FileArgument, ParameterType, Value
 
 if TYPE_CHECKING:
     from dsl.text import Span
 
-SCALARS = ("int", "float", "bool", "string", "duration", "size", "percent", "header", "service", "caller", "file")
+SCALARS = (
+    "int",
+    "float",
+    "bool",
+    "string",
+    "duration",
+    "size",
+    "percent",
+    "header",
+    "path",
+    "service",
+    "caller",
+    "file",
+)
 MAX_STRING = 65_536
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
-# Headers that speak of one connection: Envoy takes them out before any filter sees them. Of `te` it leaves `trailers`,
-# and `upgrade` is there for upgrades only, where a match may ask for it; to write one would break the connection.
-UNSEEN = frozenset(("connection", "keep-alive", "proxy-connection", "te", "transfer-encoding"))
-_HOP_BY_HOP = UNSEEN | {"upgrade"}
+MAX_PATH = 4_096
 _EXAMPLES = {
     "int": "a whole number such as `10`",
     "float": "a number such as `0.5`",
@@ -32,6 +42,7 @@ _EXAMPLES = {
     "size": "a size such as `4KB`",
     "percent": "a percentage such as `10%`",
     "header": 'a header name such as `"x-tier"`',
+    "path": 'a path of requests such as `"/old"`',
     "service": "the name of a service",
     "caller": "the name of a service or external",
     "file": 'a path such as `"keys.json"`',
@@ -137,7 +148,7 @@ def _number(value: syntax.Number, type_: ParameterType, context: Context) -> Val
     elif name == "percent":
         result = units.percent(value.text)
     else:
-        hint = f'put it in quotes: `"{value.text}"`' if name in ("string", "header") else None
+        hint = f'put it in quotes: `"{value.text}"`' if name in ("string", "header", "path") else None
         word = foreign.word(value.text, type_.items)
         return _mismatch(value, type_, context, "a number", hint if word is None else f"did you mean `{word}`?")
     if isinstance(result, units.Wrong):
@@ -167,8 +178,11 @@ def _string(value: syntax.String, type_: ParameterType, context: Context) -> Val
             context.diagnostics.error("ADM203", f"a string has at most {MAX_STRING} characters", value.span)
             return BAD
         return _within(text, len(text.encode()), value, type_, context)
+    if name == "path":
+        return _path(value, context)
     if name == "header":
-        return header_name(value, context.diagnostics, _HOP_BY_HOP)
+        named = header_name(value, context.diagnostics, HOP_BY_HOP)
+        return BAD if named is None else named
     if name == "one_of":
         return _choice(text, value.span, type_, context)
     if name == "file":
@@ -179,6 +193,23 @@ def _string(value: syntax.String, type_: ParameterType, context: Context) -> Val
     elif name in ("service", "caller", "bool"):
         hint = "names stand without quotes"
     return _mismatch(value, type_, context, "a string", hint)
+
+
+def shown(text: str) -> str:
+    """A text for a message: its beginning, on one line."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text[:60])
+
+
+def _path(value: syntax.String, context: Context) -> Value | Bad:
+    text = value.value
+    wrong = wrong_path(text)
+    if wrong is None and len(text) <= MAX_PATH:
+        return text
+    message = f"`{shown(text)}` is not a path of requests"
+    if wrong is None:
+        message, wrong = f"a path has at most {MAX_PATH} characters here", Wrong("", "write a shorter one")
+    context.diagnostics.error("ADM213", message, value.span, cause=wrong.cause or None, hint=wrong.hint)
+    return BAD
 
 
 def _file(value: syntax.String, type_: ParameterType, context: Context) -> Value | Bad:
@@ -199,26 +230,6 @@ def _file(value: syntax.String, type_: ParameterType, context: Context) -> Value
             )
             return BAD
     return FileArgument(path, content)
-
-
-def header_name(value: syntax.String, diagnostics: Diagnostics, hidden: frozenset[str] = UNSEEN) -> str | Bad:
-    """A header's name in lower case; `hidden` are those that no policy can work on."""
-    name = value.value.lower()
-    if name in hidden:
-        diagnostics.error(
-            "ADM208",
-            f"the header `{name}` is about one connection, and no policy can work on it",
-            value.span,
-            cause="a proxy ends that connection, and takes such headers out before any filter sees them",
-            hint="choose another header",
-        )
-        return BAD
-    if _HEADER.fullmatch(value.value):
-        return name
-    pseudo = {":path": "path", ":method": "method", ":authority": 'header("host")'}.get(name)
-    hint = f"write `{pseudo}` in a `when`" if pseudo else "letters, digits and `-`, without blanks or `:`"
-    diagnostics.error("ADM208", f"`{value.value[:60]}` is not the name of a header", value.span, hint=hint)
-    return BAD
 
 
 def _choice(word: str, span: Span, type_: ParameterType, context: Context) -> Value | Bad:
@@ -246,7 +257,7 @@ def _reference(value: syntax.Reference, type_: ParameterType, context: Context) 
         return _choice(word, value.span, type_, context)
     if name in ("service", "caller"):
         return _callee(value, context) if name == "service" else _caller(value, context)
-    hint = f'put it in quotes: `"{word}"`' if name in ("string", "header", "file") else None
+    hint = f'put it in quotes: `"{word}"`' if name in ("string", "header", "path", "file") else None
     if name == "bool":
         hint = did_you_mean(word, ("true", "false"))
     return _mismatch(value, type_, context, "a name", hint)

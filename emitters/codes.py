@@ -182,4 +182,14 @@ CODES: Final[Mapping[str, Code]] = {
         bad="service shop { http 15001 }",
         good="service shop { http 15001 -> 8080 }",
     ),
+    "ADM727": Code(
+        "two algorithms of compression at one place",
+        "Envoy chooses one encoding for an answer, by what the client takes, among those of all compressors at a port. "
+        "A compressor whose policy does not hold for the request is skipped, and may be chosen all the same: then the "
+        "answer is not compressed. One algorithm at one place has no such choice.",
+        bad='policy c = compression() on a -> b when path == "/a"\n'
+        'policy d = compression(algorithm: brotli) on a -> b when path == "/b"',
+        good='policy c = compression() on a -> b when path == "/a"\n'
+        'policy d = compression(min_size: 1KB) on a -> b when path == "/b"',
+    ),
 }

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from dsl.disjoint import disjoint
-from dsl.match import Comparison, Field, Match, Not
-from dsl.program import Effect, Element, Policy, Program, Side, Verb
+from dsl.program import Effect, Policy, Program, Side
 from solver.effects import commute, in_order
 from solver.options import Case
 
@@ -89,30 +88,12 @@ def _signatures(policies: Iterable[Policy]) -> list[int]:
 def never_meet(one: Policy, other: Policy) -> bool:
     """Whether the matches of two policies are proven to exclude each other.
 
-    What one of the two writes, the other may see changed, so each gets a value of its own there. What a third policy
-    writes needs no care: it commutes with neither of them, so their order with it settles their order.
+    What one of the two writes, the other may see changed. What a third policy writes needs no care: an order that
+    keeps every clash is reached from the declared one by swapping neighbours, and nothing writes between neighbours.
     """
-    if one.match is None or other.match is None or one.effects is None or other.effects is None:
+    if one.match is None or other.match is None:
         return False
-    written = [effect for effect in (*one.effects, *other.effects) if effect.verb is Verb.WRITES]
-    return disjoint(_apart(one.match, written) if written else one.match, other.match)
-
-
-def _apart(match: Match, written: Sequence[Effect]) -> Match:
-    """The match with every written field renamed, so that it shares no value with another match."""
-    if isinstance(match, Comparison):
-        if any(_touches(effect, match.field) for effect in written):
-            return match._replace(field=Field(f"{match.field.name} before", match.field.header))
-        return match
-    if isinstance(match, Not):
-        return Not(_apart(match.operand, written))
-    return type(match)(tuple(_apart(operand, written) for operand in match.operands))
-
-
-def _touches(effect: Effect, field: Field) -> bool:
-    if field.header is None:
-        return effect.element is not None and effect.element.value == field.name
-    return effect.element is Element.HEADER and (effect.names is None or field.header in effect.names)
+    return disjoint(one.match, other.match, (one, other))
 
 
 def holds(program: Program, cases: Sequence[Case], clash: Clash, first: int, second: int) -> bool:

@@ -28,6 +28,7 @@ def check(context: Context, hop: Hop) -> None:
     if hop.carries_requests:
         _gave_up(context, hop)
         _arrived(context, hop)
+        _one_algorithm(context, hop)
     _one_count(context, hop)
     for policy in hop.policies:
         _patterns(context, policy)
@@ -56,11 +57,13 @@ def _gave_up(context: Context, hop: Hop) -> None:
 
 def _arrived(context: Context, hop: Hop) -> None:
     """`buffer_limit` inside of what may hold a request up: what has arrived by then is never measured."""
-    holding: list[Policy] = []
-    for policy in hop.policies:
+    holding: list[int] = []
+    for index, policy in enumerate(hop.policies):
         if policy.kind.name == "buffer_limit":
-            for outer in holding:
-                if not disjoint(outer.match, policy.match):
+            for before in holding:
+                outer = hop.policies[before]
+                # Each match is looked at where its policy stands, and what stands between may write.
+                if not disjoint(outer.match, policy.match, hop.policies[before:index]):
                     context.refuse(
                         "ADM723",
                         f"`{policy.name}` would not see the part of a body that arrives while `{outer.name}` holds "
@@ -71,7 +74,24 @@ def _arrived(context: Context, hop: Hop) -> None:
                     )
                     break
         if policy.effects is None or any(effect.verb is Verb.DELAYS for effect in policy.effects):
-            holding.append(policy)
+            holding.append(index)
+
+
+def _one_algorithm(context: Context, hop: Hop) -> None:
+    """Compressors of one hop choose one encoding among all of theirs, that of a skipped one included."""
+    here = [policy for policy in hop.policies if policy.kind.name == "compression"]
+    for policy in here[1:]:
+        if policy.arguments["algorithm"] != here[0].arguments["algorithm"]:
+            context.refuse(
+                "ADM727",
+                f"`{here[0].name}` and `{policy.name}` compress in different ways at one place, and neither would for "
+                "a client that takes both",
+                policy,
+                cause="Envoy chooses one encoding among those of all compressors at a port, also of one whose policy "
+                "does not hold for the request",
+                hint="give both the same `algorithm`, or put them at different sides with `@ingress` and `@egress`",
+            )
+            break
 
 
 def _one_count(context: Context, hop: Hop) -> None:

@@ -16,9 +16,10 @@ from dsl.program import Protocol, Side
 from tests.fidelity.asks import Ask, answer_header, header
 from tests.fidelity.cases import TWO_CALLERS, Case, Written, load, text
 from tests.fidelity.pairs import ABORTED, HALVES, IN, OLD, READERS, SLOWED, Half, set_aside
+from tests.fidelity.samples import ORIGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from dsl.program import Kind
 
@@ -41,6 +42,8 @@ MATCHES: Final = (
     'path == "/new/a"',
     'path starts_with "/old"',
     'path != "/a"',
+    'path == "/"',
+    'path starts_with "/http"',
     'method == "POST"',
     'method != "GET"',
 )
@@ -57,10 +60,13 @@ VARIED: Final[Mapping[str, tuple[str, ...]]] = {
         "attempts: 2, backoff: 1ms, on: [unavailable, resource_exhausted]",
     ),
     "timeout": ("after: 300ms", "after: 700ms"),
-    "fault_abort": ("status: 503", "status: 418", "status: 429"),
+    "fault_abort": ("status: 503", "status: 418", "status: 429", "status: 204", "status: 304", "status: 205"),
     "fault_delay": ("delay: 450ms", "delay: 150ms"),
     "compression": ("", "algorithm: zstd", "min_size: 100KB"),
-    "rewrite_path": ('prefix: "/old", to: "/new"', 'prefix: "/new", to: "/newer"', 'prefix: "/", to: "/old/"'),
+    "rewrite_path": (
+        *('prefix: "/old", to: "/new"', 'prefix: "/new", to: "/newer"', 'prefix: "/", to: "/old/"'),
+        *('prefix: "/old", to: ""', 'prefix: "/old", to: "/"', 'prefix: "", to: "/old"', 'prefix: "/", to: ""'),
+    ),
     "split": ("to: TARGET, percent: 50%", "to: TARGET, percent: 100%"),
     **{
         f"{verb}_{what}_header": tuple(
@@ -73,11 +79,70 @@ VARIED: Final[Mapping[str, tuple[str, ...]]] = {
     },
 }
 """Arguments that are worth trying besides those of `HALVES`; `TARGET` is the helper, or another destination."""
+ODD: Final[Mapping[str, tuple[str, ...]]] = {
+    "rewrite_path": (
+        *('prefix: "/old", to: "/new place"', 'prefix: "/old", to: "http://x/"', 'prefix: "/old", to: "//new"'),
+        *('prefix: "/old", to: "/new?a"', 'prefix: "old", to: "/new"', 'prefix: "/old", to: "/%n"'),
+    ),
+    **{
+        f"{verb}_{what}_header": tuple(
+            f'name: "{name}", value: "{value}"' if verb != "remove" else f'name: "{name}"' for name, value in names
+        )
+        for verb in ("set", "add", "remove")
+        for what, names in (
+            (
+                "request",
+                (
+                    *(("content-length", "3"), ("transfer-encoding", "chunked"), ("connection", "x-in"), ("host", "x")),
+                    *(
+                        ("x-admc-hold-on", "1"),
+                        ("expect", "100-continue"),
+                        ("trailer", "x"),
+                        ("proxy-authorization", "x"),
+                    ),
+                    *(("x-envoy-retry-on", "5xx"), ("x-forwarded-proto", "https"), ("x-envoy-external-address", "x")),
+                ),
+            ),
+            (
+                "response",
+                (
+                    *(("content-length", "3"), ("transfer-encoding", "chunked"), ("content-encoding", "gzip")),
+                    *(("grpc-status", "0"), ("x-admc-hold-on", "1"), ("keep-alive", "x"), ("date", "x")),
+                    *(("x-envoy-degraded", "1"), ("x-envoy-upstream-service-time", "1"), ("x-request-id", "x")),
+                ),
+            ),
+        )
+    },
+    "timeout": ("after: 500us", "after: 1us"),
+    "retry": ("attempts: 2, backoff: 500us", "attempts: 2, backoff: 1us"),
+    "fault_delay": ("delay: 500us", "delay: 1us"),
+    "external_authorization": ("service: judge, timeout: 500us",),
+    "outlier_detection": ("interval: 500us", "ejection: 500us"),
+    "cors": (f'origins: ["{ORIGIN}"], expose: ["x-e\\r\\nx-out: 1"]', f'origins: ["{ORIGIN}"], max_age: 500us'),
+}
+"""Arguments that the compiler has to refuse, or to mean as they are written."""
+ODD_ONCE: Final = 8
+"""One program in so many has arguments of these."""
 BLOCKING: Final = frozenset({"deny", "fault_abort", "fault_delay"})
 """Without a match of its own, nothing else would be seen."""
 ONE_CALLER: Final = frozenset({"outlier_detection"})
 """Each sender has errors of its own to count; the judge knows those of one."""
-OTHERS: Final = (Ask(), IN, header("x-in", "set"), header("x-in", "other"), OLD, Ask(path="/new/a"), SLOWED, ABORTED)
+PATHS: Final = tuple(
+    Ask(path=path)
+    for path in ("/old", "/old?q=/new", "/oldhttp://x/new/a", "/old//new/a", "//old/a", "/old/../new/a", "/old%2fnew/a")
+)
+"""Paths of which a rewrite may make something else than a path."""
+OTHERS: Final = (
+    Ask(),
+    IN,
+    header("x-in", "set"),
+    header("x-in", "other"),
+    OLD,
+    Ask(path="/new/a"),
+    SLOWED,
+    ABORTED,
+    *PATHS[:3],
+)
 MOST = 5
 PROTOCOLS: Final = (Protocol.HTTP, Protocol.GRPC, Protocol.HTTP, Protocol.GRPC, Protocol.HTTP, Protocol.TCP)
 """As often as there is something to find out."""
@@ -97,8 +162,14 @@ def programs(draw: st.DrawFn) -> Case:
     calls = TOPOLOGIES[draw(st.sampled_from(tuple(TOPOLOGIES)))]
     policies: list[Policy] = []
     number = draw(st.integers(2, MOST))
-    for half in draw(st.lists(st.sampled_from(_fitting(protocol)), min_size=number, max_size=number, unique=True)):
-        if _fits(policy := draw(_policy(half, protocol, calls)), policies):
+    odd: Half | None = None
+    halves = draw(st.lists(st.sampled_from(_fitting(protocol)), min_size=number, max_size=number, unique=True))
+    if draw(st.integers(1, ODD_ONCE)) == ODD_ONCE and (strange := _fitting(protocol, frozenset(ODD))):
+        odd = draw(st.sampled_from(strange))
+        halves = [half for half in halves if half != odd]
+        halves.insert(draw(st.integers(0, len(halves))), odd)
+    for half in halves:
+        if _fits(policy := draw(_policy(half, protocol, calls, odd=half is odd)), policies):
             policies.append(policy)
     assume(len(policies) > 1)
     asked = draw(st.lists(_ask(protocol, calls, policies), min_size=3, max_size=9))
@@ -110,7 +181,7 @@ def programs(draw: st.DrawFn) -> Case:
 
 
 @st.composite
-def _policy(draw: st.DrawFn, half: Half, protocol: Protocol, calls: Calls) -> Policy:
+def _policy(draw: st.DrawFn, half: Half, protocol: Protocol, calls: Calls, *, odd: bool) -> Policy:
     destinations = sorted({destination for _, destination in calls})
     to: tuple[str, ...] = (draw(st.sampled_from(destinations)),)
     if len(destinations) > 1 and half.kind not in ONE_CALLER and draw(st.integers(0, 3)) == 3:
@@ -123,7 +194,8 @@ def _policy(draw: st.DrawFn, half: Half, protocol: Protocol, calls: Calls) -> Po
         scopes.append("*")
     sides = tuple(_kinds()[half.kind].sides)
     side: Side | None = draw(st.sampled_from((None, None, None, *sides)))
-    arguments = draw(st.sampled_from((half.arguments, *VARIED.get(half.kind, ()))))
+    usual = (half.arguments, *VARIED.get(half.kind, ()))
+    arguments = draw(st.sampled_from(ODD.get(half.kind, usual) if odd else usual))
     if "TARGET" in arguments:
         beside = [each for each in destinations if (senders[0], each) in calls and each not in to]
         elsewhere = draw(st.booleans())
@@ -155,6 +227,8 @@ def _ask(draw: st.DrawFn, protocol: Protocol, calls: Calls, policies: Sequence[P
         return Ask(source=source, destination=destination, times=draw(st.integers(1, 4)))
     shown = [ask for policy in policies for ask in policy.half.asks]
     ask = draw(st.sampled_from(shown))
+    if any(policy.written.kind == "rewrite_path" for policy in policies) and draw(st.booleans()):
+        ask = replace(ask, path=draw(st.sampled_from(PATHS)).path)
     if draw(st.booleans()):
         ask = replace(ask.besides(draw(st.sampled_from((*OTHERS, *shown)))), pause=0.0)
     if draw(st.integers(0, 3)) == 3:
@@ -180,8 +254,13 @@ def _kinds() -> Mapping[str, Kind]:
 
 
 @cache
-def _fitting(protocol: Protocol) -> tuple[Half, ...]:
-    return tuple(half for half in dict.fromkeys((*HALVES, *READERS)) if protocol in _kinds()[half.kind].protocols)
+def _fitting(protocol: Protocol, kinds: Container[str] | None = None) -> tuple[Half, ...]:
+    """What a protocol can carry, of these kinds if any are given."""
+    return tuple(
+        half
+        for half in dict.fromkeys((*HALVES, *READERS))
+        if protocol in _kinds()[half.kind].protocols and (kinds is None or half.kind in kinds)
+    )
 
 
 def _with(ask: Ask, headers: Mapping[str, tuple[str, str]]) -> Ask:

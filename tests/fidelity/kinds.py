@@ -305,11 +305,16 @@ def remove_response_header(run: Run, policy: Policy, place: Place, message: Mess
     return inner(message).without(text(policy, "name"))
 
 
+def rewritten(path: str, prefix: str, to: str) -> str:
+    """Only a path is rewritten, and what comes of it is one: it begins with one slash."""
+    if not path.startswith("/") or not path.startswith(prefix):
+        return path
+    return "/" + (to + path[len(prefix) :]).lstrip("/")
+
+
 def rewrite_path(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    prefix = text(policy, "prefix")
-    if not message.path.startswith(prefix):
-        return inner(message)
-    return inner(replace(message, path=text(policy, "to") + message.path[len(prefix) :]))
+    path = rewritten(message.path, text(policy, "prefix"), text(policy, "to"))
+    return inner(replace(message, path=path))
 
 
 def cors(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:

@@ -55,6 +55,8 @@ def arguments() -> list[Mutant]:
         one(about, "another header goes", single("remove_request_header", HTTP, IN), says("x-in", "x-inner")),
         one(about, "on the request", single("set_response_header", HTTP, OUT), _turned),
         one(about, "another path", single("rewrite_path", HTTP, IN), says("/new", "/newer")),
+        one(about, "what is left", single("rewrite_path", HTTP, OUT, 'to: ""'), says('"/" .. rest', "rest")),
+        one(about, "every slash stays", single("rewrite_path", HTTP, IN, 'to: ""'), says("^/*(", "^/?(")),
         one(about, "another audience", single("jwt", HTTP, OUT), put("audiences", ["elsewhere"])),
         one(about, "any audience", single("jwt", HTTP, IN), away("audiences")),
         one(about, "another issuer", single("jwt", GRPC, IN), put("issuer", "https://other.example")),

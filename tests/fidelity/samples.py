@@ -177,6 +177,13 @@ SAMPLES: Final = (
         'prefix: "/old", to: "/new"',
         (Ask(), Ask(path="/old/x?q=/old"), Ask(path="/older"), Ask(path="/old"), Ask(path="/an/old")),
     ),
+    Sample(
+        "rewrite_path",
+        'prefix: "/old", to: ""',
+        tuple(
+            Ask(path=path) for path in ("/old", "/old?a=b", "/oldhttp://x/new", "/old//x", "/old/../x", "//old", "/")
+        ),
+    ),
     Sample("cors", CORS, (Ask(), header("origin", ORIGIN), header("origin", "https://evil.example"), PREFLIGHT)),
     Sample(
         "compression",

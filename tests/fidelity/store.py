@@ -30,7 +30,7 @@ SIZE = 220
 EVERY = 8
 """Of the pairs on given sides, one in so many is part of `make test`; `python -m tests.fidelity.long` runs all."""
 
-SEED, WILD = 0, 330
+SEED, WILD = 0, 400
 """Random programs of an ordinary test run, always the same. The compiler refuses up to a third; two hundred are run."""
 
 

@@ -259,13 +259,14 @@ def response_header(bed: Bed, policy: Policy, call: Call, asked: Request) -> Fin
 
 def rewrite(bed: Bed, policy: Policy, call: Call, asked: Request) -> Finding:
     prefix, to = text(policy.arguments["prefix"]), text(policy.arguments["to"])
-    path = f"{prefix}item"
+    path = f"{prefix or '/'}item"
     request = Request(asked.method, path, asked.headers, asked.body)
     if not holds(policy.match, request):
         return unseen("its match leaves no path to rewrite")
     reply = reach(bed, call, request)
     arrived = reply.seen.path if reply.seen else reply.label
-    return judged(arrived == f"{to}item", f"`{path}` arrived as `{arrived}`")
+    wanted = "/" + (to + path[len(prefix) :]).lstrip("/")
+    return judged(arrived == wanted, f"`{path}` arrived as `{arrived}`")
 
 
 def cors(bed: Bed, policy: Policy, call: Call, asked: Request) -> Finding:

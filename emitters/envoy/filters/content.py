@@ -65,14 +65,19 @@ def remove_response_header(context: Context, hop: Hop, policy: Policy) -> Built:
 
 
 def rewrite_path(context: Context, hop: Hop, policy: Policy) -> Built:
-    """Replace the beginning of the path. No filter of Envoy's own does this at a place of our choice, so Lua does."""
+    """Replace the beginning of the path. No filter of Envoy's own does this at a place of our choice, so Lua does.
+
+    What goes out is a path that begins with one `/`: an empty target, or one that a server reads as an address
+    (`http://x/`, `//x/`), would pass guards that compare paths. `*` and the target of a CONNECT are no paths.
+    """
     prefix, to = (_lua_string(str(policy.arguments[name])) for name in ("prefix", "to"))
     script = (
         f"local prefix, to = {prefix}, {to}\n"
         "function envoy_on_request(handle)\n"
         '  local path = handle:headers():get(":path")\n'
-        "  if path and path:sub(1, #prefix) == prefix then\n"
-        '    handle:headers():replace(":path", to .. path:sub(#prefix + 1))\n'
+        '  if path and path:sub(1, 1) == "/" and path:sub(1, #prefix) == prefix then\n'
+        '    local rest = (to .. path:sub(#prefix + 1)):match("^/*(.*)$")\n'
+        '    handle:headers():replace(":path", "/" .. rest)\n'
         "  end\n"
         "end\n"
     )

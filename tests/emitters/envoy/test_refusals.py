@@ -160,6 +160,19 @@ policy g = deny() on * -> d:web""",
         "policy d = fault_delay(delay: 1s) on a -> b\npolicy l = buffer_limit(max: 1KB) on a -> b",
         {},
     ),
+    "a body that was held up under another path": (
+        "ADM723",
+        'policy d = fault_delay(delay: 1s) on a -> b when path == "/a"\n'
+        'policy w = rewrite_path(prefix: "/a", to: "/b") on a -> b\n'
+        'policy l = buffer_limit(max: 1KB) on a -> b when path == "/b"',
+        {},
+    ),
+    "two algorithms at one place": (
+        "ADM727",
+        '@egress\npolicy c = compression() on a -> b when path == "/a"\n'
+        '@egress\npolicy d = compression(algorithm: brotli) on a -> b when path == "/b"',
+        {},
+    ),
     "a judge's other port": (
         "ADM704",
         """service judge {

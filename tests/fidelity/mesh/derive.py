@@ -161,7 +161,7 @@ def _headers(policy: Policy) -> tuple[Ask, ...]:
         return (Ask(), answer_header(text(policy, "name"), "server"))
     if kind == "rewrite_path":
         prefix = text(policy, "prefix")
-        return (Ask(path=f"{prefix}x?q=1"), Ask(path=f"/else{prefix}"))
+        return (Ask(path=f"{prefix or '/'}x?q=1"), Ask(path=f"/else{prefix}"))
     if kind == "cors":
         origin = header("origin", words(policy, "origins")[0])
         return (
