@@ -214,6 +214,25 @@ _USAGE = {
         "`--previous` asks for the least change from an earlier plan. Decisions are matched by policy and destination, "
         "and a plan of another application shares them by accident at most.",
     ),
+    "ADM812": Code(
+        "no program in a folder",
+        "A folder stands for all programs below it: files whose names end in `.adm`, with an `app` line in them. For "
+        "`admc fmt` it stands for every `.adm` file. Hidden files and folders, `node_modules` and folders that are "
+        "links are left out. A command that found nothing to look at would otherwise look like one that found nothing "
+        "wrong.",
+        good="admc check policies/",
+    ),
+    "ADM813": Code(
+        "a folder is too large to search",
+        "admc looks at no more than 200,000 files and folders below one that it is given, nested at most 64 deep.",
+        good="admc check services/*/policies.adm",
+    ),
+    "ADM814": Code(
+        "a warning, where warnings are errors",
+        "With `--warnings-as-errors` a warning ends `admc check` and `admc compile` with exit code 1, and nothing is "
+        "written. Notes are no warnings.",
+        good="admc check policies.adm --warnings-as-errors",
+    ),
     "ADM816": Code(
         "`--emit` would overwrite files of the user",
         "`.admc-manifest.json` in the folder says which files admc wrote, with their digests. A file that is not in "

@@ -18,7 +18,7 @@ from admc.exits import CommandError, wrong_usage
 from admc.files import is_folder, is_temporary, present, read_bounded, said_by_system, status_to_replace, write_whole
 from dsl.diagnostics import Diagnostic, Severity
 
-__all__ = ["MANIFEST", "Emitted", "write_folder"]
+__all__ = ["MANIFEST", "Emitted", "kept_files", "write_folder"]
 
 MAX_MANIFEST = 64_000_000
 NAMED = 10
@@ -37,8 +37,6 @@ def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, .
 
     Files that admc did not write, and files that were changed since, stay as they are unless `force` is given.
     """
-    if present(folder) and not is_folder(folder):
-        raise wrong_usage("ADM803", f"cannot write to `{folder}`", cause="it is not a directory")
     known, cut_off = _read_manifest(folder, inputs)
     try:
         _refuse_obstacles(folder, files)
@@ -60,6 +58,19 @@ def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, .
     removed, kept = _remove_stale(folder, stale, force=force)
     write_whole(folder / MANIFEST, to_json(Manifest({**final, **{path: stale[path] for path in kept}})))
     return Emitted(written, len(files) - written, removed, tuple(_still_there(folder / path) for path in kept))
+
+
+def kept_files(
+    folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, ...], *, force: bool = False
+) -> tuple[Diagnostic, ...]:
+    """What `write_folder` would warn of, found without writing anything. Raises `CommandError`."""
+    known = {} if force else _read_manifest(folder, inputs).known
+    stale = {path: digests for path, digests in known.items() if path not in files}
+    try:
+        kept = [path for path, digests in sorted(stale.items()) if _is_edited(folder / path, digests)]
+    except OSError as error:
+        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=said_by_system(error)) from error
+    return tuple(_still_there(folder / path) for path in kept)
 
 
 def _either(known: Known, found: Mapping[str, str | None], new: Mapping[str, str]) -> Known:
@@ -108,6 +119,8 @@ def _named(paths: list[str], most: int) -> str:
 
 def _read_manifest(folder: Path, inputs: tuple[Path, ...]) -> Manifest:
     """Files of earlier emits. What is not a manifest counts as an empty one: then no file is known to be admc's."""
+    if present(folder) and not is_folder(folder):
+        raise wrong_usage("ADM803", f"cannot write to `{folder}`", cause="it is not a directory")
     path = folder / MANIFEST
     if status_to_replace(path, inputs) is None:
         return NONE
@@ -135,6 +148,15 @@ def _digest(path: Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise wrong_usage("ADM803", f"cannot tell whether admc wrote `{path}`", cause=said_by_system(error)) from error
+
+
+def _is_file(path: Path) -> bool:
+    """What is no file is gone already, or not what admc wrote."""
+    return not path.is_symlink() and path.is_file()
+
+
+def _is_edited(path: Path, digests: frozenset[str]) -> bool:
+    return _is_file(path) and _digest(path) not in digests
 
 
 def _refuse_obstacles(folder: Path, paths: Iterable[str]) -> None:
@@ -182,9 +204,9 @@ def _remove_stale(folder: Path, stale: Known, *, force: bool) -> tuple[int, list
     for name, digests in sorted(stale.items()):
         path = folder / name
         try:
-            if path.is_symlink() or not path.is_file():
-                continue  # gone already, or not what admc wrote
-            if not force and _digest(path) not in digests:
+            if not _is_file(path):
+                continue
+            if not force and _is_edited(path, digests):
                 kept.append(name)
                 continue
             path.unlink()

@@ -22,6 +22,15 @@ class Exit(IntEnum):
     """What shells report for a program that Ctrl-C ended."""
 
 
+_WORST_FIRST = (Exit.BUG, Exit.INPUT, Exit.NO_PLACEMENT, Exit.NOT_PROVEN, Exit.GATE, Exit.CHANGES)
+
+
+def worst(codes: Iterable[Exit]) -> Exit:
+    """The code of a command that did several things."""
+    found = set(codes)
+    return next((code for code in _WORST_FIRST if code in found), Exit.DONE)
+
+
 class CommandError(Exception):
     """A command cannot go on: what to tell the user, and the exit code.
 
@@ -38,3 +47,13 @@ class CommandError(Exception):
 def wrong_usage(code: str, message: str, *, cause: str | None = None, hint: str | None = None) -> CommandError:
     """A failure of the command line itself: exit 1, and no line of a program to point at."""
     return CommandError(Exit.INPUT, [Diagnostic(code, Severity.ERROR, message, None, cause, hint)])
+
+
+def refused_warnings(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """With `--warnings-as-errors`: the error that the warnings among `found` are, if there are any."""
+    number = sum(1 for item in found if item.severity is Severity.WARNING)
+    if not number:
+        return []
+    there = "there is a warning" if number == 1 else f"there are {number} warnings"
+    message = f"{there}, and `--warnings-as-errors` was given"
+    return [Diagnostic("ADM814", Severity.ERROR, message, None, hint="nothing was written; mend what they name")]

@@ -16,7 +16,6 @@ from dsl.diagnostics import Diagnostics
 from dsl.guide import Guide, guides
 from dsl.parser import parse
 from dsl.program import Kind, ParameterType, Verb
-from dsl.text import SourceText
 from dsl.values import describe
 
 DECLARATION_LINES = 60
@@ -57,7 +56,7 @@ def arguments(kind: Kind) -> list[Point]:
     guide = guides().get(kind.name) if kind.prelude else None
     types = {parameter.name: parameter.type for parameter in kind.parameters}
     found = []
-    for written in _parameters(kind):
+    for written in _statement(kind).parameters:
         name = written.name.text
         if name not in types:
             continue
@@ -69,14 +68,6 @@ def arguments(kind: Kind) -> list[Point]:
 
 def elsewhere(guide: Guide | None) -> list[Point]:
     return [] if guide is None else [Point(f"{mesh}: {said}") for mesh, said in guide.elsewhere]
-
-
-def _parameters(kind: Kind) -> tuple[syntax.Parameter, ...]:
-    """As they are written; none where the declaration is longer than what is shown of it."""
-    for statement in parse(SourceText("kind", _declaration(kind)), Diagnostics()).statements:
-        if isinstance(statement, syntax.Kind):
-            return statement.parameters
-    return ()
 
 
 def _takes(type_: ParameterType, written: syntax.TypeName) -> str:
@@ -151,12 +142,17 @@ def _attempts(kind: Kind) -> list[str]:
 
 def _declaration(kind: Kind) -> str:
     """The statement with its annotations and the comments above it, as the file has them."""
-    lines = kind.span.source.text.splitlines()
-    first = last = kind.span.line - 1
-    while first > 0 and lines[first - 1].lstrip().startswith(("@", "//")):
+    source = kind.span.source
+    statement = _statement(kind)
+    first = min(source.position(span.start)[0] for span in (statement.span, *(a.span for a in statement.annotations)))
+    last = source.position(statement.span.end)[0]
+    lines = [line.rstrip("\r") for line in source.text.split("\n")]
+    while first > 1 and lines[first - 2].lstrip().startswith("//"):
         first -= 1
-    while "".join(lines[first : last + 1]).count("(") > "".join(lines[first : last + 1]).count(")"):
-        if last + 1 >= min(len(lines), first + DECLARATION_LINES):
-            break
-        last += 1
-    return "\n".join(lines[first : last + 1])
+    return "\n".join(lines[first - 1 : min(last, first - 1 + DECLARATION_LINES)])
+
+
+def _statement(kind: Kind) -> syntax.Kind:
+    """The file was read without an error when the kind was made of it."""
+    statements = parse(kind.span.source, Diagnostics()).statements
+    return next(item for item in statements if isinstance(item, syntax.Kind) and item.name.text == kind.name)

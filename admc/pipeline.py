@@ -9,14 +9,15 @@ what no configuration can express: a picture or an answer of a mesh that cannot 
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from admc.exits import CommandError, Exit
+from admc.exits import CommandError, Exit, refused_warnings
 from dsl.collector import no_collection
 from dsl.diagnostics import Diagnostic, ProgramError, Severity
 from dsl.program import Program, Side
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from solver.placement import Costs, Placement, Violation
 
 SHOWN_VIOLATIONS = 20
+STANDARD_INPUT = Path("-")
+STANDARD_INPUT_NAME = "<stdin>"
+"""What a program that was read from there is called in findings and plans."""
 MAX_ENTRIES = 2000
 """Of a folder, among which a program is looked for that may have been meant."""
 
@@ -50,12 +54,14 @@ def folder_of(path: Path) -> str:
 def load_program(
     path: Path, read: Callable[[str], bytes] | None = None, *, include: Sequence[Path] | None = None
 ) -> Program:
-    """The program at `path`. Raises `CommandError` (exit 1) with all findings.
+    """The program at `path`, or of standard input for `-`. Raises `CommandError` (exit 1) with all findings.
 
     `include`: folders that its files may be in besides its own.
     """
     import dsl
 
+    if read is None and path == STANDARD_INPUT:
+        return load_program(Path(STANDARD_INPUT_NAME), _with_standard_input(include or ()), include=include)
     try:
         return dsl.load(path, read, tuple(include or ()))
     except ProgramError as error:
@@ -63,9 +69,18 @@ def load_program(
         raise CommandError(Exit.INPUT, found, folder_of(path)) from error
 
 
+def _with_standard_input(include: Sequence[Path]) -> Callable[[str], bytes]:
+    """Reads standard input for the program, and files from the working directory and the folders in `include`."""
+    from dsl.folders import MAX_FILE_BYTES, folder_reader
+
+    content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    others = folder_reader(Path(), include)
+    return lambda path: content if path == STANDARD_INPUT_NAME else others(path)
+
+
 def _as_typed(item: Diagnostic, path: Path) -> Diagnostic:
     """A finding without a place names the program as its folder knows it; a person knows it as it was typed."""
-    if item.span is not None:
+    if item.span is not None or path == Path(STANDARD_INPUT_NAME):
         return item
     hint = item.hint if os.path.lexists(path) else item.hint or program_meant(path)
     return replace(item, message=item.message.replace(f"`{path.name}`", f"`{path}`", 1), hint=hint)
@@ -136,6 +151,7 @@ def compile_program(
     effort: float | None = None,
     costs: Costs | None = None,
     progress: Progress | None = None,
+    warnings_as_errors: bool = False,
 ) -> Compiled:
     """Read, solve, verify and explain the program at `path`, with files from its folder and from those in `include`.
 
@@ -146,6 +162,8 @@ def compile_program(
     started = time.perf_counter()
     tell("reading")
     program = load_program(path, include=include)
+    if warnings_as_errors:
+        refuse_warnings(program.warnings, folder_of(path))
     read = time.perf_counter()
     placement, seconds = place_program(
         program, folder_of(path), previous=previous, effort=effort, costs=costs, progress=progress
@@ -159,6 +177,14 @@ def compile_program(
     return Compiled(
         program, placement, plan, {"read": read - started, **seconds, "plan": time.perf_counter() - verified}
     )
+
+
+def refuse_warnings(found: Iterable[Diagnostic], folder: str) -> None:
+    """Raises `CommandError` (exit 1) if there is a warning among `found`."""
+    found = tuple(found)
+    refused = refused_warnings(found)
+    if refused:
+        raise CommandError(Exit.INPUT, [*found, *refused], folder)
 
 
 def expressible(program: Program, placement: Placement, folder: str) -> None:
@@ -194,4 +220,4 @@ def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic
 
 def input_files(path: Path, program: Program) -> tuple[Path, ...]:
     """The files that the program was read from, as they can be opened from here."""
-    return (path, *(path.parent / item.path for item in program.inputs))
+    return (path, *(path.parent / item.path for item in program.inputs if item.path != STANDARD_INPUT_NAME))

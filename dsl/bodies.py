@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from dsl import syntax, units
@@ -76,7 +77,7 @@ def services(statement: syntax.Service, names: Sequence[syntax.Word], diagnostic
     replicas = 1
     capacity: float | None = None
     namespace = "default"
-    labels: dict[str, str] = {}
+    labels: syntax.Labels | None = None
     flags: dict[str, Span] = {}
     once = Once(diagnostics)
     ports = _ports(statement.items, once, diagnostics)
@@ -88,7 +89,8 @@ def services(statement: syntax.Service, names: Sequence[syntax.Word], diagnostic
                 flags[item.name] = item.span
         elif isinstance(item, syntax.Labels):
             if once("`labels`", item.span):
-                labels = _labels(item, diagnostics)
+                labels = item
+                _check_labels(item, names, diagnostics)
         elif once(f"`{item.name}`", item.span):
             value = item.value
             if item.name == "replicas":
@@ -114,7 +116,7 @@ def services(statement: syntax.Service, names: Sequence[syntax.Word], diagnostic
             ports,
             word.span,
             replicas,
-            labels or None,
+            _labels(labels, word.text),
             namespace,
             capacity,
             "no adm" not in flags,
@@ -135,20 +137,52 @@ def _or(value: _Number | units.Wrong, instead: _Number, span: Span, diagnostics:
     return value
 
 
-def _labels(item: syntax.Labels, diagnostics: Diagnostics) -> dict[str, str]:
-    labels: dict[str, str] = {}
+def _labels(item: syntax.Labels | None, name: str) -> dict[str, str] | None:
+    """The labels of the service `name`."""
+    if item is None or not item.labels:
+        return None
+    labels = {label.key: name if isinstance(label, syntax.OwnLabel) else label.value for label in item.labels}
+    return {key: labels[key] for key in sorted(labels)}
+
+
+def _check_labels(item: syntax.Labels, names: Sequence[syntax.Word], diagnostics: Diagnostics) -> None:
+    seen: set[str] = set()
     for label in item.labels:
-        if label.key in labels:
+        if label.key in seen:
             diagnostics.error("ADM109", f"label `{label.key}` is given twice", label.span, hint="keep one of them")
-        elif not _LABEL_KEY.fullmatch(label.key) or not _LABEL_VALUE.fullmatch(label.value):
+            continue
+        seen.add(label.key)
+        own = isinstance(label, syntax.OwnLabel)
+        values = [word.text for word in names] if isinstance(label, syntax.OwnLabel) else [label.value]
+        wrong = next((value for value in values if not _LABEL_VALUE.fullmatch(value)), None)
+        if wrong is None and not _LABEL_KEY.fullmatch(label.key):
+            wrong = next(iter(values), "")
+        if wrong is not None:
             diagnostics.error(
                 "ADM210",
-                f'`{label.key[:60]} = "{label.value[:60]}"` is not a label that Kubernetes accepts',
+                f'`{label.key[:60]} = "{wrong[:60]}"` is not a label that Kubernetes accepts',
                 label.span,
+                cause="a label without a value has the name of its service" if own else None,
                 hint="letters, digits, `-`, `_` and `.`, at most 63 characters, with a letter or digit at both ends",
             )
-        labels[label.key] = label.value
-    return {key: labels[key] for key in sorted(labels)}
+    for one, other in pairwise(item.labels):
+        if isinstance(one, syntax.OwnLabel) and isinstance(other, syntax.OwnLabel):
+            _check_apart(one, other, diagnostics)
+
+
+def _check_apart(one: syntax.OwnLabel, other: syntax.OwnLabel, diagnostics: Diagnostics) -> None:
+    """`tier "db"` and `tier db` are more likely a label whose `=` is missing than two labels."""
+    between = one.span.source.text[one.span.end : other.span.start]
+    if "," in between or "\n" in between:
+        return
+    diagnostics.error(
+        "ADM010",
+        f"`{one.key[:60]}` and `{other.key[:60]}` stand side by side as two labels without a value",
+        Span(one.span.source, one.span.start, other.span.end),
+        cause="a label without a value has the name of its service",
+        hint=f'write `{one.key[:60]} = "{other.key[:60]}"` if that is its value, or put a `,` between them if each has '
+        "the name of the service",
+    )
 
 
 def externals(statement: syntax.External, names: Sequence[syntax.Word], diagnostics: Diagnostics) -> Iterable[External]:

@@ -113,14 +113,18 @@ class Builder(Transformer[Located, Any]):
         key, value = children
         return syntax.Label(key.value, value.value, _to(key.span, value.span))
 
+    def own(self, children: Children) -> syntax.OwnLabel:
+        return syntax.OwnLabel(children[0].value, children[0].span)
+
     def call(self, children: Children) -> syntax.Call:
-        rest = _present(children[1:])
-        return syntax.Call(
-            children[0],
-            tuple(child for child in rest if isinstance(child, syntax.Reference)),
-            tuple(child for child in rest if isinstance(child, syntax.Attribute)),
-            self._nowhere,
-        )
+        sources, destinations, *items = children
+        return syntax.Call(sources, destinations, _present(items), self._nowhere)
+
+    def callers(self, children: Children) -> tuple[syntax.Word, ...]:
+        return self.names(children)
+
+    def callees(self, children: Children) -> tuple[syntax.Reference, ...]:
+        return tuple(children)
 
     def target(self, children: Children) -> syntax.Reference:
         name, port = children

@@ -7,7 +7,8 @@ SYNTAX: dict[str, tuple[str, str, str, str]] = {
         "a statement is not complete or has something out of place",
         "The statement has a word or sign where another one has to stand, or ends before it is "
         "complete. The message lists what could stand there. A statement ends at the end of its line,"
-        " except inside brackets.",
+        " except inside brackets and after a `,` or `->`: then it goes on in the next line that is not blank, unless "
+        "that begins a statement.",
         "app shop\n\nservice web { http }\n",
         "app shop\n\nservice web { http 8080 }\n",
     ),
@@ -92,6 +93,13 @@ SYNTAX: dict[str, tuple[str, str, str, str]] = {
         "A name or a number has at most 200 characters, a statement at most 500,000 words and signs.",
         "app shop\n\nservice " + "web" * 70 + " { http 8080 }\n",
         "app shop\n\nservice web { http 8080 }\n",
+    ),
+    "ADM010": (
+        "two labels without a value stand side by side",
+        "A label without a value has the name of its service. Two of them on one line have a `,` between them: "
+        'without it, `tier "db"` would be two labels, and not one label whose `=` is missing.',
+        'app shop\n\nservice web { http 8080  labels { tier "front" } }\n',
+        'app shop\n\nservice web { http 8080  labels { app  tier = "front" } }\n',
     ),
 }
 NAMES: dict[str, tuple[str, str, str, str]] = {

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WITHIN_TLS = frozenset(("https", "grpcs", "tls", "ssl", "mtls"))
 LINE_ENDS = "end each line with a line feed (LF), or with CR and LF"
+GOES_ON = "a line goes on in the next one only inside brackets, or where it ends in `,` or `->`"
 
 _NO_YAML = "write what it asks for as policies; `admc explain kinds` lists what Istio and Envoy call each kind"
 _FIRST_WORDS = frozenset(("app", "use", "topology", "external", "service", "call", "policy", "pin", "objective"))

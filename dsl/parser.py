@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dsl import fastpath, hints, syntax
 from dsl.diagnostics import Diagnostics, did_you_mean
 from dsl.guide import guides
-from dsl.scan import KEYWORDS, Fault, Line, Token, next_line, unescape
+from dsl.scan import GOES_ON, KEYWORDS, Fault, Line, Token, begins, first_token, next_line, unescape
 from dsl.text import SourceText, Span
 
 if TYPE_CHECKING:
@@ -39,10 +39,9 @@ def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) ->
         if fast and not pending:
             position = fastpath.read(source, position, statements)
         line = next_line(text, position)
-        position = line.next
         if not line.tokens:
             break
-        statement = _statement(source, line, diagnostics)
+        statement, position = _statement(source, line, diagnostics)
         if isinstance(statement, tuple) and not hasattr(statement, "_fields"):
             pending.extend(statement)
             continue
@@ -88,8 +87,8 @@ def _stray(annotations: list[syntax.Annotation], diagnostics: Diagnostics) -> No
     )
 
 
-def _statement(source: SourceText, line: Line, diagnostics: Diagnostics) -> Any:
-    """A statement, a tuple of annotations, or `Broken`."""
+def _statement(source: SourceText, line: Line, diagnostics: Diagnostics) -> tuple[Any, int]:
+    """A statement, a tuple of annotations, or `Broken`; and where the next statement begins."""
     span = line.span(source)
     values: dict[int, str] = {}
     fault = line.fault
@@ -102,25 +101,35 @@ def _statement(source: SourceText, line: Line, diagnostics: Diagnostics) -> Any:
             values[token.start] = value
     if fault is not None:
         diagnostics.error(fault.code, fault.message, Span(source, fault.start, fault.end), hint=fault.hint)
-        return _broken(line, span)
+        return _broken(line, span), line.next
     first = line.tokens[0]
     if first.text not in KEYWORDS and first.text != "@":
         _unknown_statement(source, first, diagnostics)
-        return _broken(line, span)
+        return _broken(line, span), line.next
     from lark.exceptions import UnexpectedToken
 
     try:
         node: Any = _lark().parse(_Input(source, line.tokens, values))
     except UnexpectedToken as error:
-        _unexpected(source, line, error, diagnostics)
-        return _broken(line, span)
+        cut = _misspelt(source.text, line, error)
+        if cut is not None:
+            # Read like this it is the line before that is not complete, and this one tells what is wrong with it.
+            line = Line(line.tokens[:cut], source.text.rindex("\n", 0, line.tokens[cut].start) + 1, None)
+            diagnostics.error(
+                "ADM001",
+                f"the statement ends too early, after `{line.tokens[-1].text}`",
+                Span(source, line.tokens[-1].end, line.tokens[-1].end),
+                hint=_goes_on(source.text, line),
+            )
+            return _broken(line, line.span(source)), line.next
+        return _broken(line, span), _unexpected(source, line, error, diagnostics)
     if not hasattr(node, "_fields"):
-        return node
+        return node, line.next
     start = span.start
     if first.text == "@":
         # The statement itself begins at its keyword, which is the token before its name.
         start = max(token.start for token in line.tokens if token.start < node.name.span.start)
-    return node._replace(span=Span(source, start, span.end))
+    return node._replace(span=Span(source, start, span.end)), line.next
 
 
 def _broken(line: Line, span: Span) -> syntax.Broken:
@@ -138,13 +147,19 @@ def _broken(line: Line, span: Span) -> syntax.Broken:
 
 
 def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostics) -> None:
+    rest = first.type != "NAME" or first.text in _INNER
     diagnostics.error(
         "ADM008",
         f"a statement does not start with `{first.text}`",
         Span(source, first.start, first.end),
         cause="a statement starts with one of " + ", ".join(f"`{word}`" for word in KEYWORDS),
-        hint=_of_a_policy(first.text) or did_you_mean(first.text, KEYWORDS),
+        hint=_of_a_policy(first.text) or (_REST if rest else did_you_mean(first.text, KEYWORDS)),
     )
+
+
+_INNER = ("on", "when", "except", "and", "or", "not", "for", "template", "at", "minimize", "then")
+"""Words inside a statement that often begin a line elsewhere."""
+_REST = f"if it belongs to the statement before: {hints.GOES_ON}"
 
 
 def _of_a_policy(word: str) -> str | None:
@@ -224,7 +239,8 @@ _SHOWN = {
 }
 
 
-def _unexpected(source: SourceText, line: Line, error: Any, diagnostics: Diagnostics) -> None:
+def _unexpected(source: SourceText, line: Line, error: Any, diagnostics: Diagnostics) -> int:
+    """Reports what stands where it cannot; returns where the next statement begins."""
     literals = {terminal.name: terminal.pattern.value for terminal in _lark().terminals if terminal.pattern is not None}
     at_end = error.token.type == "$END"
     at = len(line.tokens) if at_end else next(i for i, t in enumerate(line.tokens) if t.start == error.token.span.start)
@@ -239,12 +255,48 @@ def _unexpected(source: SourceText, line: Line, error: Any, diagnostics: Diagnos
     else:
         span = error.token.span
         message = f"`{_short(span.text)}` is unexpected here"
-    hint = None if at_end else hints.of(source.text, line.tokens, at, signs)
+    beyond = line.next
+    if at_end:
+        hint = _goes_on(source.text, line)
+        following = first_token(source.text, line.next)
+        if hint is None and following is not None and (following.type in states or following.text in signs):
+            # The rest of this statement is no other error.
+            hint = f"`{_short(following.text)}` begins another line: {hints.GOES_ON}"
+            beyond = next_line(source.text, line.next).next
+    else:
+        hint = hints.of(source.text, line.tokens, at, signs)
     close = difflib.get_close_matches(span.text, words, n=1, cutoff=0.6)
     if hint is None and close:
         hint = f"did you mean `{close[0]}`?"
     cause = "expected " + (" or ".join(expected) if len(expected) <= 6 else "one of " + ", ".join(expected))
     diagnostics.error("ADM001", message, span, cause=cause, hint=hint)
+    return beyond
+
+
+def _misspelt(text: str, line: Line, error: Any) -> int | None:
+    """Which token begins a line after a `,` or `->` that is a statement, but for a letter of its first word."""
+    tokens = line.tokens
+    if error.token.type == "$END":
+        return None
+    at = next(index for index, token in enumerate(tokens) if token.start == error.token.span.start) - 1
+    if at < 1 or at + 2 >= len(tokens) or tokens[at - 1].text not in GOES_ON:
+        return None
+    depth = sum((token.text in ("(", "[", "{")) - (token.text in (")", "]", "}")) for token in tokens[:at])
+    shape = tokens[at].type == tokens[at + 1].type == "NAME" and tokens[at + 2].text in ("{", "=", "->", "(")
+    if depth or not shape or "\n" not in text[tokens[at - 1].end : tokens[at].start]:
+        return None
+    return at if difflib.get_close_matches(tokens[at].text, KEYWORDS, n=1, cutoff=0.8) else None
+
+
+def _goes_on(text: str, line: Line) -> str | None:
+    """For a statement that ends in `,` or `->`: why it is not read on in the next line."""
+    last = line.tokens[-1].text
+    if last not in GOES_ON:
+        return None
+    ends = first_token(text, line.next) is None and not begins(text, line.next)
+    why = "the file ends here" if ends else "the next line begins a statement"
+    remove = ", or remove the `,`" if last == "," else ""
+    return f"after `{last}` a statement goes on in the next line, but {why}: name what comes next{remove}"
 
 
 def _short(text: str) -> str:

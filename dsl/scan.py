@@ -1,8 +1,9 @@
 """Cuts a text into tokens and logical lines.
 
-A statement ends at the end of its line, except inside brackets. Cutting before parsing is what makes recovery by line
-possible: an error in one statement leaves all others to be parsed. The formatter reads the same tokens, so that the two
-cannot disagree about what a comment or a string is.
+A statement ends at the end of its line, except inside brackets and after a `,` or `->`: then it goes on in the next
+line that is not blank. A line that begins a statement ends the one before it, whatever that still waits for. Cutting
+before parsing is what makes recovery by line possible: an error in one statement leaves all others to be parsed. The
+formatter reads the same tokens, so that the two cannot disagree about what a comment or a string is.
 """
 
 from __future__ import annotations
@@ -35,9 +36,23 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-# Two names side by side never stand inside brackets, so a line that starts like this begins a new statement even
-# where a bracket before it was never closed.
-_NEW_STATEMENT = re.compile(rf"[ \t]*(?:(?:{'|'.join(KEYWORDS)})[ \t]+[\"A-Za-z_]|@[A-Za-z_])")
+_BLANKS = r"[ \t\r\ufeff]*"
+# Two names side by side stand neither inside brackets (but see `_LABELS`) nor after a `,` or `->`, so a line that
+# starts like this begins a statement. The one exception, `policy except a` where a service has the name `policy`, is
+# read as one, too. A body never starts with a name and `,`, and nothing follows it: `call {a,` and `call {a} ->` are
+# calls.
+_BEGINS = re.compile(
+    rf"{_BLANKS}(?:(?:{'|'.join(KEYWORDS)})[ \t]+[\"A-Za-z_]|@[A-Za-z_]"
+    rf"|call[ \t]*\{{[ \t]*{NAME}[ \t]*(?:,|\}}[ \t]*->))"
+)
+# The rest of the braces of `labels`, where `app  tier = "db"` is a line like any other.
+_LABELS = re.compile(rf'(?:[\s,=]|//[^\n]*|{NAME}|"(?:[^"\\\n]|\\[^\n])*")*+\}}')
+_APP = re.compile(rf"^{_BLANKS}app\b", re.MULTILINE)
+_EMPTY_LINES = re.compile(rf"(?:{_BLANKS}(?://[^\n]*)?\n)*+")
+_NOTHING = re.compile(rf"{_BLANKS}(?://[^\n]*)?\Z")
+_FIRST = re.compile(rf"{_BLANKS}(?:(?P<NAME>{NAME})|(?P<SIGN>->|[=,{{(]))")
+GOES_ON = (",", "->")
+"""What a line ends in whose statement goes on in the next one."""
 _OPENERS = {"(": ")", "[": "]", "{": "}"}
 _CLOSERS = frozenset(_OPENERS.values())
 
@@ -81,18 +96,24 @@ def next_line(text: str, position: int, *, comments: bool = False) -> Line:
     tokens: list[Token] = []
     brackets: list[Token] = []
     fault: Fault | None = None
+    last = ""
+    plain = position  # no line that starts before this one begins a statement
     for found in _TOKEN.finditer(text, position):
         type_ = found.lastgroup
         if type_ == "BLANK":
             continue
         start, end = found.span()
         if type_ == "NEWLINE":
-            if not brackets:
+            if not brackets and last not in GOES_ON:
                 if tokens:
                     return Line(tokens, end, fault)
-            elif _NEW_STATEMENT.match(text, end):
-                return Line(tokens, end, fault or _unclosed(brackets[0]))
-            elif comments:
+                continue
+            if end > plain:
+                goes_on = _in_brackets(text, end, brackets) if brackets else _after_sign(text, end)
+                if goes_on is None:
+                    return Line(tokens, end, fault or (_unclosed(brackets[0]) if brackets else None))
+                plain = goes_on
+            if comments:
                 tokens.append(Token("NEWLINE", "\n", start, end))
             continue
         word = found.group()
@@ -104,7 +125,7 @@ def next_line(text: str, position: int, *, comments: bool = False) -> Line:
             type_ = "GLOB" if "*" in word else "NAME"
         elif type_ == "SIGN":
             if word in _OPENERS:
-                brackets.append(Token("SIGN", word, start, end))
+                brackets.append(Token("LABELS" if last == "labels" else "SIGN", word, start, end))
                 if len(brackets) > MAX_DEPTH:
                     fault = fault or _too_deep(start)
             elif word in _CLOSERS and brackets:
@@ -117,9 +138,56 @@ def next_line(text: str, position: int, *, comments: bool = False) -> Line:
             tokens.append(Token(type_ or "", word, start, end))
         else:
             fault = fault or Fault("ADM009", f"a statement has at most {MAX_TOKENS} words and signs", start, end)
+        last = word
     if brackets:
         fault = fault or _unclosed(brackets[0])
     return Line(tokens, len(text), fault)
+
+
+def has_app(text: str) -> bool:
+    """Whether a statement of the text starts with `app`, right or wrong."""
+    if _APP.search(text) is None:
+        return False
+    position = 0
+    while True:
+        line = next_line(text, position)
+        if not line.tokens or line.tokens[0].text == "app":
+            return bool(line.tokens)
+        position = line.next
+
+
+def begins(text: str, position: int) -> bool:
+    """Whether the line at or after `position` that is not blank begins a statement."""
+    return _BEGINS.match(text, _past_blank_lines(text, position)) is not None
+
+
+def first_token(text: str, position: int) -> Token | None:
+    """The first name or sign of the line at or after `position`, unless that line begins a statement."""
+    found = None if begins(text, position) else _FIRST.match(text, _past_blank_lines(text, position))
+    if found is None:
+        return None
+    group = found.lastgroup or ""
+    return Token(group, found[group], *found.span(group))
+
+
+def _past_blank_lines(text: str, position: int) -> int:
+    found = _EMPTY_LINES.match(text, position)
+    return position if found is None else found.end()
+
+
+def _in_brackets(text: str, start: int, brackets: list[Token]) -> int | None:
+    """None if the line at `start` begins a statement although brackets are open, else up to where no other one does."""
+    if _BEGINS.match(text, start) is None:
+        return start
+    # A service may have the name `labels`: its braces are not in others.
+    labels = _LABELS.match(text, start) if len(brackets) > 1 and brackets[-1].type == "LABELS" else None
+    return None if labels is None else labels.end()
+
+
+def _after_sign(text: str, start: int) -> int | None:
+    """The same after a line that ends in `,` or `->`: the next line that is not blank counts. None, too, at the end."""
+    following = _past_blank_lines(text, start)
+    return None if _BEGINS.match(text, following) or _NOTHING.match(text, following) else following
 
 
 def _unclosed(opener: Token) -> Fault:

@@ -80,8 +80,15 @@ class Label(NamedTuple):
     span: Span
 
 
+class OwnLabel(NamedTuple):
+    """A label without a value: each service has its own name there."""
+
+    key: str
+    span: Span
+
+
 class Labels(NamedTuple):
-    labels: tuple[Label, ...]
+    labels: tuple[Label | OwnLabel, ...]
     span: Span
 
 

@@ -248,7 +248,8 @@ class _Topology:
         labels: list[syntax.Label] = []
         for key, value in data.items():
             if not isinstance(value, str):
-                raise _WrongError(f"label `{key[:60]}` is a string, not {_shown(value)}", span)
+                hint = None if value is not None else "write the name of the service, if that is its value"
+                raise _WrongError(f"label `{key[:60]}` is a string, not {_shown(value)}", span, hint)
             labels.append(syntax.Label(key, value, span))
         return syntax.Labels(tuple(labels), span)
 

@@ -30,11 +30,12 @@ CODES: Final[Mapping[str, Code]] = {
         good='external office { cidr "10.9.0.0/16" }',
     ),
     "ADM784": Code(
-        "labels that select somebody else's pods",
+        "labels that select another service's pods",
         "A NetworkPolicy selects pods by their labels. The labels of one service are all on another one too, so the "
-        "policy would close, or admit, the wrong pods. Give the service a label of its own.",
-        bad='service a { http 80  labels { tier = "x" } }\nservice b { http 80  labels { tier = "x"  zone = "1" } }',
-        good='service a { http 80  labels { app = "a" } }\nservice b { http 80  labels { app = "b" } }',
+        "policy would close, or admit, the wrong pods. Give each service a label of its own: a label without a value "
+        "has the name of its service, also where several services share a body. The pods need that label as well.",
+        bad='service a, b { http 80  labels { tier = "x" } }',
+        good='service a, b { http 80  labels { app  tier = "x" } }',
     ),
     "ADM791": Code(
         "a health probe that cannot by-pass its ADM",

@@ -98,6 +98,13 @@ def pod_labels(service: Service) -> dict[str, str]:
     return dict(sorted(service.labels.items())) if service.labels else {"app": service.name}
 
 
+def _told_apart(labels: Mapping[str, str]) -> str:
+    """A `labels` item with one more label, of the service's own name."""
+    own = next(key for key in ("app", "name", *(f"app-{number}" for number in range(len(labels)))) if key not in labels)
+    few = [f'{key} = "{value}"' for key, value in list(labels.items())[:_NAMED]]
+    return f"labels {{ {'  '.join([own, *few])}{'  ...' if len(labels) > _NAMED else ''} }}"
+
+
 def _object_name(service: Service, findings: Diagnostics) -> str:
     name = kubernetes_name(service.name)
     if not name or len(NAME_PREFIX + name) > 253:
@@ -236,9 +243,9 @@ class _Selectors:
                 "ADM784",
                 f"the labels of `{service.name}`, {shown}, also select the pods of {', '.join(quoted)}{more}",
                 service.span,
-                cause=f"labels are those of the pods, and all that a NetworkPolicy knows them by: "
-                f"whoever has these would be {done} as well",
-                hint=f'give each of them a label that tells it apart, such as `app = "{service.name}"`',
+                cause=f"a NetworkPolicy selects pods by their labels alone: all pods with these would be {done}",
+                hint=f"give each of them a label that tells it apart, as in `{_told_apart(dict(labels))}`: a label "
+                "without a value has the service's own name",
                 related=tuple(
                     Related(self._services[other].span, f"`{other}` has these labels too") for other in others[:_NAMED]
                 ),

@@ -1,39 +1,55 @@
-"""`admc check`: is the program right? Reads and resolves it; never solves."""
+"""`admc check`: are programs right? Reads and resolves them; never solves."""
 
 from __future__ import annotations
 
-from admc.cli.options import FormatOption, IncludeOption, ProgramArgument
+from typing import TYPE_CHECKING
+
+from admc.cli.options import FormatOption, IncludeOption, ProgramsArgument, WarningsOption
 from admc.render.report import Format
 
+if TYPE_CHECKING:
+    from admc.checking import Checked
 
-def check(program: ProgramArgument, include: IncludeOption = None, format_: FormatOption = Format.TEXT) -> int:
-    """Say whether a program is right; never solves."""
-    from admc.exits import CommandError, Exit
+
+def check(
+    programs: ProgramsArgument,
+    include: IncludeOption = None,
+    warnings_as_errors: WarningsOption = False,
+    format_: FormatOption = Format.TEXT,
+) -> int:
+    """Say whether programs are right; never solves."""
+    from admc.checking import check_all
     from admc.output import show_report, write_out
-    from admc.pipeline import folder_of, load_program
-    from admc.render.report import Report, shown_path
+    from admc.programs import named
+    from admc.render.report import Report
+
+    meant = named(programs)
+    outcome = check_all(meant, include, warnings_as_errors=warnings_as_errors)
+    several = meant.folders or len(programs) > 1
+    document: dict[str, object] = {}
+    if several:
+        document["programs"] = [_document(program) for program in outcome.programs]
+    elif outcome.programs:
+        document.update(outcome.programs[0].facts or {})
+    report = Report(outcome.diagnostics, outcome.exit_code, "", document)
+    show_report(report, format_, findings_are_the_result=True)
+    if format_ is Format.TEXT:
+        write_out("".join(_line(program) for program in outcome.programs if several or program.facts is not None))
+    return outcome.exit_code
+
+
+def _document(program: Checked) -> dict[str, object]:
+    return {"path": program.path, "exit_code": int(program.exit_code), **(program.facts or {})}
+
+
+def _line(program: Checked) -> str:
     from admc.terminal import visible
 
-    folder = folder_of(program)
-    try:
-        loaded = load_program(program, include=include)
-    except CommandError as error:
-        show_report(Report(error.diagnostics, error.exit_code, folder), format_, findings_are_the_result=True)
-        return error.exit_code
-    facts = {
-        "app": loaded.app,
-        "services": len(loaded.services),
-        "externals": len(loaded.externals),
-        "calls": len(loaded.calls),
-        "policies": len(loaded.policies),
-    }
-    show_report(
-        Report((*loaded.warnings, *loaded.notes), Exit.DONE, folder, facts), format_, findings_are_the_result=True
-    )
-    if format_ is Format.TEXT:
-        numbers = ", ".join(_counted(word, number) for word, number in facts.items() if isinstance(number, int))
-        write_out(f"{visible(shown_path(loaded.source.path, folder))}: no errors ({numbers})\n")
-    return Exit.DONE
+    shown = visible(program.path)
+    if program.facts is None:
+        return f"{shown}: not right\n"
+    numbers = ", ".join(_counted(word, number) for word, number in program.facts.items() if isinstance(number, int))
+    return f"{shown}: no errors ({numbers})\n"
 
 
 def _counted(words: str, number: int) -> str:

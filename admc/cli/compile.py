@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from admc.cli.options import AdmMode, EffortOption, FormatOption, IncludeOption, ProgramArgument
+from admc.cli.options import AdmMode, EffortOption, FormatOption, IncludeOption, ProgramArgument, WarningsOption
 from admc.cli.xds_options import Asked, server_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.render.report import Format
@@ -87,13 +87,15 @@ def compile_(
     require_optimal: Annotated[
         bool, typer.Option("--require-optimal", help="Exit 5 and write nothing unless the optimum is proven.")
     ] = False,
+    warnings_as_errors: WarningsOption = False,
     format_: FormatOption = Format.TEXT,
 ) -> int:
     """Compile a program into the smallest correct set of ADMs."""
     _check_options(json, format_, emit, endpoints, mode, effort, force=force)
+    _check_output(program, output, json)
     server = server_of(emit, Asked(xds, xds_ca, xds_name, xds_cert, xds_key, xds_token, xds_files))
     from admc.output import Progress
-    from admc.pipeline import compile_program, folder_of, input_files
+    from admc.pipeline import compile_program, folder_of, input_files, refuse_warnings
     from admc.plan_json import to_json
 
     progress = Progress()
@@ -105,13 +107,17 @@ def compile_(
             previous=None if earlier is None else _sides(earlier),
             effort=effort,
             progress=progress,
+            warnings_as_errors=warnings_as_errors,
         )
         if require_optimal:
             _require_optimal(compiled, folder_of(program))
         files = None if emit is None else _configuration(compiled, folder_of(program), endpoints, mode, server)
+        inputs = input_files(program, compiled.program)
+        if warnings_as_errors:
+            kept = () if emit is None or files is None else _kept(emit, files, inputs, force=force)
+            refuse_warnings([*_other_app(earlier, compiled), *kept], folder_of(program))
         progress("writing")
         content = to_json(compiled.plan)
-        inputs = input_files(program, compiled.program)
         target = output or (None if json else default_plan_path(program))
         if target is not None:
             _check_target(target, inputs, emit, files)
@@ -135,6 +141,17 @@ def compile_(
     ]
     _show(compiled, folder_of(program), notes, found, target, format_)
     return Exit.DONE
+
+
+def _check_output(program: Path, output: Path | None, json: bool) -> None:
+    from admc.programs import STANDARD_INPUT
+
+    if str(program) == STANDARD_INPUT and output is None and not json:
+        raise wrong_usage(
+            "ADM801",
+            "a program from standard input has no folder for its plan",
+            hint="say where the plan goes: `-o FILE`, or `--json` for standard output",
+        )
 
 
 def default_plan_path(program: Path) -> Path:
@@ -217,6 +234,12 @@ def _configuration(
     return configuration(compiled.program, compiled.placement, folder, endpoints, redirect=redirect, xds=server)
 
 
+def _kept(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...], *, force: bool) -> tuple[Diagnostic, ...]:
+    from admc.emit_folder import kept_files
+
+    return kept_files(folder, files, inputs, force=force)
+
+
 def _check_target(target: Path, inputs: tuple[Path, ...], emit: Path | None, files: dict[str, bytes] | None) -> None:
     """Whether the plan can go there, before the configuration is written. Raises `CommandError`."""
     from admc.emit_folder import MANIFEST
@@ -282,6 +305,8 @@ def _notes(
             notes.append(
                 "without `--endpoints` it uses loopback addresses and explicit listeners, to try out on one machine"
             )
+    if str(program) == "-":
+        return notes
     notes.append(f"why each ADM is there: `admc explain {program}`")
     if emit is None:
         notes.append(f"its configuration: `admc compile {program} --emit DIR`")

@@ -10,25 +10,35 @@ from typing import Annotated
 
 import typer
 
+from admc.cli.completing import programs
 from admc.exits import CommandError, Exit
+from admc.programs import STANDARD_INPUT
 
 MAX_BYTES = 100_000_000
-STANDARD_INPUT = "-"
 
 
 def fmt(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Programs; `-` is standard input.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="Programs, or folders for every `.adm` below; `-` is standard input.",
+            autocompletion=programs,
+        ),
+    ],
     check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 if a file would change.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Change nothing; show what would change.")] = False,
 ) -> int:
     """Format programs in place."""
     from admc.output import show_reports, write_out
+    from admc.programs import named
     from admc.render.report import Report
     from dsl.diagnostics import Diagnostic, Severity
 
-    code = Exit.DONE
-    failed: list[Report] = []
-    for name in dict.fromkeys(files):
+    meant = named(files, parts=True)
+    failed = [Report(meant.problems, Exit.INPUT)] if meant.problems else []
+    code = Exit.INPUT if failed else Exit.DONE
+    for name in meant.files:
         try:
             before, after = _formatted(name)
             changed = before != after

@@ -17,6 +17,17 @@ from admc.terminal import visible
 ProgramArgument = Annotated[
     Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm.", autocompletion=programs)
 ]
+ProgramsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PROGRAM...",
+        help="Programs, or folders with programs below; `-` is standard input.",
+        autocompletion=programs,
+    ),
+]
+WarningsOption = Annotated[
+    bool, typer.Option("--warnings-as-errors", help="Exit 1, and write nothing, if there is a warning.")
+]
 
 
 def _folders(given: list[Path] | None) -> list[Path] | None:

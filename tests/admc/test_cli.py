@@ -109,7 +109,7 @@ SAID = {
     ("inject", "x.adm"): ("there is no command `inject`", "`admc --help` lists all commands"),
     ("compile", "x.adm", "--frmat", "json"): ("there is no option `--frmat`", "did you mean `--format`?"),
     ("compile", "x.adm", "--effort", "much"): ("invalid value for `--effort`: `much` is not a number", "admc compile"),
-    ("check", "x.adm", "y.adm"): ("there is nothing to do with `y.adm`", "`admc check --help`"),
+    ("graph", "x.adm", "y.adm"): ("there is nothing to do with `y.adm`", "`admc graph --help`"),
     ("compile", "x.adm", "-o"): ("option `-o` requires an argument", "`admc compile --help`"),
     ("compile", "x.adm", "--emit", ""): ("`--emit` is given nothing", "is a variable of the shell not set?"),
     ("compile", "x.adm", "--emit="): ("`--emit` is given nothing", "is a variable of the shell not set?"),
@@ -537,11 +537,13 @@ def test_check(admc: Admc, shop: Path) -> None:
 
 def test_check_never_solves(shop: Path) -> None:
     probe = (
-        "import sys; from admc.__main__ import main; code = main(['check', sys.argv[1]]); "
+        "import sys; from admc.__main__ import main; code = main(['check', *sys.argv[1:]]); "
         "heavy = {'ortools', 'google.protobuf', 'rich', 'jsonschema', 'solver.place'} & set(sys.modules); "
         "sys.exit(f'loaded {heavy}' if heavy else code)"
     )
-    done = subprocess.run([sys.executable, "-c", probe, str(shop)], cwd=ROOT, capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", probe, str(shop), str(shop.parent)], cwd=ROOT, capture_output=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -143,3 +143,24 @@ def test_fish_is_given_files_that_bash_finds_itself(tmp_path: Path, monkeypatch:
     assert completing.programs("") == []
     monkeypatch.setenv("_ADMC_COMPLETE", "complete_fish")
     assert completing.programs("") == ["policies.adm"]
+
+
+@pytest.mark.parametrize("command", ["compile", "check", "graph", "fmt"])
+def test_every_program_of_a_command_line_is_completed(tmp_path: Path, command: str) -> None:
+    write(tmp_path, SHOP)
+    several = ["policies.adm"] if command in ("check", "fmt") else []
+    done = subprocess.run(
+        [sys.executable, "-m", "admc"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "_ADMC_COMPLETE": "complete_fish",
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+            "_TYPER_COMPLETE_ARGS": " ".join(["admc", command, *several, "pol"]),
+        },
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.decode().split() == ["policies.adm"]

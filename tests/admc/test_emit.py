@@ -184,8 +184,24 @@ policy log = access_log() on * -> pg_*
     assert main(["compile", str(path)]) == 3
     assert capfd.readouterr().err.count("ADM784") == 1
     assert not path.with_suffix(".plan.json").exists()
-    write(tmp_path, text.replace('labels { tier = "data" }', ""))
-    assert main(["compile", str(path)]) == 0
+    for labels in ("", 'labels { app  tier = "data" }'):
+        write(tmp_path, text.replace('labels { tier = "data" }', labels))
+        assert main(["compile", str(path)]) == 0
+
+
+def test_a_label_without_a_value_selects_the_pods_of_its_own_service(tmp_path: Path) -> None:
+    text = """app shop
+service a { http 80 }
+service pg_catalog, pg_orders { tcp 5432  no adm  labels { app  tier = "data" } }
+call a -> pg_catalog, pg_orders
+policy log = access_log() on * -> pg_*
+"""
+    assert main(["compile", str(write(tmp_path, text)), "--emit", str(tmp_path / "out")]) == 0
+    (emitted,) = [
+        path.read_text() for path in (tmp_path / "out").rglob("*.yaml") if "NetworkPolicy" in path.read_text()
+    ]
+    closed = [item["spec"]["podSelector"]["matchLabels"] for item in yaml.safe_load_all(emitted)]
+    assert closed == [{"app": name, "tier": "data"} for name in ("pg_catalog", "pg_orders")]
 
 
 @pytest.mark.parametrize("command", ["compile", "explain", "graph"])

@@ -127,7 +127,7 @@ def test_a_built_in_kind(capfd: pytest.CaptureFixture[str]) -> None:
     assert "(R5)" in said(found, "what binds it")[0]
     declared = found["examples"][-1]["text"].splitlines()
     assert declared[0] == "@ingress @egress"
-    assert declared[-1].startswith("kind rate_limit(requests: int")
+    assert declared[-2].startswith("kind rate_limit(requests: int")
     assert said(found, "its arguments") == [
         "`requests`: how many requests are let through in each period (a whole number, from 1 to 1000000000)",
         "`per`: the period (a duration such as `250ms`, in `us`, `µs`, `ms`, `s`, `m`, `h`, `d`)",
@@ -135,6 +135,25 @@ def test_a_built_in_kind(capfd: pytest.CaptureFixture[str]) -> None:
         "`requests` unless given",
     ]
     assert said(found, "elsewhere")[0] == "Envoy: the HTTP filter `local_ratelimit`"
+
+
+def test_the_declaration_of_a_kind_that_is_broken_over_lines(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    declared = """\
+// What it is for.
+@ingress
+@effect(reads(header),
+  counts)
+// It has a body.
+kind slow(after: duration,
+  whom: [string] = []) for http,
+  grpc template "slow.yaml\""""
+    above = "@ingress policy before = deny(\n) on frontend -> search\n"
+    path = write(tmp_path, f"{SHOP}{above}{declared}\npolicy last = deny() on frontend -> search\n")
+    write(tmp_path, "name: slow\n", "slow.yaml")
+    assert main(["explain", str(path), "slow", "--format", "json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found["examples"][-1]["text"] == declared
+    assert [text.split(":")[0] for text in said(found, "its arguments")] == ["`after`", "`whom`"]
 
 
 def test_every_built_in_kind_says_what_each_argument_takes(capfd: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ _KINDS = re.compile(r"<!-- what `admc explain` says -->\n(.*?)<!-- end -->", re.
 
 def _signatures() -> str:
     prelude = (ROOT / "dsl" / "prelude.adm").read_text(encoding="utf-8")
-    return "".join(f"{found[1]}\n" for found in re.finditer(r"^kind (.*)$", prelude, re.MULTILINE))
+    return "".join(f"{found[1]}\n" for found in re.finditer(r"^kind (.*(?:\n  .*)*)$", prelude, re.MULTILINE))
 
 
 def _every_kind() -> str:

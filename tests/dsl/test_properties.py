@@ -30,7 +30,7 @@ def _bare(node: Any) -> Any:
     return node
 
 
-def _tree(text: str) -> list[Any]:
+def tree(text: str) -> list[Any]:
     diagnostics = Diagnostics()
     module = parse(SourceText("policies.adm", text), diagnostics)
     assert not diagnostics.items
@@ -149,7 +149,7 @@ def test_the_fast_path_is_taken() -> None:
 # ---- the formatter ----
 
 
-def _comments(text: str) -> list[str]:
+def comments(text: str) -> list[str]:
     found: list[str] = []
     position = 0
     while True:
@@ -165,8 +165,8 @@ def _comments(text: str) -> list[str]:
 def test_formatting(text: str) -> None:
     once = dsl.format_text(text)
     assert dsl.format_text(once) == once
-    assert _comments(once) == _comments(text)
-    assert _tree(once) == _tree(text)
+    assert comments(once) == comments(text)
+    assert tree(once) == tree(text)
     assert re.search(r"[ \t\r]+$", once, re.MULTILINE) is None
     assert "\n\n\n" not in once
     assert once.endswith("\n")

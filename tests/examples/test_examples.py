@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import dsl
 from admc.__main__ import main
 from admc.pipeline import Compiled, compile_program
 from dsl.program import Side
@@ -79,3 +80,9 @@ def test_its_readme_gives_the_command_and_the_true_numbers(name: str) -> None:
 def test_every_service_of_the_plan_is_explained_in_its_readme(name: str) -> None:
     readme = (ROOT / "examples" / name / "README.md").read_text()
     assert [adm.service for adm in compiled(name).placement.adms if f"`{adm.service}`" not in readme] == []
+
+
+def test_it_is_in_the_one_layout(name: str) -> None:
+    for path in (ROOT / "examples" / name).glob("*.adm"):
+        text = path.read_text(encoding="utf-8")
+        assert dsl.format_text(text) == text

@@ -172,7 +172,15 @@ def test_services_that_share_labels_are_one_finding() -> None:
         objects(twins, [], "pg_a", "pg_b", "pg_c")
     (finding,) = caught.value.diagnostics
     assert finding.message == 'the labels of `pg_a`, `tier = "data"`, also select the pods of `pg_b`, `pg_c`'
-    assert '`app = "pg_a"`' in (finding.hint or "")
+    assert '`labels { app  tier = "data" }`' in (finding.hint or "")
+
+
+def test_the_label_to_add_is_none_that_is_there() -> None:
+    twins = [service(name, labels={"app": "pg", "name": "pg"}) for name in ("pg_a", "pg_b")]
+    with pytest.raises(EmitError) as caught:
+        objects(twins, [], "pg_a", "pg_b")
+    (finding,) = caught.value.diagnostics
+    assert '`labels { app-0  app = "pg"  name = "pg" }`' in (finding.hint or "")
 
 
 def test_a_sender_with_fewer_ports_does_not_get_more_by_anothers_labels() -> None:
