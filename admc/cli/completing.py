@@ -1,6 +1,6 @@
 """What a shell offers behind `admc explain`: kinds, codes, and the names of a program.
 
-A program that is completed may be half written, huge, or somebody else's. So it is cut into lines and not resolved;
+A program whose names are completed may be half written, huge, or hostile. So it is cut into lines and not resolved;
 files, bytes and time are bounded; and only what the language takes for a name reaches the shell, which may evaluate it.
 Nothing is offered for what cannot be read: a shell that completes has no place for an error.
 """

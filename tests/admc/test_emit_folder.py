@@ -57,7 +57,7 @@ def test_a_file_edited_by_hand_is_not_overwritten(tmp_path: Path) -> None:
     found = refused(tmp_path, {"a": b"2", "b": b"2"})
     assert found.cause == "`a` was changed since admc wrote it"
     assert held(tmp_path) == {"a": b"edited", "b": b"1"}
-    # What would be written anyway is no conflict, whoever wrote it.
+    # A file that has the bytes already is no conflict, whatever program wrote it.
     (tmp_path / "a").write_bytes(b"2")
     assert write_folder(tmp_path, {"a": b"2", "b": b"2"}, ()).written == 1
 

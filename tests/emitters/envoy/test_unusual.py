@@ -171,7 +171,7 @@ def test_a_request_that_was_held_back_has_a_length_and_no_trailers_as_the_page_s
 
 
 def test_a_limited_answer_is_repeated_and_arrives_as_it_was_sent(tmp_path: Path) -> None:
-    """Envoy repeats no request that was answered with `x-envoy-ratelimited`, whoever sent that."""
+    """Envoy repeats no request that was answered with `x-envoy-ratelimited`, from a proxy or a service."""
     answers: list[bytes] = []
     again = b"HTTP/1.1 503 So\r\nDate: x\r\nX-Envoy-RateLimited: true\r\nContent-Length: 0\r\n\r\n"
     good = again.replace(b"503", b"200")
