@@ -7,6 +7,7 @@ signs would be refused one day. What is wrong is said without any part of a key.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Final
 
@@ -69,7 +70,9 @@ def _json(content: bytes) -> Any:
             "ADM219" if secret else "ADM218",
         )
     try:
-        document = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        document = json.loads(
+            text, object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite, parse_int=_finite
+        )
     except (ValueError, RecursionError):
         raise _WrongError("it is not JSON") from None
     if _depth(document) > _MAX_DEPTH:
@@ -88,6 +91,14 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(_name: str) -> None:
     raise ValueError
+
+
+def _finite(text: str) -> float:
+    """Envoy reads every number as one of 64 bits, and refuses the whole set for one that is too large."""
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError
+    return number
 
 
 def _depth(value: Any) -> int:
@@ -178,6 +189,8 @@ def _usable(key: dict[str, Any], where: str, algorithm: str) -> None:
                 f"{where} has {found.key.key_size} bits",
                 f"use an RSA key of {_FEWEST_BITS} to {_MOST_BITS} bits",
             )
+        if found.key.public_numbers().n % 2 == 0:
+            raise _WrongError(f"the modulus of {where} is even, so it is no RSA key", "take the key from its issuer")
         exponent = found.key.public_numbers().e
         if exponent % 2 == 0 or not 3 <= exponent < 1 << 33:
             raise _WrongError(f"the exponent of {where} is not one that Envoy takes", 'use `"AQAB"`')
