@@ -42,6 +42,7 @@ MAX_FRAMES: Final = 10_000
 1,000, depending on the frame. What services send is not counted."""
 BODILESS: Final = (204, 205, 304)
 """Statuses of an answer that has no body."""
+_FORBIDDEN: Final = 403
 _ANY_REPLY: Final = frozenset({"external_authorization", "lua", "wasm"})
 """Kinds that answer by themselves with a status that is not known here."""
 
@@ -207,9 +208,13 @@ def _own_replies(hop: Hop) -> list[Json]:
         timed_out = {"response_flag_filter": {"flags": ["UT"]}}
         deadline = {"header": {"key": "grpc-status", "value": _GRPC_DEADLINE_EXCEEDED}}
         mappers.append({"filter": timed_out, "headers_to_add": [deadline]})
+    # A client takes an interim status for no answer at all, or for leave to speak another protocol.
+    if any(_any_status(policy) for policy in hop.policies):
+        interim = {"filter": _with(199, "LE"), "status_code": _FORBIDDEN, "body": {"inline_string": ""}}
+        mappers.append(interim)
     # Envoy sends a body with any status, and a client reads it as the beginning of the next answer.
     return mappers + [
-        {"filter": _with(status), "body": {"inline_string": ""}}
+        {"filter": _with(status, "EQ"), "body": {"inline_string": ""}}
         for status in BODILESS
         if any(_may_reply(policy, status) for policy in hop.policies)
     ]
@@ -219,10 +224,14 @@ def _may_reply(policy: Policy, status: int) -> bool:
     """Whether a policy may answer by itself with a status."""
     if policy.kind.name == "fault_abort":
         return policy.arguments["status"] == status
+    return _any_status(policy)
+
+
+def _any_status(policy: Policy) -> bool:
     return policy.kind.name in _ANY_REPLY or policy.kind.template is not None
 
 
-def _with(status: int) -> Json:
+def _with(status: int, comparison: str) -> Json:
     # Envoy demands the name of a runtime value that could replace the number.
     value = {"default_value": status, "runtime_key": f"admc.status.{status}"}
-    return {"status_code_filter": {"comparison": {"op": "EQ", "value": value}}}
+    return {"status_code_filter": {"comparison": {"op": comparison, "value": value}}}

@@ -17,6 +17,7 @@ from emitters.envoy.clusters import cluster, endpoints, has_several, reachable
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import side_cluster
 from emitters.envoy.filters.guards import asked_port
+from emitters.envoy.filters.verdicts import only_verdicts
 from emitters.envoy.located import awaited_callers, awaits_destination, taken
 from emitters.envoy.match import by_network, by_port, take
 from emitters.envoy.names import Version
@@ -161,8 +162,15 @@ def _http(context: Context, hop: Hop, out: _Collected) -> _Chains:
         if port is None:  # that has been refused
             continue
         name = side_cluster(service)
-        version = Version.TWO if port.protocol is Protocol.GRPC else Version.ONE
-        out.clusters[name] = cluster(context, name, Side.EGRESS, port.protocol, own=version)
+        by_grpc = port.protocol is Protocol.GRPC
+        out.clusters[name] = cluster(
+            context,
+            name,
+            Side.EGRESS,
+            port.protocol,
+            own=Version.TWO if by_grpc else Version.ONE,
+            filters=[only_verdicts()] if by_grpc else [],
+        )
         asked, _ = callee(service)
         known = context.addresses.service_addresses(asked) or reachable(context, asked, port)[0]
         out.endpoints[name] = endpoints(name, known, port.number)

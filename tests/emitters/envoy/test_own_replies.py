@@ -46,12 +46,16 @@ policy own = lua(script: "reply.lua") on front -> back:own
 
 
 class Check(grpc.GenericRpcHandler):
-    """An authorization service that turns every request away: with the status that the request names, and a body."""
+    """An authorization service that turns requests away with the status that the request names, and a body; or it says
+    what the request tells it to, byte for byte."""
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
             asked = message("envoy.service.auth.v3.CheckRequest", {}).FromString(request)
-            status = int(asked.attributes.request.http.headers["x-status"])  # type: ignore[attr-defined]  # by its name
+            headers = asked.attributes.request.http.headers  # type: ignore[attr-defined]  # by its name
+            if "x-verdict" in headers:
+                return bytes.fromhex(headers["x-verdict"])
+            status = int(headers["x-status"])
             denied = {"status": {"code": status}, "body": "a body"}
             answer = {"status": {"code": 7}, "denied_response": denied}
             return message("envoy.service.auth.v3.CheckResponse", answer).SerializeToString()
@@ -99,6 +103,47 @@ def test_an_abort_with_a_status_that_has_no_body_has_none(app: Running, side: st
 @pytest.mark.parametrize("port", [8001, 8002], ids=["external_authorization", "lua"])
 def test_whatever_else_chooses_such_a_status_sends_no_body_either(app: Running, port: int, status: int) -> None:
     _asked(app, port, status)
+
+
+@pytest.mark.parametrize("status", [100, 101, 103])
+def test_an_interim_status_that_an_authorization_service_chooses_is_a_plain_no(app: Running, status: int) -> None:
+    heads = _answers(app, 8001, "GET", status)
+    assert [head.split()[1] for head in heads] == [b"403"] * 2, heads
+    reply = h2c(app.target("front", "back", 8001), Request(headers=(("x-status", str(status)),)))
+    assert (reply.status, reply.body) == (403, b"")
+
+
+ADDS = {"response_headers_to_add": [{"header": {"key": "x-added", "value": "1"}}]}
+ADDED = message("envoy.service.auth.v3.OkHttpResponse", ADDS).SerializeToString()
+FIELD = bytes([len(ADDED)]) + ADDED
+DENIED = message(
+    "envoy.service.auth.v3.CheckResponse",
+    {"status": {"code": 7}, "denied_response": {"status": {"code": 402}, "headers": [], "body": "no"}},
+).SerializeToString()
+VERDICTS = {
+    "nothing at all": (b"", 200),
+    "a status": (b"\x0a\x00", 200),
+    "a yes with more": (b"\x1a" + FIELD, 200),
+    "a field number in two bytes": (b"\x9a\x00" + FIELD, 200),
+    "a length in two bytes": (b"\x1a" + bytes([FIELD[0] | 0x80, 0]) + ADDED, 200),
+    "twice, and others around": (b"\x1a" + FIELD + b"\xa0\x06\x96\x01\xad\x06abcd" + b"\x1a" + FIELD, 200),
+    "eight bytes and a long field": (b"\xa1\x06abcdefgh\xaa\x06\xac\x02" + b"x" * 300 + b"\x1a" + FIELD, 200),
+    "a no": (DENIED, 402),
+    "a no behind a yes": (b"\x1a" + FIELD + DENIED, 402),
+    "a no before a yes": (DENIED + b"\x1a" + FIELD, 402),
+    "a field number in five bytes": (b"\x9a\x80\x80\x80\x00" + FIELD, 403),
+    "a group": (b"\x1b\x1c", 403),
+    "cut off": (b"\x1a\x7f" + ADDED, 403),
+    "the end of a number": (b"\x1a\x80", 403),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_verdict_by_grpc_is_only_read_for_its_yes_or_no(app: Running, name: str) -> None:
+    said, status = VERDICTS[name]
+    reply = app.call("front", "back", Request(headers=(("x-verdict", said.hex()),)), 8001)
+    assert (reply.status, reply.header("x-added")) == (status, ())
+    assert reply.body == (b"no" if status == 402 else b"") or status == 200
 
 
 def test_a_reply_with_another_status_keeps_its_body(app: Running) -> None:

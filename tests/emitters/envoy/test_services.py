@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from envoy.config.core.v3 import base_pb2 as core_pb2
 from envoy.service.auth.v3 import external_auth_pb2, external_auth_pb2_grpc
 from envoy.type.v3 import http_status_pb2
 
@@ -233,8 +234,18 @@ class Judge(external_auth_pb2_grpc.AuthorizationServicer):
             answer.denied_response.status.code = http_status_pb2.StatusCode.Unauthorized
             answer.denied_response.body = "no"
         else:
-            added = answer.ok_response.headers.add()
-            added.header.key, added.header.value = "x-added", "1"
+            yes = answer.ok_response
+            for headers, name, value in (
+                (yes.headers, "x-added", "1"),
+                (yes.response_headers_to_add, "x-added", "1"),
+                (yes.response_headers_to_add, "content-length", "1"),
+                (yes.response_headers_to_add, ":status", "418"),
+            ):
+                added = headers.add(append_action=core_pb2.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD)
+                added.header.key, added.header.value = name, value
+            yes.headers_to_remove.append("x-kept")
+            yes.query_parameters_to_set.add(key="role", value="admin")
+            yes.query_parameters_to_remove.append("q")
         return answer
 
 
@@ -263,11 +274,17 @@ def test_external_authorization_by_grpc(named: str, tmp_path: Path) -> None:
             yield
 
     with served(text, tmp_path, apart={"judge": start}) as live:
-        assert live.status("a", "b", "/yes?q=1") == 200
+        answer = live.ask("a", "b", b"GET /yes?q=1 HTTP/1.1\r\nhost: x\r\nx-kept: 1\r\n\r\n")
         assert live.status("a", "b", "/no") == 401, "the status that the judge chose"
         assert judge.paths == ["/yes?q=1", "/no"]
         ((head, _),) = live.servers["b"][0].received
-        assert b"x-added" not in head, "it decides; it does not rewrite"
+        assert head.startswith(b"GET /yes?q=1 HTTP/1.1\r\n"), "it decides; it does not rewrite"
+        assert b"x-kept: 1" in head
+        assert b"x-added" not in head
+        head, _, body = answer.partition(b"\r\n\r\n")
+        sent, _, whole = OK.partition(b"\r\n\r\n")
+        assert (head.split(b"\r\n")[0], body) == (sent.split(b"\r\n")[0], whole)
+        assert b"x-added" not in head
 
 
 def test_a_match_leaves_out_questions_by_grpc(tmp_path: Path) -> None:
