@@ -137,7 +137,8 @@ class _Questions:
         port = next(port for name, port in self.asked[node.policy] if (name, port.number) == node[2:])
         question = _question(policy, port)
         for other in self.at.get(node.asked, ()):
-            if _covers(self.application, self.policies[other], node.at, node.asked, port, question):
+            before = [each for each in self.policies[:other] if node.asked in each.destinations]
+            if _covers(self.application, self.policies[other], node.at, node.asked, port, question, before):
                 for helper, number in self.asked[other]:
                     if self.groups.get(helper) == self.groups[node.asked]:
                         yield _Asking(other, node.asked, helper, number.number)
@@ -170,14 +171,23 @@ def _question(policy: Policy, port: Port) -> Match | None:
 
 
 def _covers(
-    application: Application, policy: Policy, caller: str, helper: str, port: Port, question: Match | None
+    application: Application,
+    policy: Policy,
+    caller: str,
+    helper: str,
+    port: Port,
+    question: Match | None,
+    before: Sequence[Policy],
 ) -> bool:
-    """Whether a call from inside the ADM of `caller` to a port of `helper` is in the scope of `policy`."""
+    """Whether a call from inside the ADM of `caller` to a port of `helper` is in the scope of `policy`.
+
+    `before`: policies that the call meets earlier, and that may write what the match looks at.
+    """
     if policy.ports is not None and port.number not in policy.ports:
         return False
     if port.protocol not in policy.kind.protocols or (policy.match is not None and port.protocol is Protocol.TCP):
         return False
-    if policy.match is not None and question is not None and disjoint(policy.match, question):
+    if policy.match is not None and question is not None and disjoint(policy.match, question, before):
         return False
     if caller == helper and policy.open_sources:
         # What a service calls at itself may come from the address of its node, which no `except` leaves out.
