@@ -50,7 +50,7 @@ def folder_reader(folder: Path, include: Sequence[Path] = ()) -> Read:
         with open(_opened(folder / path, (folder, *include)), "rb") as file:
             status = os.fstat(file.fileno())
             if stat.S_ISDIR(status.st_mode):
-                raise IsADirectoryError(21, "it is a folder")
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(22, "it is not a regular file")
             if status.st_size > MAX_FILE_BYTES:
@@ -73,7 +73,9 @@ def resolved(path: Path, folders: Sequence[Path]) -> tuple[str, tuple[str, ...]]
     real = Path(os.path.realpath(path))
     for folder in folders:
         root = os.path.realpath(folder)
-        if real.is_relative_to(root) and str(real) != root:
+        if str(real) == root:
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if real.is_relative_to(root):
             if real.suffix != path.suffix:
                 raise OSError(errno.EINVAL, "it is a link to a file whose name ends in another way")
             return root, real.relative_to(root).parts

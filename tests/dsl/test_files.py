@@ -82,6 +82,14 @@ def test_what_is_no_regular_file(tmp_path: Path) -> None:
         assert _codes(main) == ["ADM501"]
 
 
+def test_the_folder_of_a_program_is_a_folder_and_no_link_out_of_it(tmp_path: Path) -> None:
+    (tmp_path / "p.adm").write_text(
+        'app x\nservice a, b { http 80 }\ncall a -> b\npolicy p = lua(script: ".") on a -> b\n'
+    )
+    with pytest.raises(ProgramError, match=r"cannot read `\.`: it is a folder"):
+        dsl.load(tmp_path / "p.adm")
+
+
 def test_a_missing_file_hides_no_other_error_and_makes_none() -> None:
     text = 'app x\nuse "missing.adm"\ncall a -> b\npolicy p = own() on a -> b\npin q at ingress\nservice c { http 0 }\n'
     assert codes(text) == ["ADM501", "ADM203"]

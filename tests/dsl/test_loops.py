@@ -53,7 +53,8 @@ REFUSED = {
     "a label, and sources that leave it out": policy("p", "authz", "on * except authz -> * except {db, users}"),
     "by gRPC": policy("p", "asked", "on * -> asked, api"),
     "by gRPC, with a match for every question": policy("p", "asked", 'on * -> * except db when path != "/health"'),
-    "by gRPC, with a match that an earlier policy may bring about": '@ingress\nkind mine() for grpc template "own.yaml"\n'
+    "by gRPC, with a match that an earlier policy may bring about": "@ingress\n"
+    'kind mine() for grpc template "own.yaml"\n'
     "policy s = mine() on * -> asked\n" + policy("p", "asked", 'on * -> * except db when path starts_with "/api"'),
     "two": policy("p", "authz", "on * -> api, judge") + policy("q", "judge", "on * -> authz, users"),
     "two that are about everything": policy("p", "authz", "on * -> * except db, authz")
