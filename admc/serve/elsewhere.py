@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from admc.serve.affected import Index
@@ -16,7 +17,7 @@ from admc.serve.groups import Groups, snapshots
 from emitters.addresses import Addresses, Located, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from admc.serve.feed import State
 
@@ -58,7 +59,7 @@ def overlaid(before: bytes, after: bytes) -> bytes:
     here = _texts(new)
     return _file(
         {name: new.services.get(name) or _without(located, here) for name, located in old.services.items()},
-        {name: new.externals.get(name, texts) for name, texts in old.externals.items()},
+        {name: new.externals.get(name) or _other(texts, here) for name, texts in old.externals.items()},
     )
 
 
@@ -74,18 +75,25 @@ def _both(old: State, new: State) -> Addresses:
     listening = here | set(now.egress.values())
     return Addresses(
         {name: _without(old.addresses.services[name], here) for name in sorted(gone)} | dict(now.services),
-        {name: old.addresses.externals[name] for name in sorted(outside)} | dict(now.externals),
+        {name: _other(old.addresses.externals[name], here) for name in sorted(outside)} | dict(now.externals),
         {pair: text for pair in sorted(pairs) if (text := old.addresses.egress[pair]) not in listening}
         | dict(now.egress),
     )
 
 
 def _texts(addresses: Addresses) -> frozenset[str]:
-    return frozenset(text for located in addresses.services.values() for part in located for text in part)
+    services = (text for located in addresses.services.values() for part in located for text in part)
+    return frozenset(chain(services, *addresses.externals.values()))
 
 
 def _without(located: Located, others: Collection[str]) -> Located:
-    return Located(*(tuple(text for text in part if text not in others) for part in located))
+    return Located(*(_other(part, others) for part in located))
+
+
+def _other(texts: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
+    """Without the addresses that another party has now: a policy about the one would hold for the other. A network of
+    an outside party is as it was; the party is not whoever is inside (docs/endpoints.md)."""
+    return tuple(text for text in texts if text not in others)
 
 
 def _file(services: Mapping[str, Located], externals: Mapping[str, tuple[str, ...]]) -> bytes:

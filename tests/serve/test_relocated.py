@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from admc.serve import feed, groups
-from admc.serve.feed import Source
+from admc.serve import elsewhere, feed, groups
+from admc.serve.feed import Source, State
 from admc.serve.underway import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
@@ -144,3 +144,33 @@ def test_a_server_that_is_back_goes_on_with_a_step_at_the_addresses_of_now(folde
         first = server.until(told)
         assert b"10.1.0.77" in first
         assert b"10.1.0.2" not in first
+
+
+GONE = (
+    "external partner { http 80 }\nservice old { http 80 }\ncall partner, old -> web\npolicy g = deny() on old -> web\n"
+)
+NOW: dict[str, object] = {"services": {"web": {"pods": ["10.1.0.2"]}, "new": {"pods": ["10.1.0.3"]}}}
+BEFORE = {
+    "services": {"web": {"pods": ["10.1.0.2"]}, "old": {"pods": ["10.1.0.4", "10.1.0.5"]}},
+    "externals": {"partner": {"addresses": ["10.1.0.3", "10.1.0.6", "10.1.0.8/31"]}, "client": {"addresses": []}},
+}
+
+
+def test_who_has_gone_keeps_no_address_that_another_party_has_now(tmp_path: Path) -> None:
+    """A policy of before would else admit, or refuse, the new party in place of the one that has gone."""
+    now = {**NOW, "externals": {"client": {"addresses": ["10.1.0.5"]}}}
+    shared = "app shop\nexternal client { http 80 }\nservice web { http 80 }\n"
+
+    def state(name: str, text: str, endpoints: object) -> State:
+        path = tmp_path / name
+        path.write_text(shared + text)
+        read = feed.read(Source(path, Mode.REDIRECT), (json.dumps(endpoints).encode(),))
+        assert read.state is not None, read.findings
+        return read.state
+
+    both = elsewhere.during(state("a.adm", GONE, BEFORE), state("b.adm", "service new { http 80 }\n", now)).addresses
+    assert both.service_addresses("partner") == ("10.1.0.6", "10.1.0.8/31")
+    assert both.pod_addresses("old") == ("10.1.0.4",)
+    kept = json.loads(elsewhere.overlaid(json.dumps(BEFORE).encode(), json.dumps(now).encode()))
+    assert kept["externals"]["partner"] == {"addresses": ["10.1.0.6", "10.1.0.8/31"]}
+    assert kept["services"]["old"]["pods"] == ["10.1.0.4"]
