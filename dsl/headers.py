@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ELEMENTS: Final = (Element.HEADER, Element.RESPONSE_HEADER)
 OWN: Final = "x-admc-"
-"""What the names begin with that an ADM uses inside of itself; it takes those of a client away."""
+"""What the names begin with that ADMs use; what a client sends under one of them is taken away."""
 # Headers that speak of one connection: Envoy takes them out before any filter sees them. Of `te` it leaves `trailers`,
 # and `upgrade` is there for upgrades only, where a match may ask for it; to write one would break the connection.
 UNSEEN: Final = frozenset(("connection", "keep-alive", "proxy-connection", "te", "transfer-encoding"))
@@ -85,7 +85,7 @@ def header_name(value: syntax.String, diagnostics: Diagnostics, hidden: frozense
             "ADM214",
             f"the header `{name[:60]}` has a name that ADMs keep for themselves",
             value.span,
-            cause=f"what begins with `{OWN}` tells the filters of one ADM something, and is taken from requests",
+            cause=f"what begins with `{OWN}` is what ADMs tell themselves and each other",
             hint="choose another header",
         )
         return None

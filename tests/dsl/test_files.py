@@ -360,19 +360,22 @@ def test_what_a_mounted_folder_names_is_read_before_and_after_it_is_replaced(tmp
     assert list(dsl.load(tmp_path / "policies.adm").services) == ["s2"]
 
 
-def test_a_link_that_comes_after_the_look_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link takes a folder's place between the test of a path and the opening of it."""
+@pytest.mark.parametrize("place", ["in", "in/f.adm"])
+def test_a_link_that_comes_after_the_look_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """A link takes the place of a folder, or of the file, between the test of a path and the opening of it."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "f.adm").write_text("app hunter2\n")
     (tmp_path / "app" / "in").mkdir(parents=True)
     (tmp_path / "app" / "in" / "f.adm").write_text("app right\n")
-    swapped, resolved = tmp_path / "app" / "in", folders.resolved
+    swapped, resolved = tmp_path / "app" / place, folders.resolved
 
     def late(*given: object) -> object:
         found = resolved(*given)  # type: ignore[arg-type]  # handed on as it came
         if not swapped.is_symlink():
             swapped.rename(tmp_path / "app" / "before")
-            swapped.symlink_to(tmp_path / "out")
+            swapped.symlink_to(tmp_path / place.replace("in", "out"))
         return found
 
     monkeypatch.setattr(folders, "resolved", late)
