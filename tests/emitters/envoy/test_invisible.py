@@ -184,13 +184,14 @@ BROKEN = b"HTTP/1.1 502 Bad Gateway\r\n"
         (CHUNKED.replace(b"Date", b"Content-Length: 2\r\nDate"), BROKEN),
         (SHORT.replace(b"Date", b"Content-Length: 2\r\nDate"), BROKEN),
         (CHUNKED.replace(b"chunked", b"gzip, chunked"), BROKEN),
+        (SHORT.replace(b"Date: x", b"Date: x\r\nDate: y"), SHORT.replace(b"Date: x", b"Date: x,y")),
         (HINT + SHORT, HINT + SHORT),
         (HINT + HINT + SHORT, HINT + SHORT),
         (HINT.replace(b"103", b"199") + SHORT, SHORT),
     ],
     ids=[
         "no reason", "close", "named by connection", "upgrade", "folded", "length of nothing", "chunk extension",
-        "two framings", "two lengths", "two codings", "hint", "two hints", "unknown hint",
+        "two framings", "two lengths", "two codings", "two dates", "hint", "two hints", "unknown hint",
     ],
 )  # fmt: skip
 def test_what_becomes_of_an_answer_is_what_the_page_says(ways: Ways, sent: bytes, comes: bytes) -> None:

@@ -120,6 +120,7 @@ def test_an_answer_to_a_request_for_a_websocket_is_what_the_page_says(tmp_path: 
     head, _, body = got.partition(b"\r\n\r\n")
     assert head.split()[1] == str(status).encode()
     assert b"x-own: 1" in head.lower()
+    assert b"connection: close" in head
     assert body == (b"" if status < 400 else b"hello")
 
 
