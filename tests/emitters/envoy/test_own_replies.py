@@ -12,7 +12,8 @@ import pytest
 from emitters.dial import binds
 from emitters.envoy.http import BODILESS
 from emitters.envoy.typed import message
-from tests.emitters.envoy.support import ENVOY, Running, exchange, running
+from tests.emitters.envoy.support import ENVOY, Running, bootstraps, exchange, load, running
+from tests.emitters.envoy.wasm import module
 from tests.testbed.client import Request, h2c
 
 if TYPE_CHECKING:
@@ -114,6 +115,16 @@ def test_an_abort_with_a_status_that_has_no_body_has_none(app: Running, side: st
 @pytest.mark.parametrize("port", [8001, 8002, 8003], ids=["external_authorization", "lua", "template"])
 def test_whatever_else_chooses_such_a_status_sends_no_body_either(app: Running, port: int, status: int) -> None:
     _asked(app, port, status)
+
+
+@pytest.mark.parametrize(
+    ("policy", "any_status"),
+    [('wasm(module: "own.wasm")', True), ("deny()", False), ("fault_abort(status: 503)", False)],
+)
+def test_replies_are_changed_only_where_a_policy_may_choose_such_a_status(policy: str, any_status: bool) -> None:
+    text = f"service front, back {{ http 8000 }}\ncall front -> back\npolicy own = {policy} on front -> back\n"
+    (bootstrap,) = bootstraps(*load(text, {"own.wasm": module()})).values()
+    assert [f"admc.status.{status}".encode() in bootstrap for status in BODILESS] == [any_status] * len(BODILESS)
 
 
 def test_a_reply_with_another_status_keeps_its_body(app: Running) -> None:
