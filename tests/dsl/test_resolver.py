@@ -263,6 +263,22 @@ def test_exclusive_kinds_may_share_a_call_with_matches_that_exclude_each_other()
     assert codes(head + "policy b = retry(2) on * -> web\n") == []
 
 
+@pytest.mark.parametrize(
+    ("writes_for", "holds_for", "found"),
+    [("back", "front", []), ("back", "*", ["ADM402"]), ("front", "*", ["ADM402"])],
+)
+def test_what_is_written_for_one_of_several_callers_counts_there(
+    writes_for: str, holds_for: str, found: list[str]
+) -> None:
+    text = (
+        "app shop\nservice front, back, last { http 80 }\ncall front, back -> last\n"
+        'policy a = compression() on {front, back} -> last when path == "/a"\n'
+        f'policy moves = rewrite_path("/a", "/b") on {writes_for} -> last\n'
+        f'policy b = compression() on {holds_for} -> last when path == "/b"\n'
+    )
+    assert codes(text) == found
+
+
 def test_a_guard_speaks_the_protocol_of_what_nobody_is_declared_to_call() -> None:
     head = (
         "app x\nservice web { http 80 }\nservice db { tcp 5432 }\nservice both { tcp 1  http 2 }\ncall web -> both:2\n"

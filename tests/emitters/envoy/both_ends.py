@@ -44,12 +44,14 @@ class Ways(NamedTuple):
 
 
 @contextmanager
-def ways(folder: Path, handler: Callable[[socket.socket], None], text: str = TEXT) -> Iterator[Ways]:
-    """`handler` plays the service `back`."""
+def ways(
+    folder: Path, handler: Callable[[socket.socket], None], text: str = TEXT, *, dialled: str = "back"
+) -> Iterator[Ways]:
+    """`handler` plays the service `back`. The way through the ADMs leads to the service `dialled`."""
     program, placement = load(text)
     addresses = private(Addresses.loopback(program))
     (bind,) = [bind for bind in binds(program, placement, addresses) if bind.service == "back"]
-    (dial,) = [dial for dial in dials(program, placement, addresses) if dial.destination == "back"]
+    (dial,) = [dial for dial in dials(program, placement, addresses) if dial.destination == dialled]
     assert ENVOY is not None
     with serving(bind.address, bind.port, handler), Envoys(folder, ENVOY) as envoys:
         envoys.start(written(program, placement, addresses, folder))

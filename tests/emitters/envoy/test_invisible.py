@@ -115,11 +115,13 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
         b"GET /a//b/../c%2Fd/./%zz?q=%00&r HTTP/1.1\r\nHost: X.y:8\r\nFooBar: 1\r\nCookie: a=1\r\nCookie: b=2\r\n\r\n",
         b"POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
         b"DELETE / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"QUERY / HTTP/1.1\r\nHost: x\r\nContent-Type: a/b\r\nContent-Length: 3\r\n\r\nabc",
+        b"TRACE / HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\n" + b"".join(b"h%d: 1\r\n" % number for number in range(500)) + b"\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nBig: " + b"b" * 200_000 + b"\r\n\r\n",
     ],
-    ids=["plain", "paths", "expect", "delete", "long path", "many headers", "large header"],
+    ids=["plain", "paths", "expect", "delete", "query", "trace", "long path", "many headers", "large header"],
 )
 def test_requests_and_answers_are_the_same_bytes(ways: Ways, raw: bytes) -> None:
     arrived, answer = ways.compare(raw)
@@ -127,9 +129,10 @@ def test_requests_and_answers_are_the_same_bytes(ways: Ways, raw: bytes) -> None
     assert answer == ANSWER
 
 
-def test_a_method_that_nobody_knows(ways: Ways) -> None:
+@pytest.mark.parametrize("method", ["FOO", "OPTIONS", "PATCH", "POST", "PUT"])
+def test_a_request_that_could_have_a_body_says_that_it_has_none(ways: Ways, method: str) -> None:
     ways.server.received.clear()
-    raw = b"FOO / HTTP/1.1\r\nHost: x\r\n\r\n"
+    raw = f"{method} / HTTP/1.1\r\nHost: x\r\n\r\n".encode()
     assert exchange(ways.through, raw) == ANSWER
     assert ways.server.received == [raw.replace(b"x\r\n", b"x\r\ncontent-length: 0\r\n", 1)]
 
@@ -147,6 +150,7 @@ def test_an_upgrade_that_nobody_knows_is_not_asked_for(ways: Ways, protocol: str
     [
         (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", b"404"),
         (b"GET /#a HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"QUERY / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", b"400"),
         (b"GET /\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\n\r\n", b"400"),
         (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", b"501"),
@@ -160,6 +164,7 @@ def test_what_envoy_refuses_by_itself_is_what_the_page_says(ways: Ways, raw: byt
 
 CHUNKED = b"HTTP/1.1 200 Fine Indeed\r\nDate: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
 SHORT = b"HTTP/1.1 200 Fine Indeed\r\nDate: x\r\nContent-Length: 2\r\n\r\nok"
+HINT = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 BROKEN = b"HTTP/1.1 502 Bad Gateway\r\n"
 
 
@@ -178,10 +183,15 @@ BROKEN = b"HTTP/1.1 502 Bad Gateway\r\n"
         (CHUNKED.replace(b"2\r\nok", b"2;a=b\r\nok"), CHUNKED),
         (CHUNKED.replace(b"Date", b"Content-Length: 2\r\nDate"), BROKEN),
         (SHORT.replace(b"Date", b"Content-Length: 2\r\nDate"), BROKEN),
+        (CHUNKED.replace(b"chunked", b"gzip, chunked"), BROKEN),
+        (SHORT.replace(b"Date: x", b"Date: x\r\nDate: y"), SHORT.replace(b"Date: x", b"Date: x,y")),
+        (HINT + SHORT, HINT + SHORT),
+        (HINT + HINT + SHORT, HINT + SHORT),
+        (HINT.replace(b"103", b"199") + SHORT, SHORT),
     ],
     ids=[
         "no reason", "close", "named by connection", "upgrade", "folded", "length of nothing", "chunk extension",
-        "two framings", "two lengths",
+        "two framings", "two lengths", "two codings", "two dates", "hint", "two hints", "unknown hint",
     ],
 )  # fmt: skip
 def test_what_becomes_of_an_answer_is_what_the_page_says(ways: Ways, sent: bytes, comes: bytes) -> None:
@@ -201,9 +211,12 @@ def test_what_becomes_of_an_answer_is_what_the_page_says(ways: Ways, sent: bytes
     [
         (b"Connection: close\r\n", b""),
         (b"Connection: X-A\r\nX-A: 1\r\n", b""),
+        (b"TE: trailers, gzip\r\n", b"TE: trailers\r\n"),
+        (b"Connection: TE\r\nTE: trailers\r\n", b"TE: trailers\r\n"),
+        (b"X-A: 1\r\n 2\r\n", b"X-A: 1 2\r\n"),
         (b"X-L: caf\xe9\r\n!#$%&'*+-.^_`|~: 1\r\n", b"X-L: caf\xe9\r\n!#$%&'*+-.^_`|~: 1\r\n"),
     ],
-    ids=["close", "named by connection", "odd letters"],
+    ids=["close", "named by connection", "te", "te that is named", "folded", "odd letters"],
 )
 def test_what_becomes_of_a_request_is_what_the_page_says(ways: Ways, sent: bytes, arrives: bytes) -> None:
     ways.server.received.clear()

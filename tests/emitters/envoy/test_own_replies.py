@@ -12,7 +12,8 @@ import pytest
 from emitters.dial import binds
 from emitters.envoy.http import BODILESS
 from emitters.envoy.typed import message
-from tests.emitters.envoy.support import ENVOY, Running, exchange, running
+from tests.emitters.envoy.support import ENVOY, Running, bootstraps, exchange, load, running
+from tests.emitters.envoy.wasm import module
 from tests.testbed.client import Request, h2c
 
 if TYPE_CHECKING:
@@ -28,17 +29,26 @@ function envoy_on_request(handle)
   handle:respond({[":status"] = handle:headers():get("x-status")}, "a body")
 end
 """
+TEMPLATE = b"""\
+"@type": type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault
+abort: {header_abort: {}, percentage: {numerator: 100}}
+"""
 TEXT = f"""
 service front {{ http 8000 }}
 service back {{
 {chr(10).join(f"  http p{port} {port}" for port in PORTS.values())}
   http asked 8001
   http own 8002
+  http away 8003
 }}
 service check {{ grpc 9201 }}
-call front -> back:asked, back:own, {", ".join(f"back:p{port}" for port in PORTS.values())}
+@ingress
+@egress
+kind turned_away() for http template "away.yaml"
+call front -> back:asked, back:own, back:away, {", ".join(f"back:p{port}" for port in PORTS.values())}
 policy asked = external_authorization(service: check) on front -> back:asked
 policy own = lua(script: "reply.lua") on front -> back:own
+policy away = turned_away() on front -> back:away
 """ + "".join(
     f"@{side}\npolicy p{port} = fault_abort(status: {status}) on front -> back:p{port}\n"
     for (side, status), port in PORTS.items()
@@ -66,7 +76,7 @@ class Check(grpc.GenericRpcHandler):
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("replies")
-    with running(TEXT, folder, {"reply.lua": LUA}, without=("check",)) as live:
+    with running(TEXT, folder, {"reply.lua": LUA, "away.yaml": TEMPLATE}, without=("check",)) as live:
         (bind,) = [bind for bind in binds(live.program, live.placement, live.addresses) if bind.service == "check"]
         server = grpc.server(ThreadPoolExecutor(4), handlers=[Check()])
         server.add_insecure_port(f"{bind.address}:{bind.port}")
@@ -75,9 +85,15 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         server.stop(None).wait()
 
 
+def _naming(status: int) -> tuple[tuple[str, str], ...]:
+    """Headers by which a request says how it is to be answered."""
+    return (("x-status", str(status)), ("x-envoy-fault-abort-request", str(status)))
+
+
 def _answers(app: Running, port: int, method: str, status: int) -> list[bytes]:
     """Two requests in a row on one connection: a body that should not be there would begin the second answer."""
-    ask = f"{method} / HTTP/1.1\r\nHost: back\r\nx-status: {status}\r\n"
+    names = "".join(f"{name}: {value}\r\n" for name, value in _naming(status))
+    ask = f"{method} / HTTP/1.1\r\nHost: back\r\n{names}"
     both = f"{ask}\r\n{ask}Connection: close\r\n\r\n".encode()
     heads = exchange(app.target("front", "back", port), both).split(b"\r\n\r\n")
     assert heads.pop() == b""
@@ -89,7 +105,7 @@ def _asked(app: Running, port: int, status: int) -> None:
         heads = _answers(app, port, method, status)
         assert [head.split()[1] for head in heads] == [str(status).encode()] * 2, heads
         assert all(b"content-length: 18" not in head for head in heads), heads
-    reply = h2c(app.target("front", "back", port), Request(headers=(("x-status", str(status)),)))
+    reply = h2c(app.target("front", "back", port), Request(headers=_naming(status)))
     assert (reply.status, reply.body, reply.header("content-type")) == (status, b"", ())
 
 
@@ -100,7 +116,7 @@ def test_an_abort_with_a_status_that_has_no_body_has_none(app: Running, side: st
 
 
 @pytest.mark.parametrize("status", BODILESS)
-@pytest.mark.parametrize("port", [8001, 8002], ids=["external_authorization", "lua"])
+@pytest.mark.parametrize("port", [8001, 8002, 8003], ids=["external_authorization", "lua", "template"])
 def test_whatever_else_chooses_such_a_status_sends_no_body_either(app: Running, port: int, status: int) -> None:
     _asked(app, port, status)
 
@@ -144,6 +160,16 @@ def test_a_verdict_by_grpc_is_only_read_for_its_yes_or_no(app: Running, name: st
     reply = app.call("front", "back", Request(headers=(("x-verdict", said.hex()),)), 8001)
     assert (reply.status, reply.header("x-added")) == (status, ())
     assert reply.body == (b"no" if status == 402 else b"") or status == 200
+
+
+@pytest.mark.parametrize(
+    ("policy", "any_status"),
+    [('wasm(module: "own.wasm")', True), ("deny()", False), ("fault_abort(status: 503)", False)],
+)
+def test_replies_are_changed_only_where_a_policy_may_choose_such_a_status(policy: str, any_status: bool) -> None:
+    text = f"service front, back {{ http 8000 }}\ncall front -> back\npolicy own = {policy} on front -> back\n"
+    (bootstrap,) = bootstraps(*load(text, {"own.wasm": module()})).values()
+    assert [f"admc.status.{status}".encode() in bootstrap for status in BODILESS] == [any_status] * len(BODILESS)
 
 
 def test_a_reply_with_another_status_keeps_its_body(app: Running) -> None:
