@@ -1,18 +1,22 @@
-"""Where the `admc` command begins and ends: every way to fail becomes a report and an exit code, never a traceback."""
+"""Where the `admc` command begins and ends: every way to fail becomes a report and an exit code, never a traceback.
+
+Modules that take time to load are imported inside `main`, which knows what to do about a Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from admc.exits import CommandError, Exit
-
+TYPE_CHECKING = False  # as type checkers know it; `typing` takes time to load
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import FrameType
+
+
+_INTERRUPTED = 130
+"""`admc.exits.Exit.INTERRUPTED`, for a Ctrl-C that comes before that is loaded."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,12 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             reconfigure(errors="backslashreplace")
     try:
         code = int(_run(typed))
-        if code == Exit.INTERRUPTED:  # the parser caught it, and ended the line
+        if code == _INTERRUPTED:  # the parser caught it, and ended the line
             sys.stderr.write("interrupted\n")
         return code
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
-        return Exit.INTERRUPTED
+        return _INTERRUPTED
     except Exception as error:
         from admc.bug import report_bug
 
@@ -43,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _open_closed_streams() -> None:
     """A caller may close a stream (`>&-`), which Python shows as None: what would go there goes nowhere."""
+    from pathlib import Path
+
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
 
@@ -50,6 +56,7 @@ def _open_closed_streams() -> None:
 def _run(typed: list[str]) -> int:
     from admc.cli.app import run
     from admc.cli.options import requested_format
+    from admc.exits import CommandError
 
     try:
         return run(typed)

@@ -827,6 +827,27 @@ def test_no_color(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "\x1b" not in admc("check", path).out
 
 
+@pytest.mark.parametrize("module", ["admc.exits", "dsl.diagnostics", "admc.cli.app"])
+def test_ctrl_c_while_a_module_loads(module: str, tmp_path: Path) -> None:
+    finder = f"""import os, signal, sys
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder)
+"""
+    write(tmp_path, finder, "sitecustomize.py")
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; from admc.__main__ import main; sys.exit(main(['--help']))"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.strip()) == (130, b"interrupted")
+
+
 def test_ctrl_c_in_executed_text(tmp_path: Path) -> None:
     text = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(1000): pass"
     write(tmp_path, f"import admc.cli.app\nadmc.cli.app.run = lambda typed: exec({text!r})\n", "sitecustomize.py")
