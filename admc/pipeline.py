@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from admc.exits import CommandError, Exit, refused_warnings
+from admc.exits import CommandError, Exit, refused_warnings, wrong_usage
 from dsl.collector import no_collection
 from dsl.diagnostics import Diagnostic, ProgramError, Severity
 from dsl.program import Program, Side
@@ -62,6 +62,8 @@ def load_program(
 
     if read is None and path == STANDARD_INPUT:
         return load_program(Path(STANDARD_INPUT_NAME), _with_standard_input(include or ()), include=include)
+    if read is None and os.path.isdir(path):  # noqa: PTH112 - `Path.is_dir` raises for a name that is too long
+        raise wrong_usage("ADM501", f"cannot read `{path}`: it is a folder", hint=_program_in(path))
     try:
         return dsl.load(path, read, tuple(include or ()))
     except ProgramError as error:
@@ -84,6 +86,14 @@ def _as_typed(item: Diagnostic, path: Path) -> Diagnostic:
         return item
     hint = item.hint if os.path.lexists(path) else item.hint or program_meant(path)
     return replace(item, message=item.message.replace(f"`{path.name}`", f"`{path}`", 1), hint=hint)
+
+
+def _program_in(folder: Path) -> str:
+    """A hint for a folder where one program is expected."""
+    from admc.programs import named
+
+    found = named([str(folder)]).files
+    return f"name a program in it, such as `{found[0]}`" if found else "name the file of a program: `policies.adm`"
 
 
 def program_meant(path: Path) -> str | None:

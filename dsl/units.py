@@ -105,7 +105,7 @@ def duration(text: str) -> int | Wrong:
         return parts
     value, unit, per = parts
     if per or unit not in _DURATIONS:
-        return _unit("a duration", text, unit, per, _DURATIONS, "ms")
+        return _unit("a duration", text, unit, per, _DURATIONS, "ms", "s")
     micros = value * _DURATIONS[unit]
     if micros <= 0 or micros > LONGEST:
         return Wrong("ADM203", f"`{text}` is out of range", "a duration is more than zero and at most 365 days")
@@ -121,7 +121,7 @@ def size(text: str, low: int = 0) -> int | Wrong:
         return parts
     value, unit, per = parts
     if per or unit not in _SIZES:
-        return _unit("a size", text, unit, per, _SIZES, "KB")
+        return _unit("a size", text, unit, per, _SIZES, "KB", "MB")
     number = value * _SIZES[unit]
     if number.denominator != 1:
         return Wrong("ADM203", f"`{text}` is not a whole number of bytes")
@@ -189,14 +189,13 @@ def percent(text: str) -> float | Wrong:
     return float(value)
 
 
-def _unit(what: str, text: str, unit: str, per: str, units: dict[str, int], example: str) -> Wrong:
+def _unit(what: str, text: str, unit: str, per: str, units: dict[str, int], *examples: str) -> Wrong:
     written = unit + (f"/{per}" if per else "")
     known = ", ".join(f"`{name}`" for name in units if name != "µs")
     if not written:
         number = found_number(text)
-        return Wrong(
-            "ADM202", f"{what} needs a unit, and `{text}` has none", f"write `{number}{example}`; units: {known}"
-        )
+        meant = " or ".join(f"`{number}{example}`" for example in examples)
+        return Wrong("ADM202", f"{what} needs a unit, and `{text}` has none", f"write {meant}; units: {known}")
     folded = {name.lower(): name for name in units}
     close = folded.get(written.lower())
     hint = f"units are case sensitive: write `{close}`" if close else f"units of {what} are {known}"

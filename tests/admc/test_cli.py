@@ -827,6 +827,28 @@ def test_no_color(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "\x1b" not in admc("check", path).out
 
 
+@pytest.mark.parametrize(
+    ("files", "hint"),
+    [
+        (("parts.adm", "b/shop.adm"), "hint: name a program in it, such as `b/shop.adm`"),
+        ((), "hint: name the file of a program: `policies.adm`"),
+    ],
+)
+def test_a_folder_where_one_program_is_expected(
+    files: tuple[str, ...], hint: str, admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "b").mkdir()
+    for name in files:
+        write(tmp_path, "policy p = deny() on a -> b\n" if name == "parts.adm" else "app shop\n", name)
+    monkeypatch.chdir(tmp_path)
+    for command in ("compile", "graph"):
+        for folder in (".", str(tmp_path)):
+            done = admc(command, folder)
+            assert done.code == 1
+            assert f"cannot read `{folder}`: it is a folder" in done.err
+            assert hint.replace("b/", f"{folder}/b/".removeprefix("./")) in done.err
+
+
 @pytest.mark.parametrize("module", ["admc.exits", "dsl.diagnostics", "admc.cli.app"])
 def test_ctrl_c_while_a_module_loads(module: str, tmp_path: Path) -> None:
     finder = f"""import os, signal, sys
