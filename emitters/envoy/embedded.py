@@ -5,6 +5,7 @@ Built-in kinds are checked where they are written; a template can hold any of th
 
 from __future__ import annotations
 
+import ipaddress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,6 +100,16 @@ def _bucket(item: Any) -> Iterator[Found]:
         yield "token_bucket.fill_interval", "has to be at least 0.05s"
 
 
+def _network(item: Any) -> Iterator[Found]:
+    try:
+        bits = ipaddress.ip_address(item.address_prefix).max_prefixlen
+    except ValueError:
+        yield "address_prefix", "is no address"
+        return
+    if item.prefix_len.value > bits:
+        yield "prefix_len", f"has to be at most {bits}"
+
+
 def _problem(name: str, problem: Problem | None) -> Iterator[Found]:
     if problem is not None:
         yield name, f"cannot be used: {problem.message}"
@@ -107,6 +118,8 @@ def _problem(name: str, problem: Problem | None) -> Iterator[Found]:
 _INSIDE: Final[Mapping[str, Callable[[Any], Iterator[Found]]]] = {
     "envoy.type.matcher.v3.RegexMatcher": _regex,
     "xds.type.matcher.v3.RegexMatcher": _regex,
+    "envoy.config.core.v3.CidrRange": _network,
+    "envoy.extensions.common.ratelimit.v3.LocalRateLimitDescriptor": _bucket,
     "envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit": _bucket,
     "envoy.extensions.filters.network.local_ratelimit.v3.LocalRateLimit": _bucket,
     "envoy.config.common.mutation_rules.v3.HeaderMutation": _mutation,

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from dsl.program import FileArgument
+from dsl.program import FileArgument, Protocol
 from emitters.envoy.typed import PREFIX, Json, UnknownTypeError, duration, message
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import yaml
 
     from dsl.program import Parameter, Policy, Value
@@ -22,8 +24,13 @@ _PLACE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _CAPITAL: Final = re.compile("[A-Z]")  # protobuf takes the names of fields in either style
 _PROGRAMS: Final = frozenset(("cel_expr_string", "expression", "inline_code", "inline_string", "text_format"))
 """Fields that hold Lua, CEL or a log format."""
-_FILTER: Final = re.compile(r"envoy\.extensions\.(?:filters\.|common\.matching\.)|(?:xds|udpa)\.type\.")
+_FILTER: Final = re.compile(r"envoy\.extensions\.(?:filters\.(http|network)\.|common\.matching\.)|(?:xds|udpa)\.type\.")
 """What the types of filters begin with, and of what can stand for a filter."""
+_LAST: Final = re.compile(
+    r"envoy\.extensions\.filters\.(?:http\.(?:router|upstream_codec)|network\.(?:direct_response|echo|generic_proxy|"
+    r"http_connection_manager|redis_proxy|reverse_tunnel|tcp_proxy|thrift_proxy))\."
+)
+"""Filters that pass a request or a connection on, or answer it, themselves: none behind them would see it."""
 _MAX_NODES: Final = 20_000
 _MAX_DEPTH: Final = 60
 
@@ -44,7 +51,7 @@ def fill(context: Context, policy: Policy) -> Json:
         filled = _fill(document, values, 0)
         if not isinstance(filled, dict) or not isinstance(filled.get("@type"), str):
             raise _TemplateError("it is not a mapping with an `@type`")
-        _check(filled)
+        _check(filled, policy.kind.protocols)
     except _TemplateError as error:
         context.refuse(
             "ADM706",
@@ -58,15 +65,21 @@ def fill(context: Context, policy: Policy) -> Json:
     return filled
 
 
-def _check(config: Json) -> None:
-    """Is it a message that Envoy knows?"""
+def _check(config: Json, protocols: Collection[Protocol]) -> None:
+    """Is it a message that Envoy knows, and takes as a filter of these protocols?"""
     from google.protobuf.json_format import ParseError
 
     from emitters.envoy.bounds import BrokenRulesError
 
     name = config["@type"].removeprefix(PREFIX)
-    if not _FILTER.match(name) or name.endswith("PerRoute"):
+    found = _FILTER.match(name)
+    if not found or name.endswith("PerRoute"):
         raise _TemplateError(f"`{name[:100]}` is not a filter")
+    for protocol in sorted(protocols):
+        layer = "network" if protocol is Protocol.TCP else "http"
+        if found[1] not in (None, layer):
+            raise _TemplateError(f"`{name[:100]}` is no filter for `{protocol}`, which needs one of `filters.{layer}`")
+    _let_others_follow(config)
     try:
         message(name, {key: value for key, value in config.items() if key != "@type"})
     except UnknownTypeError as error:
@@ -75,6 +88,17 @@ def _check(config: Json) -> None:
         raise _TemplateError(f"Envoy would refuse it: {error}") from None
     except (ParseError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise _TemplateError(_misfit(name, str(error))) from None
+
+
+def _let_others_follow(node: Any) -> None:
+    """No filter in it, at any depth, is one behind which the policies that follow would see nothing."""
+    if isinstance(node, dict):
+        for key in ("@type", "type_url", "typeUrl"):
+            name = str(node.get(key, "")).rpartition("/")[2]
+            if _LAST.match(name):
+                raise _TemplateError(f"`{name[:100]}` is the last filter of its chain, and policies may follow")
+    for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _let_others_follow(item)
 
 
 def _misfit(name: str, reason: str) -> str:

@@ -49,6 +49,13 @@ BROKEN: Final = {
         "stat_prefix: x\ntoken_bucket: {max_tokens: 1, fill_interval: 0.049s}",
         "fill_interval",
     ),
+    "fill of a descriptor": (
+        f"{HTTP}local_ratelimit.v3.LocalRateLimit",
+        "stat_prefix: x\ntoken_bucket: {max_tokens: 1, fill_interval: 1s}\n"
+        "descriptors: [{entries: [{key: a, value: b}], token_bucket: {max_tokens: 1, fill_interval: 0.049s}}]",
+        "descriptors[0].token_bucket.fill_interval",
+    ),
+    "address": (RBAC, PERMISSION % "{remote_ip: {address_prefix: here, prefix_len: 1}}", "address_prefix"),
     "script": (LUA, SCRIPT % "function f(", "default_source_code"),
     "old script": (LUA, "inline_code: 'x ='", "inline_code"),
     "scripts": (LUA, "source_codes: {s: {inline_string: 'x ='}}", "source_codes.s"),
@@ -86,6 +93,8 @@ SOUND: Final = {
     "principal": (RBAC, PERMISSION % "{url_path: {path: {safe_regex: {regex: '(a)'}}}}"),
     "an empty header value": (MUTATION, APPEND % ("x", "")),
     "16,384 bytes": (MUTATION, APPEND % ("x", "a" * 16_384)),
+    "network": (RBAC, PERMISSION % "{remote_ip: {address_prefix: 10.0.0.1, prefix_len: 8}}"),
+    "networks of IPv6": (RBAC, PERMISSION % "{remote_ip: {address_prefix: '::', prefix_len: 128}}"),
     "fault": (f"{HTTP}fault.v3.HTTPFault", "delay: {fixed_delay: 0.000000001s, percentage: {numerator: 1}}"),
     "script": (LUA, SCRIPT % "function f() end"),
     "keys": (
@@ -105,3 +114,44 @@ def test_a_template_that_breaks_none(name: str, tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes(bootstraps(program, placement)["a"])
     assert not validate(path)
+
+
+def test_a_network_that_envoy_would_read_as_another() -> None:
+    """It takes `/33` of IPv4 for `/32`."""
+    fields = PERMISSION % "{remote_ip: {address_prefix: 10.0.0.0, prefix_len: 33}}"
+    (found,) = check(*load(APP.format(x=""), {"mine.yaml": _template(RBAC, fields)}))
+    assert "prefix_len` has to be at most 32" in found.message
+
+
+ROUTER: Final = "envoy.extensions.filters.http.router.v3.Router"
+NESTED: Final = f'extension_config: {{name: x, typed_config: {{"@type": type.googleapis.com/{ROUTER}}}}}'
+STRUCT: Final = f"type_url: type.googleapis.com/{ROUTER}"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "type_name", "fields", "said"),
+    [
+        ("http", "envoy.extensions.filters.network.rbac.v3.RBAC", "stat_prefix: x", "is no filter for `http`"),
+        ("grpc", "envoy.extensions.filters.network.rbac.v3.RBAC", "stat_prefix: x", "is no filter for `grpc`"),
+        ("tcp", f"{HTTP}cors.v3.Cors", "{}", "is no filter for `tcp`"),
+        ("http", "envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector", "{}", "is not a filter"),
+        ("tcp", "envoy.extensions.filters.network.echo.v3.Echo", "{}", "is the last filter"),
+        ("http", ROUTER, "{}", "is the last filter"),
+        ("http", "envoy.extensions.common.matching.v3.ExtensionWithMatcher", NESTED, "is the last filter"),
+        ("http", "xds.type.v3.TypedStruct", STRUCT, "is the last filter"),
+    ],
+)
+def test_a_filter_that_cannot_stand_there(protocol: str, type_name: str, fields: str, said: str) -> None:
+    """Envoy takes a router in the midst of filters, and a request that it passes on goes by those that follow."""
+    text = f"""service a, b {{ {protocol} 8000 }}
+call a -> b
+@ingress
+kind mine() for {protocol} template "mine.yaml"
+policy m = mine() on * -> b
+@ingress
+policy d = deny() on * -> b
+"""
+    program, placement = load(text, {"mine.yaml": _template(type_name, fields)})
+    (found,) = check(program, placement)
+    assert found.code == "ADM706"
+    assert said in found.message
