@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics import Diagnostics, Related
 from emitters.errors import EmitError
-from emitters.quoting import dumper
+from emitters.quoting import dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -81,11 +81,7 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
 
 def to_yaml(objects: Iterable[Mapping[str, object]]) -> str:
     """The objects as one YAML stream for `kubectl apply -f`; the empty string where there are none."""
-    import yaml  # loaded only where something is written
-
-    return "".join(
-        "---\n" + yaml.dump(dict(item), Dumper=dumper(), sort_keys=False, allow_unicode=True) for item in objects
-    )
+    return "".join("---\n" + dump(dict(item)) for item in objects)
 
 
 def kubernetes_name(name: str) -> str:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from emitters.envoy import bounds
-from emitters.quoting import dumper
+from emitters.quoting import dump
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -163,7 +163,4 @@ def _ordered(value: Any) -> Any:
 
 def to_yaml(value: Json) -> bytes:
     """YAML in the order of the keys."""
-    import yaml
-
-    text: str = yaml.dump(value, Dumper=dumper(), sort_keys=False, allow_unicode=True, width=120)
-    return text.encode()
+    return dump(value, width=120).encode()

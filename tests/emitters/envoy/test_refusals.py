@@ -316,14 +316,21 @@ policy x = set_response_header(name: "x-a", value: "1") on * -> a:web
 
 
 def test_references_of_a_template_are_its_own() -> None:
-    filled = b"""\
-"@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-stat_prefix: ${value}
-rds: {route_config_name: y, config_source: {path_config_source: {path: /routes.yaml}}}
-http_filters: [{name: z, config_discovery: {config_source: {path_config_source: {path: /z.yaml}}, type_urls: [t]}}]
+    prefix = '"@type": type.googleapis.com/'
+    filled = f"""\
+{prefix}envoy.extensions.common.matching.v3.ExtensionWithMatcher
+extension_config: {{name: c, typed_config: {{{prefix}envoy.extensions.filters.http.composite.v3.Composite}}}}
+xds_matcher:
+  on_no_match:
+    action:
+      name: x
+      typed_config:
+        {prefix}envoy.extensions.filters.http.composite.v3.ExecuteFilterAction
+        dynamic_config:
+          name: z
+          config_discovery: {{config_source: {{path_config_source: {{path: /z.yaml}}}}, type_urls: [t]}}
 """
-    found = bootstraps(*load(BASE + TCP_KIND, {"mine.yaml": filled}))["a"]
-    assert b"/routes.yaml" in found
+    found = bootstraps(*load(BASE + KIND, {"mine.yaml": filled.encode()}))["a"]
     assert b"/z.yaml" in found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Final
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ from google.protobuf.any_pb2 import Any
 from emitters.addresses import Addresses
 from emitters.envoy import Mode, emit
 from emitters.envoy.typed import to_yaml
-from tests.emitters.envoy.support import ENVOY, bootstraps, load, validate
+from tests.emitters.envoy.support import ENVOY, bootstraps, load, running, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +48,28 @@ policy d = deny() on n -> y when method matches ""
         path = tmp_path / f"{name}.yaml"
         path.write_bytes(content)
         assert validate(path) == ""
+
+
+LETTERS: Final = ("\x80", "\x9f", "\xa0", "é", "\u2028", "\u2029", "\ufeff", "\ufffd", "'", '"', "#", ": ", "\\N")
+
+
+@pytest.mark.parametrize("letters", [LETTERS, ("\x85", "\\N")])
+@pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+def test_envoy_reads_each_letter_as_it_was_written(letters: tuple[str, ...], tmp_path: Path) -> None:
+    """Also letters that end a line for some readers of YAML, and those that are written with escapes."""
+    texts = [f"{before}{letter}z{letter}{letter}y" for letter in letters for before in ("a", "08", "\\")]
+    rules = "".join(
+        f'policy p{number} = set_request_header(name: "x-{number}", value: "{_escaped(text)}") on a -> b\n'
+        for number, text in enumerate(texts)
+    )
+    with running(f"service a, b {{ http 8000 }}\ncall a -> b\n{rules}", tmp_path) as run:
+        headers = dict(json.loads(run.call("a", "b").body)["headers"])
+    for number, text in enumerate(texts):
+        assert headers[f"x-{number}"].encode("latin-1").decode() == text, ascii(text)
+
+
+def _escaped(text: str) -> str:
+    return "".join(letter if letter.isalnum() and letter.isascii() else f"\\u{ord(letter):04x}" for letter in text)
 
 
 def test_the_bytes_of_what_is_packed_are_the_same_in_every_process() -> None:
