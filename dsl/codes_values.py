@@ -289,9 +289,10 @@ VALUES: dict[str, tuple[str, str, str, str]] = {
         _SHOP + 'policy tokens = jwt(issuer: "https://id.example", jwks: "keys.json") on web -> api\n',
     ),
     "ADM220": (
-        "a Lua script that cannot be read",
+        "a Lua script that cannot be read, or does nothing",
         "Envoy runs LuaJIT, which reads Lua 5.1 with some of 5.2. The script is read here by the same engine, and "
         "nothing of it is run: what its first lines do when Envoy loads it is not known. Compiled Lua is not taken. "
+        "Envoy calls `envoy_on_request` and `envoy_on_response`; a script without either would let every request by. "
         "The example uses a file `broken.lua` that lacks an `end`.",
         _SHOP + 'policy own = lua(script: "broken.lua") on web -> api\n',
         _SHOP + 'policy own = lua(script: "filter.lua") on web -> api\n',

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MAX_LUA: Final = 1 << 20
 _LUA_MEMORY: Final = 64 << 20
 _SHOWN: Final = 200
+_HOOKS: Final = (b"envoy_on_request", b"envoy_on_response")
 
 
 def lua(content: bytes) -> Problem | None:
@@ -56,6 +57,18 @@ def _read(engine: Any, content: bytes) -> str | None:
 
 def _plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)[:_SHOWN].replace("`", "'")
+
+
+def lua_policy(content: bytes) -> Problem | None:
+    """Whether a script is one that a policy can be: once it is loaded, Envoy calls one of two functions."""
+    problem = lua(content)
+    if problem is not None or any(hook in content for hook in _HOOKS):
+        return problem
+    return Problem(
+        "ADM220",
+        "it has neither `envoy_on_request` nor `envoy_on_response`, so Envoy would do nothing with it",
+        "define `function envoy_on_request(handle) ... end`, or `envoy_on_response`",
+    )
 
 
 def wasm(content: bytes) -> Problem | None:
@@ -113,7 +126,7 @@ def _number(content: bytes, at: int) -> tuple[int, int]:
 
 FORMATS: Final[Mapping[str, tuple[str, Callable[[bytes], Problem | None]]]] = {
     "jwks": ("a key set", jwks.wrong),
-    "lua": ("a Lua script", lua),
+    "lua": ("a Lua script", lua_policy),
     "wasm": ("a WebAssembly module", wasm),
 }
 """For each format what it is called, and what checks it."""

@@ -23,7 +23,7 @@ _SIZES = {
     "GiB": 2**30,
 }
 _RATES = {"s": 1, "m": 60, "h": 3600}
-NAMES = {"duration": tuple(_DURATIONS), "size": tuple(_SIZES), "percent": ("%",)}
+NAMES = {"duration": tuple(unit for unit in _DURATIONS if unit != "µs"), "size": tuple(_SIZES), "percent": ("%",)}
 """Type of a parameter -> the units in which it is written."""
 WORDS = frozenset((*_DURATIONS, *_SIZES))
 """Units that are words of their own where they stand apart from their number."""

@@ -219,3 +219,21 @@ def test_a_module_is_whole_and_has_the_interface(name: str) -> None:
 def test_the_library_reads_what_is_accepted() -> None:
     for content in GOOD.values():
         assert len(jwt.PyJWKSet.from_dict(json.loads(content)).keys) == len(json.loads(content)["keys"])
+
+
+@pytest.mark.parametrize(
+    ("script", "taken"),
+    [
+        ("function envoy_on_request(handle) end", True),
+        ("envoy_on_response = function(handle) end", True),
+        ("function envoy_on_requst(handle) end", False),
+        ("-- nothing yet\n", False),
+    ],
+)
+def test_a_script_of_a_policy_has_what_envoy_calls(script: str, taken: bool) -> None:
+    """Envoy loads any other without a word, and every request goes by it."""
+    _, check = contents.FORMATS["lua"]
+    problem = check(script.encode())
+    assert (problem is None) is taken
+    if problem is not None:
+        assert "neither `envoy_on_request` nor `envoy_on_response`" in problem.message
