@@ -130,7 +130,7 @@ def test_a_built_in_kind(capfd: pytest.CaptureFixture[str]) -> None:
     assert declared[-2].startswith("kind rate_limit(requests: int")
     assert said(found, "its arguments") == [
         "`requests`: how many requests are let through in each period (a whole number, from 1 to 1000000000)",
-        "`per`: the period (a duration such as `250ms`, in `us`, `µs`, `ms`, `s`, `m`, `h`, `d`)",
+        "`per`: the period (a duration such as `250ms`, in `us`, `ms`, `s`, `m`, `h`, `d`)",
         "`burst`: how many are let through at once after a quiet time (a whole number, from 1 to 1000000000); "
         "`requests` unless given",
     ]
@@ -208,7 +208,7 @@ def test_a_kind_of_the_program(explain: Explain, tmp_path: Path) -> None:
     found = explain(f'{SHOP}\n{declared} template "own.yaml"\n', "own")
     assert found["answer"] == "`own` is a kind of policy of this program, for `http`"
     assert said(found, "its arguments") == [
-        "`after`: a duration such as `250ms`, in `us`, `µs`, `ms`, `s`, `m`, `h`, `d`; `1s` unless given",
+        "`after`: a duration such as `250ms`, in `us`, `ms`, `s`, `m`, `h`, `d`; `1s` unless given",
         "`what`: a whole number such as `10`; may be left out",
     ]
     assert found["examples"] == [{"label": "declared", "text": f'{declared} template "own.yaml"'}]
