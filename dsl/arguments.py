@@ -109,7 +109,7 @@ class Arguments:
                 hint="; ".join(f"`{name}` is {describe(types[name])}" for name in missing),
                 related=(Related(declared.kind.span, "the kind is declared here"),),
             )
-        if not missing and not bad:
+        if not missing and not bad and not unknown:
             self._check_headers(statement, given, declared.kind, values)
         return None if missing or bad else values
 

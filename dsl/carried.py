@@ -1,10 +1,11 @@
-"""Arguments of built-in kinds that go into headers as they are: each has to arrive as it was written."""
+"""Arguments of built-in kinds, beyond their types: what goes into headers arrives as written, and a limit is one."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from dsl.guide import NEEDS_ONE
 from dsl.values import shown
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ def wrong_values(kind: Kind, values: Mapping[str, Value]) -> Iterator[Wrong]:
     """All that is wrong with the arguments of a policy."""
     if kind.name == "cors":
         yield from _cors(values)
+    elif kind.name in NEEDS_ONE and all(limit is None for limit in values.values()):
+        yield Wrong(
+            "",
+            "ADM204",
+            f"`{kind.name}` needs at least one of its arguments",
+            "without any it does nothing",
+            f"give {' or '.join(f'`{name}`' for name in values)}",
+        )
     elif kind.name in _VALUED:
         text = str(values["value"])
         if text != text.strip(" \t"):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics import squeezed
-from dsl.guide import guides
+from dsl.guide import NEEDS_ONE, guides
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -52,7 +52,8 @@ def _complete(declared: Declared, arguments: Sequence[str | None]) -> bool:
     required = [item.name for item in declared.kind.parameters if item.name not in declared.defaults]
     by_place = sum(name is None for name in arguments)
     given = {named.get(squeezed(name), name) for name in arguments if name is not None}
-    return _takes(declared, arguments) and set(required[by_place:]) <= given
+    enough = bool(arguments) or declared.kind.name not in NEEDS_ONE
+    return enough and _takes(declared, arguments) and set(required[by_place:]) <= given
 
 
 def parameter(kind_: str, name: str, known: Collection[str]) -> str | None:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 _FILE = Path(__file__).with_name("kinds.toml")
 MESHES = ("envoy", "istio", "linkerd")
+NEEDS_ONE = frozenset(("circuit_breaking",))
+"""Kinds whose parameters may each be left out, and not all of them."""
 
 
 class Example(NamedTuple):

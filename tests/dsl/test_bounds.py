@@ -112,3 +112,9 @@ def _nested(levels: int) -> str:
 )
 def test_levels_of_a_match(match: str, found: list[str]) -> None:
     assert codes(f"{APP}policy p = deny() on a -> b when {match}\n") == found
+
+
+def test_circuit_breaking_has_a_limit() -> None:
+    """Without any it would be no policy, and look like one."""
+    assert codes(f"{APP}policy p = circuit_breaking() on * -> b\n") == ["ADM204"]
+    assert codes(f"{APP}policy p = circuit_breaking(max_requests: 1) on * -> b\n") == []
