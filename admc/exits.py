@@ -56,4 +56,4 @@ def refused_warnings(found: Iterable[Diagnostic]) -> list[Diagnostic]:
         return []
     there = "there is a warning" if number == 1 else f"there are {number} warnings"
     message = f"{there}, and `--warnings-as-errors` was given"
-    return [Diagnostic("ADM814", Severity.ERROR, message, None, hint="nothing was written; mend what each warning names")]
+    return [Diagnostic("ADM814", Severity.ERROR, message, None, hint="nothing was written; mend what is warned of")]
