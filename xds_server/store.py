@@ -81,8 +81,9 @@ class _Group:
     @property
     def start(self) -> Snapshot:
         """What a new client gets."""
-        old, new = self.taken.snapshot, self.current
-        if not self.refused or old is None:
+        new = self.current
+        old = self.taken.snapshot if self.refused else None
+        if old is None:
             return new
         if self._start is None or self._start[0] is not old or self._start[1] is not new:
             self._start = (old, new, up_to_date(old, new))
