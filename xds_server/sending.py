@@ -114,7 +114,7 @@ class Sender(ABC):
     def _serve(self, channel: Channel, out: list[Response]) -> None:
         if self._one_at_a_time() and channel.flights:
             return
-        if self._lead is Lead.TO_COME and channel.type_url == ROUTES:
+        if self._lead is not None and channel.type_url == ROUTES and self._lead is Lead.TO_COME:
             self._begin_to_lead(channel)
         collection = self._collection(channel.type_url)
         wanted = channel.wanted(collection)

@@ -161,8 +161,10 @@ class SnapshotStore:
     def accepted(self, group: str, snapshot: Snapshot) -> None:
         """A client has acknowledged all of it that it can use, though endpoints and secrets may be on their way."""
         found = self._groups.get(group)
-        number = None if found is None else found.number(snapshot)
-        if found is None or number is None:
+        if found is None or (found.taken.is_whole(snapshot) and not found.refusals):
+            return
+        number = found.number(snapshot)
+        if number is None:
             return
         found.taken.whole(number, snapshot)
         if found.refusals:

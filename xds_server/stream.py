@@ -125,7 +125,7 @@ class Stream(Sender):
             return Wait(self._target, ENDPOINTS)
         if self._phase is Phase.TRY:
             return Wait(self._target, EXTENSION) if self._awaits_extensions() else None
-        if self._leading:
+        if self._lead is not None and self._leading:
             # The time of a step begins when the client has acknowledged it, and the clusters that it asked for then.
             busy = self._warming or any(self._channels[kind].flights for kind in STAGED & self._channels.keys())
             return None if busy else Wait(self._target, ROUTES, lead=True)
@@ -290,7 +290,7 @@ class Stream(Sender):
             if channel.flights and channel.type_url in STAGED:
                 return False
             stuck = stuck or channel.in_doubt
-        if self._leading:
+        if self._lead is not None and self._leading:
             if not stuck:
                 return False
             self._lead_no_more()

@@ -95,12 +95,16 @@ class Taken:
 
     def resources(self, type_url: str) -> Mapping[str, Resource]:
         """What is acknowledged of one type, whether or not the other types fit to it."""
-        mark, singles = self._marks.get(type_url), self._singles.get(type_url)
-        found = mark.resources if mark is not None else self._of_base(type_url)
-        if not singles:
+        mark, base = self._marks.get(type_url), self._base
+        found: Mapping[str, Resource] = {}
+        if mark is not None:
+            found = mark.resources
+        elif base is not None:
+            found = base.of_type(type_url).resources
+        if type_url not in self._singles:
             return found
         if type_url not in self._resources:
-            newer = {name: each.resource for name, each in singles.items()}
+            newer = {name: each.resource for name, each in self._singles[type_url].items()}
             self._resources[type_url] = dict(sorted({**found, **newer}.items()))
         return self._resources[type_url]
 
@@ -111,9 +115,6 @@ class Taken:
             newer = self._marks.keys() | self._singles.keys()
             self._made = self._joined(self._base) if newer else self._base
         return self._made
-
-    def _of_base(self, type_url: str) -> Mapping[str, Resource]:
-        return {} if self._base is None else self._base.of_type(type_url).resources
 
     def _forget(self, type_url: str, number: int) -> None:
         """All of the type is acknowledged as it is in the snapshot with this number."""
