@@ -47,7 +47,7 @@ def hop_name(side: Side, destination: str, port: int) -> str:
 
 
 _TWO_FILTERS: Final = frozenset(("buffer_limit",))
-"""Kinds that need a second filter right behind the first."""
+"""Built-in kinds that need a second filter right behind the first. No other kind can have such a name."""
 
 
 def filter_name(hop: str, policy: Policy) -> str:
@@ -71,7 +71,7 @@ def behind_name(name: str) -> str:
 def filter_names(hop: str, policy: Policy) -> tuple[str, ...]:
     """What all filters of a policy in a hop are called. A route that skips the policy has to skip each of them."""
     name = filter_name(hop, policy)
-    return (name, behind_name(name)) if policy.kind.name in _TWO_FILTERS and policy.kind.template is None else (name,)
+    return (name, behind_name(name)) if policy.kind.name in _TWO_FILTERS else (name,)
 
 
 def hops(program: Program, placement: Placement) -> dict[str, tuple[Hop, ...]]:

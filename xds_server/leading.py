@@ -2,13 +2,16 @@
 
 Such a client begins to use new routes before its balancer knows their clusters, and fails the calls of the time between
 ("unknown cluster selected for RPC"). It makes no difference whether it had the clusters already: its balancer knows
-those that its routes name. So routes that lead to other clusters come in three steps, some time apart:
+those that its virtual host names. So routes that lead to other clusters come in three steps, some time apart:
 
     ahead     the routes that the client has, and the new clusters in routes that no request reaches
     behind    the new routes, and the clusters that are gone in routes that no request reaches
     over      the new routes as they are
 
 Only then are clusters that are gone taken away. Other clients use routes and clusters together, and need none of this.
+
+Which virtual host a client uses depends on its target, which the server does not know. So each virtual host names the
+clusters of all that change.
 """
 
 from __future__ import annotations
@@ -17,12 +20,14 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from xds_server.references import message_class
+from xds_server.references import message_class, references
 from xds_server.snapshot import Resource
 from xds_server.types import CLUSTER, PREFIX, ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from google.protobuf.message import Message
 
     from xds_server.snapshot import Known
 
@@ -40,7 +45,6 @@ class Lead(Enum):
     TO_COME = auto()
     AHEAD = auto()
     BEHIND = auto()
-    OVER = auto()
 
 
 def ahead(held: Mapping[str, Known], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
@@ -50,7 +54,7 @@ def ahead(held: Mapping[str, Known], wanted: Mapping[str, Resource]) -> dict[str
         for name, new in wanted.items()
         if isinstance(old := held.get(name), Resource)
         and old.version != new.version
-        and (led := naming(old, _clusters(new) - _clusters(old))) is not old
+        and (led := naming(old, new)) is not old
     }
 
 
@@ -61,23 +65,24 @@ def behind(held: Mapping[str, Known], wanted: Mapping[str, Resource]) -> dict[st
         for name, new in wanted.items()
         if isinstance(old := held.get(name), Resource)
         and old.version != new.version
-        and (led := naming(new, _clusters(old) - _clusters(new))) is not new
+        and (led := naming(new, old)) is not new
     }
 
 
 @lru_cache(maxsize=KEPT)
-def naming(table: Resource, clusters: frozenset[str]) -> Resource:
-    """A route table that names these clusters, too, in routes at the end of each virtual host that match nothing."""
-    if not clusters:
-        return table
-    kind: Any = message_class(ROUTES.removeprefix(PREFIX))
-    message = kind.FromString(table.body)
+def naming(table: Resource, other: Resource) -> Resource:
+    """A route table whose virtual hosts name, in routes at their ends that match nothing, the clusters of those virtual
+    hosts of another one that it has not just so. The table itself if there are none."""
+    message = _parsed(table)
+    hosts = {_bytes(host) for host in message.virtual_hosts}
+    others = [_clusters(host) for host in _parsed(other).virtual_hosts if _bytes(host) not in hosts]
+    clusters = frozenset[str]().union(*others)
     # A host with a tree of matchers has no list of routes, and clients of gRPC do not know it.
-    hosts = [host for host in message.virtual_hosts if not host.HasField("matcher")]
-    if not hosts or len(hosts) * len(clusters) > MOST:
+    missing = [(host, clusters - _clusters(host)) for host in message.virtual_hosts if not host.HasField("matcher")]
+    if not 0 < sum(len(names) for _, names in missing) <= MOST:
         return table
-    for host in hosts:
-        for name in sorted(clusters):
+    for host, names in missing:
+        for name in sorted(names):
             route = host.routes.add()
             route.match.prefix = ""
             route.match.headers.add(name=NEVER, present_match=True)
@@ -86,5 +91,14 @@ def naming(table: Resource, clusters: frozenset[str]) -> Resource:
     return Resource.of(message)
 
 
-def _clusters(table: Resource) -> frozenset[str]:
-    return frozenset(reference.name for reference in table.references if reference.type_url == CLUSTER)
+def _parsed(table: Resource) -> Any:
+    kind: Any = message_class(ROUTES.removeprefix(PREFIX))
+    return kind.FromString(table.body)
+
+
+def _bytes(host: Message) -> bytes:
+    return host.SerializeToString(deterministic=True)
+
+
+def _clusters(host: Message) -> frozenset[str]:
+    return frozenset(reference.name for reference in references(host) if reference.type_url == CLUSTER)

@@ -123,16 +123,16 @@ def removing(type_url: str, channels: Mapping[str, Channel], target: Snapshot, p
 
 def complete(channels: Mapping[str, Channel], target: Snapshot, shared: Shared, *, urgent: bool = True) -> bool:
     """Whether the client has listeners and clusters, if there are any, and all that those refer to. `urgent`: whether
-    endpoints and secrets have to be the latest ones. Else earlier ones of the same names will do; of
-    other types nothing is on its way where this is asked."""
+    endpoints and secrets have to be the latest ones. Else earlier ones of the same names will do; of other types
+    nothing is on its way where this is asked."""
     for root in (CLUSTER, LISTENER):
         channel = channels.get(root)
         if target.of_type(root).resources and (channel is None or channel.flights or not channel.known):
             return False
         for type_url, names in shared.needs(channel.known if channel else NOTHING, root, target).items():
             used = channels.get(type_url)
-            if used is None or not names <= used.known.keys():
+            if used is None or (urgent and used.flights) or not names <= used.known.keys():
                 return False
-            if used.flights and (urgent or not names.isdisjoint(used.new)):
+            if used.flights and not names.isdisjoint(used.new):
                 return False
     return True

@@ -52,7 +52,8 @@ class Sender(ABC):
         """Whether to wait for what the client is to ask for next, or not to ask for any more."""
         self._warming: dict[str, str] = {}
         """Endpoints that sent clusters need, and the nonce with which they were sent, if they were."""
-        self._lead = Lead.OVER
+        self._lead: Lead | None = None
+        """How far the client is led to other clusters, if it is."""
         self._had: Mapping[str, Known] = NOTHING
         """The route tables of before."""
         self._led = nothing(ROUTES)
@@ -83,20 +84,20 @@ class Sender(ABC):
             newer = self._next.of_type(type_url)
             if newer is not collection and self._next.of_type(CLUSTER).version == self._target.of_type(CLUSTER).version:
                 return self._shared.overlaid(collection, newer)
-        if type_url == ROUTES and self._led.resources:
+        if self._lead is not None and type_url == ROUTES and self._led.resources:
             return self._shared.overlaid(collection, self._led)
         return collection
 
     def _begin_to_lead(self, channel: Channel) -> None:
         """If routes are about to lead a client of gRPC to other clusters, name these first."""
-        if self._phase is Phase.TRY or channel.flights or channel.refused:
+        wanted = channel.wanted(self._target.of_type(ROUTES))
+        if channel.refused and not channel.mended(wanted, wanted):
             return
-        if gate_of(ROUTES, self._channels, warming=bool(self._warming)) is Gate.OPEN:
-            self._had = channel.known
-            self._lead = Lead.AHEAD
-            self._led = self._shared.led(ahead, self._had, channel.wanted(self._target.of_type(ROUTES)))
-            if not self._led.resources:
-                self._lead_on(channel)
+        self._had = channel.known
+        self._lead = Lead.AHEAD
+        self._led = self._shared.led(ahead, self._had, wanted)
+        if not self._led.resources:
+            self._lead_on(channel)
 
     def _lead_on(self, channel: Channel) -> None:
         """The client knows the clusters of this step."""
@@ -108,12 +109,12 @@ class Sender(ABC):
         self._lead_no_more()
 
     def _lead_no_more(self) -> None:
-        self._lead, self._led, self._had = Lead.OVER, nothing(ROUTES), NOTHING
+        self._lead, self._led, self._had = None, nothing(ROUTES), NOTHING
 
     def _serve(self, channel: Channel, out: list[Response]) -> None:
         if self._one_at_a_time() and channel.flights:
             return
-        if channel.type_url == ROUTES and self._lead is Lead.TO_COME:
+        if self._lead is not None and channel.type_url == ROUTES and self._lead is Lead.TO_COME:
             self._begin_to_lead(channel)
         collection = self._collection(channel.type_url)
         wanted = channel.wanted(collection)

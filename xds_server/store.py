@@ -81,8 +81,9 @@ class _Group:
     @property
     def start(self) -> Snapshot:
         """What a new client gets."""
-        old, new = self.taken.snapshot, self.current
-        if not self.refused or old is None:
+        new = self.current
+        old = self.taken.snapshot if self.refused else None
+        if old is None:
             return new
         if self._start is None or self._start[0] is not old or self._start[1] is not new:
             self._start = (old, new, up_to_date(old, new))
@@ -160,8 +161,10 @@ class SnapshotStore:
     def accepted(self, group: str, snapshot: Snapshot) -> None:
         """A client has acknowledged all of it that it can use, though endpoints and secrets may be on their way."""
         found = self._groups.get(group)
-        number = None if found is None else found.number(snapshot)
-        if found is None or number is None:
+        if found is None or (found.taken.is_whole(snapshot) and not found.refusals):
+            return
+        number = found.number(snapshot)
+        if number is None:
             return
         found.taken.whole(number, snapshot)
         if found.refusals:

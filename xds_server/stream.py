@@ -125,8 +125,10 @@ class Stream(Sender):
             return Wait(self._target, ENDPOINTS)
         if self._phase is Phase.TRY:
             return Wait(self._target, EXTENSION) if self._awaits_extensions() else None
-        if self._leading:
-            return Wait(self._target, ROUTES, lead=True) if not self._channels[ROUTES].flights else None
+        if self._lead is not None and self._leading:
+            # The time of a step begins when the client has acknowledged it, and the clusters that it asked for then.
+            busy = self._warming or any(self._channels[kind].flights for kind in STAGED & self._channels.keys())
+            return None if busy else Wait(self._target, ROUTES, lead=True)
         if self._phase is Phase.MAKE:
             return Wait(self._target, LISTENER) if self.idle and self._awaits_users() else None
         if self._patient and not let_go(self._channels, self._target):
@@ -288,7 +290,7 @@ class Stream(Sender):
             if channel.flights and channel.type_url in STAGED:
                 return False
             stuck = stuck or channel.in_doubt
-        if self._leading:
+        if self._lead is not None and self._leading:
             if not stuck:
                 return False
             self._lead_no_more()
@@ -311,12 +313,12 @@ class Stream(Sender):
         if self._next is None:
             return False
         self._target, self._next, self._phase, self._patient = self._next, None, Phase.TRY, True
-        self._lead = Lead.OVER if self._empty_is_all else Lead.TO_COME
+        self._lead = None if self._empty_is_all else Lead.TO_COME
         return True
 
     @property
     def _leading(self) -> bool:
-        return self._lead in (Lead.AHEAD, Lead.BEHIND)
+        return self._lead is not None and self._lead is not Lead.TO_COME
 
     def _trying(self) -> bool:
         """Whether nothing else may change yet."""

@@ -2,7 +2,7 @@
 
 A client acknowledges each type by itself, and mostly when a newer snapshot has been published already. So the last
 acknowledged resources of each type are kept, with the number of the snapshot that they are from. An acknowledgement
-that is older than the one that is known changes nothing.
+that is older than the one that is known changes nothing. One of some names says nothing of the others.
 
     acknowledged whole snapshot + resources of types acknowledged since -> one consistent snapshot
 """
@@ -12,22 +12,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from xds_server.snapshot import Collection, Resource, Snapshot
+from xds_server.types import URGENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from xds_server.snapshot import Dangling
+
 
 class _Mark(NamedTuple):
-    """Resources of one type that some client has acknowledged."""
+    """All resources of one type, as some client has acknowledged them."""
 
     number: int
     resources: Mapping[str, Resource]
+    snapshot: Snapshot
+    """What they are from."""
+
+
+class _Single(NamedTuple):
+    """One resource that a client has acknowledged which does not ask for all of its type."""
+
+    number: int
+    resource: Resource
+    snapshot: Snapshot
 
 
 class Taken:
     """See the module. It keeps references only: the bytes of a resource are those of the snapshots."""
 
-    __slots__ = ("_base", "_elsewhere", "_made", "_marks", "_number")
+    __slots__ = ("_base", "_made", "_marks", "_number", "_resources", "_singles")
 
     def __init__(self) -> None:
         self._base: Snapshot | None = None
@@ -35,29 +48,45 @@ class Taken:
         self._number = 0
         self._marks: dict[str, _Mark] = {}
         """Types of which something newer than that is acknowledged."""
-        self._elsewhere: frozenset[str] = frozenset()
+        self._singles: dict[str, dict[str, _Single]] = {}
+        """By type and name, what is newer than that and than the mark of its type."""
+        self._resources: dict[str, Mapping[str, Resource]] = {}
+        """What `resources` has found of types with such, until something changes."""
         self._made: Snapshot | None = None
-        """What `snapshot` has found, until something changes."""
+        """What `snapshot` has found, likewise."""
 
     def whole(self, number: int, snapshot: Snapshot) -> None:
         """A client has acknowledged all that it can use of the snapshot with this number."""
         if number < self._number or snapshot is self._base:
             return
-        self._base, self._number, self._made = snapshot, number, None
+        self._base, self._number = snapshot, number
         self._marks = {kind: mark for kind, mark in self._marks.items() if mark.number > number}
+        for kind in list(self._singles):
+            self._forget(kind, number)
+        self._made = None
 
     def part(self, number: int, snapshot: Snapshot, type_url: str, resources: Mapping[str, Resource]) -> None:
         """A client has acknowledged these resources of a type: all of the snapshot, or those that it asks for."""
         mark = self._marks.get(type_url)
-        if number <= self._number or (mark is not None and (number < mark.number or mark.resources is resources)):
+        if number <= self._number or (mark is not None and number < mark.number):
             return
-        if resources is not snapshot.of_type(type_url).resources:
+        there = snapshot.of_type(type_url).resources
+        if resources is there:
+            if mark is not None and mark.resources is resources:
+                return
+            self._marks[type_url] = _Mark(number, resources, snapshot)
+            self._forget(type_url, number)
+        else:
             held = self.resources(type_url)
             if all(held.get(name) is item for name, item in resources.items()):
                 return
-            resources = dict(sorted({**held, **resources}.items()))
-        self._marks[type_url] = _Mark(number, resources)
-        self._elsewhere |= snapshot.elsewhere
+            singles = self._singles.get(type_url, {})
+            newer = {name: each for name, each in singles.items() if each.number > number}
+            # What is gone from a newer snapshot is gone: else the names of all times would be kept.
+            older = {name: each for name, each in singles.items() if name in there}
+            these = {name: _Single(number, item, snapshot) for name, item in resources.items()}
+            self._singles[type_url] = {**older, **these, **newer}
+            self._resources.pop(type_url, None)
         self._made = None
 
     def is_whole(self, snapshot: Snapshot) -> bool:
@@ -66,31 +95,76 @@ class Taken:
 
     def resources(self, type_url: str) -> Mapping[str, Resource]:
         """What is acknowledged of one type, whether or not the other types fit to it."""
-        if type_url in self._marks:
-            return self._marks[type_url].resources
-        return {} if self._base is None else self._base.of_type(type_url).resources
+        mark, base = self._marks.get(type_url), self._base
+        found: Mapping[str, Resource] = {}
+        if mark is not None:
+            found = mark.resources
+        elif base is not None:
+            found = base.of_type(type_url).resources
+        if type_url not in self._singles:
+            return found
+        if type_url not in self._resources:
+            newer = {name: each.resource for name, each in self._singles[type_url].items()}
+            self._resources[type_url] = dict(sorted({**found, **newer}.items()))
+        return self._resources[type_url]
 
     @property
     def snapshot(self) -> Snapshot | None:
         """All that is in force; None before a client has acknowledged a whole snapshot."""
         if self._made is None and self._base is not None:
-            self._made = _joined(self._base, self._marks, self._elsewhere) if self._marks else self._base
+            newer = self._marks.keys() | self._singles.keys()
+            self._made = self._joined(self._base) if newer else self._base
         return self._made
 
+    def _forget(self, type_url: str, number: int) -> None:
+        """All of the type is acknowledged as it is in the snapshot with this number."""
+        newer = {name: each for name, each in self._singles.pop(type_url, {}).items() if each.number > number}
+        self._resources.pop(type_url, None)
+        if newer:
+            self._singles[type_url] = newer
 
-def _joined(base: Snapshot, marks: Mapping[str, _Mark], elsewhere: frozenset[str]) -> Snapshot:
-    """The snapshot with newer resources of some types, and whatever of its own is referred to besides: a client keeps
-    that until nothing uses it. The snapshot alone if that is not enough."""
-    newer = {kind: mark.resources for kind, mark in marks.items()}
-    found = {kind: dict(newer.get(kind, base.of_type(kind).resources)) for kind in {*base.collections, *newer}}
-    while True:
-        collections = {kind: Collection(kind, dict(sorted(found[kind].items()))) for kind in sorted(found)}
-        made = Snapshot(collections, base.elsewhere | elsewhere)
-        missing = {problem.missing for problem in made.dangling()}
-        if not missing:
-            return made
-        for reference in missing:
-            kept = base.of_type(reference.type_url).resources.get(reference.name)
-            if kept is None:
-                return base
-            found.setdefault(reference.type_url, {})[reference.name] = kept
+    def _from(self, type_url: str, name: str) -> Snapshot | None:
+        """The snapshot that a resource is from."""
+        single, mark = self._singles.get(type_url, {}).get(name), self._marks.get(type_url)
+        if single is not None:
+            return single.snapshot
+        return mark.snapshot if mark is not None else self._base
+
+    def _joined(self, base: Snapshot) -> Snapshot:
+        """The last whole snapshot with what is newer, and whatever of its own is referred to besides: a client keeps
+        that until nothing uses it. A newer resource that refers to something which is not acknowledged is not in force
+        yet: a client uses that of before until it has both."""
+        kinds = {*base.collections, *self._marks, *self._singles}
+        found = {kind: dict(self.resources(kind)) for kind in kinds}
+        sources = [each.snapshot for each in self._marks.values()]
+        sources += [each.snapshot for singles in self._singles.values() for each in singles.values()]
+        elsewhere = base.elsewhere.union(*(each.elsewhere for each in sources))
+        while True:
+            made = Snapshot(
+                {kind: Collection(kind, dict(sorted(found[kind].items()))) for kind in sorted(found)}, elsewhere
+            )
+            problems = made.dangling()
+            if not problems:
+                return made
+            for problem in problems:
+                kind, name = problem.type_url, problem.name
+                unchanged = found[kind].get(name) is made.of_type(kind).resources[name]
+                if unchanged and not self._mend(problem, base, found):
+                    return base
+
+    def _mend(self, problem: Dangling, base: Snapshot, found: dict[str, dict[str, Resource]]) -> bool:
+        """Add what is missing, or else take back what refers to it. False if that is of the last whole snapshot."""
+        kind, name = problem.missing
+        missing = base.of_type(kind).resources.get(name)
+        source = self._from(problem.type_url, problem.name)
+        if missing is None and kind in URGENT and source is not None:
+            # Their acknowledgements are not kept, and nothing else waits for them.
+            missing = source.of_type(kind).resources.get(name)
+        if missing is not None:
+            found.setdefault(kind, {})[name] = missing
+            return True
+        users = found[problem.type_url]
+        newer, before = users.pop(problem.name), base.of_type(problem.type_url).resources.get(problem.name)
+        if before is not None:
+            users[problem.name] = before
+        return newer is not before

@@ -6,13 +6,21 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+from envoy.config.route.v3 import route_pb2
+
 from tests.xds_server.golang import caller
+from tests.xds_server.test_envoy import made
 from tests.xds_server.test_grpc_client import backend, bootstrap, resources
 from xds_server.server import XdsServer
+from xds_server.snapshot import Snapshot
 from xds_server.store import SnapshotStore
+from xds_server.types import ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from xds_server.snapshot import Resource
 
 WORKERS = 16
 SWITCHES = 24
@@ -21,12 +29,39 @@ CALLS = 100
 """Between two switches, at least."""
 
 
-async def test_no_call_is_lost_while_routes_switch_clusters() -> None:
+def to_other_clusters(one: int, two: int) -> tuple[Snapshot, ...]:
+    return resources("a", one), resources("b", two), resources("c", one)
+
+
+def to_clusters_of_another_virtual_host(one: int, two: int) -> tuple[Snapshot, ...]:
+    """All clusters are named at all times, but not where the client looks."""
+    both = [item for world in (resources("a", one), resources("b", two)) for item in _all(world)]
+    rest = {(item.type_url, item.name): item for item in both if item.type_url != ROUTES}
+
+    def world(**hosts: str) -> Snapshot:
+        table = [
+            {"name": name, "domains": [name], "routes": [{"match": {"prefix": ""}, "route": {"cluster": cluster}}]}
+            for name, cluster in hosts.items()
+        ]
+        routes = made(route_pb2.RouteConfiguration, {"name": "to-search", "virtual_hosts": table})
+        return Snapshot.of([*rest.values(), routes])
+
+    return world(search="a", other="b"), world(search="b", other="a")
+
+
+def _all(snapshot: Snapshot) -> list[Resource]:
+    return [item for collection in snapshot.collections.values() for item in collection.resources.values()]
+
+
+@pytest.mark.parametrize("worlds_of", [to_other_clusters, to_clusters_of_another_virtual_host])
+async def test_no_call_is_lost_while_routes_switch_clusters(
+    worlds_of: Callable[[int, int], tuple[Snapshot, ...]],
+) -> None:
     """Without being told of clusters ahead, a client loses some calls of each thousand (`docs/xds.md`)."""
     program = await asyncio.to_thread(caller)
     async with backend("one") as one, backend("two") as two:
         store = SnapshotStore()
-        worlds = (resources("a", one), resources("b", two), resources("c", one))
+        worlds = worlds_of(one, two)
         store.publish("web", worlds[0])
         server = XdsServer(store, lambda called: called.node.cluster)
         port = await server.start("127.0.0.1:0")

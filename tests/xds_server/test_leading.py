@@ -28,15 +28,19 @@ class Grpc:
         self._delta = variant == "delta"
         kind = DeltaStream if self._delta else SotwStream
         self.stream: Any = kind(world(text), Shared(), empty_is_all=not grpc)
-        self.refuses: set[str] = set()
-        """Types of which it refuses the next response."""
+        self.refuses: list[str] = []
+        """Types of which it refuses the next response, each once."""
+        self.slow: set[str] = set()
+        """Types of which it answers a response only when `answer` is called."""
         self.routes: list[str] = []
         """What it was told of routes: their content, and all clusters that they name."""
+        self.late: list[Any] = []
+        self._named: dict[str, set[str]] = {}
         self._names: dict[str, set[str]] = {}
-        self._ask(LISTENER, {"l"})
-        self._ask(ROUTES, {"r"})
+        self.ask(LISTENER, {"l"})
+        self.ask(ROUTES, {"r"})
 
-    def _ask(self, kind: str, names: set[str]) -> None:
+    def ask(self, kind: str, names: set[str]) -> None:
         before = self._names.get(kind, set())
         if names == before:
             return
@@ -51,24 +55,34 @@ class Grpc:
 
     def _hear(self, responses: list[Any]) -> None:
         for response in responses:
-            kind, nonce = response.type_url, response.nonce
-            error = "bad" if kind in self.refuses else None
-            self.refuses.discard(kind)
-            named: set[str] | None = None
-            if kind == ROUTES:
-                (flight,) = self.stream.channel(ROUTES).flights.values()
-                (table,) = flight.content.values()
-                message = route_pb2.RouteConfiguration.FromString(table.body)
-                named = {route.route.cluster for route in message.virtual_hosts[0].routes}
-                self.routes.append(f"{content_of(message)}>{','.join(sorted(named))}")
-            if self._delta:
-                answer: Any = DeltaRequest(kind, nonce, error)
+            if response.type_url in self.slow:
+                self.late.append(response)
             else:
-                answer = SotwRequest(kind, nonce, error, names=tuple(sorted(self._names[kind])))
-            self._hear(self.stream.receive(answer))
-            if named and not error:
-                self._ask(CLUSTER, named)
-                self._ask(ENDPOINTS, named)
+                self._take(response)
+
+    def answer(self) -> None:
+        self._take(self.late.pop(0))
+
+    def _take(self, response: Any) -> None:
+        kind, nonce = response.type_url, response.nonce
+        error = "bad" if kind in self.refuses else None
+        if error:
+            self.refuses.remove(kind)
+        if kind == ROUTES:
+            content = self.stream.channel(ROUTES).flights[nonce].content
+            for name, table in ((name, table) for name, table in content.items() if table):
+                message = route_pb2.RouteConfiguration.FromString(table.body)
+                self._named[name] = {route.route.cluster for route in message.virtual_hosts[0].routes}
+                self.routes.append(f"{content_of(message)}>{','.join(sorted(self._named[name]))}")
+        if self._delta:
+            answer: Any = DeltaRequest(kind, nonce, error)
+        else:
+            answer = SotwRequest(kind, nonce, error, names=tuple(sorted(self._names[kind])))
+        self._hear(self.stream.receive(answer))
+        if kind == ROUTES and not error:
+            clusters = set[str]().union(*(self._named[name] for name in self._names[ROUTES] & self._named.keys()))
+            self.ask(CLUSTER, clusters)
+            self.ask(ENDPOINTS, clusters)
 
     def publish(self, text: str) -> None:
         self._hear(self.stream.publish(world(text)))
@@ -151,7 +165,7 @@ def test_what_comes_meanwhile_waits_and_endpoints_do_not(variant: str) -> None:
 @BOTH
 def test_a_client_that_refuses_a_step_is_led_no_further(variant: str) -> None:
     client = begun(variant)
-    client.refuses.add(ROUTES)
+    client.refuses.append(ROUTES)
     client.publish(SECOND)
     assert client.routes == ["1>a,b", "2>b"]
     assert client.stream.waits_for is None
@@ -159,9 +173,62 @@ def test_a_client_that_refuses_a_step_is_led_no_further(variant: str) -> None:
     assert client.stream.completed is client.stream.snapshot
 
 
+@BOTH
+def test_a_client_that_refused_routes_is_led_to_others(variant: str) -> None:
+    client = begun(variant)
+    client.refuses += [ROUTES, ROUTES]
+    client.publish(SECOND)
+    assert client.routes == ["1>a,b", "2>b"]
+    # As long as it is to have what it refused, it gets that in no other form.
+    client.publish("clusters b=2; listeners l=1>r; routes r=2>b")
+    assert client.routes == ["1>a,b", "2>b"]
+    client.publish("clusters c=1; listeners l=1>r; routes r=3>c")
+    for _ in range(2):
+        client.wait()
+    assert client.routes[2:] == ["1>a,c", "3>a,c", "3>c"]
+    assert not client.stream.refuses
+
+
+@BOTH
+@pytest.mark.parametrize(("clusters", "slow"), [("b=1", {CLUSTER, ENDPOINTS}), ("b=1-", {CLUSTER})])
+def test_a_step_takes_its_time_from_the_last_acknowledgement(variant: str, clusters: str, slow: set[str]) -> None:
+    """The client asks for clusters after it has their names from routes, and knows them when it has them."""
+    client = begun(variant)
+    client.slow = slow
+    client.publish(f"clusters {clusters}; listeners l=1>r; routes r=2>b")
+    assert client.routes == ["1>a,b"]
+    while client.late:
+        wait = client.stream.waits_for
+        assert wait is None or not wait.lead
+        client.answer()
+    client.wait()
+    assert client.routes[1:] == ["2>a,b"]
+
+
+def table_of(**hosts: str) -> Resource:
+    """Virtual hosts by name, each with a route to one cluster."""
+    message: Any = route_pb2.RouteConfiguration(name="r")
+    for name, cluster in hosts.items():
+        message.virtual_hosts.add(name=name, domains=[name]).routes.add().route.cluster = cluster
+    return Resource.of(message)
+
+
+def named_by(table: Resource) -> dict[str, list[str]]:
+    message = route_pb2.RouteConfiguration.FromString(table.body)
+    return {host.name: [route.route.cluster for route in host.routes] for host in message.virtual_hosts}
+
+
+def test_each_virtual_host_names_the_clusters_of_those_that_change() -> None:
+    """A client knows the clusters of its own virtual host only, and may have another one after the change."""
+    old, new = table_of(x="a", y="b", z="c"), table_of(x="b", y="a", z="c")
+    assert named_by(naming(old, new)) == {"x": ["a", "b"], "y": ["b", "a"], "z": ["c", "a", "b"]}
+    assert named_by(naming(new, old)) == {"x": ["b", "a"], "y": ["a", "b"], "z": ["c", "a", "b"]}
+    assert named_by(naming(table_of(x="a"), table_of(x="a", y="b"))) == {"x": ["a", "b"]}
+
+
 def test_a_route_that_names_a_cluster_is_the_last_and_matches_nothing() -> None:
     table = resource(ROUTES, "r", 1, ("a",))
-    led = naming(table, frozenset({"c", "b"}))
+    led = naming(table, resource(ROUTES, "r", 2, ("c", "b")))
     message = route_pb2.RouteConfiguration.FromString(led.body)
     first, *others = message.virtual_hosts[0].routes
     assert first.route.cluster == "a"
@@ -172,18 +239,16 @@ def test_a_route_that_names_a_cluster_is_the_last_and_matches_nothing() -> None:
         assert one.present_match
         assert other.present_match
         assert other.invert_match is not one.invert_match
-    assert naming(table, frozenset()) is table
+    assert naming(table, resource(ROUTES, "r", 2, ("a",))) is table
 
 
 @pytest.mark.parametrize("case", ["too many", "a tree"])
 def test_a_table_that_cannot_be_led_stays_as_it_is(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    message: Any = route_pb2.RouteConfiguration(name="r")
-    for name in "xy":
-        message.virtual_hosts.add(name=name, domains=[name]).routes.add().route.cluster = "a"
+    message = route_pb2.RouteConfiguration.FromString(table_of(x="a", y="a").body)
     if case == "too many":
         monkeypatch.setattr(leading, "MOST", 3)
     else:
         for host in message.virtual_hosts:
             host.matcher.SetInParent()
     table = Resource.of(message)
-    assert naming(table, frozenset({"b", "c"})) is table
+    assert naming(table, table_of(x="b", y="c")) is table

@@ -217,11 +217,52 @@ def test_of_names_that_a_client_asks_for_only_these_are_acknowledged() -> None:
     assert contents(store.taken("web"), EXTENSION) == of("extensions e=2 f=2", EXTENSION)
 
 
+def test_a_name_that_is_gone_is_not_in_force_for_ever() -> None:
+    """Where no client asks for all of a type, the names of all times would be kept."""
+    rest = "clusters a=1-; listeners l=1>r; routes r=1>a"
+    store, (second, third) = published(f"{rest}; extensions e=1 f=2", f"{rest}; extensions e=3 g=3")
+    took(store, second, EXTENSION, "f")
+    took(store, third, EXTENSION, "e")
+    assert contents(store.taken("web"), EXTENSION) == of("extensions e=3", EXTENSION)
+
+
+def test_of_one_name_an_older_acknowledgement_is_no_news() -> None:
+    rest = "clusters a=1-; listeners l=1>r; routes r=1>a"
+    store, (second, third) = published(f"{rest}; extensions e=2 f=2", f"{rest}; extensions e=3 f=3")
+    took(store, third, EXTENSION, "f")
+    took(store, second, EXTENSION, "f")
+    assert contents(store.taken("web"), EXTENSION) == of("extensions e=1 f=3", EXTENSION)
+    # A snapshot that was acknowledged as a whole speaks for what is older.
+    store.accepted("web", second)
+    assert contents(store.taken("web"), EXTENSION) == of("extensions e=2 f=3", EXTENSION)
+
+
+def test_new_clusters_are_in_force_with_their_endpoints() -> None:
+    text = "clusters a=2- b=1; endpoints b=7; extensions e=1; listeners l=2>r; routes r=1>a"
+    store, (second, _) = published(text, text.replace("a=2-", "a=3-"))
+    took(store, second, CLUSTER)
+    taken = store.taken("web")
+    assert contents(taken, CLUSTER) == of("clusters a=2- b=1", CLUSTER)
+    assert contents(taken, ENDPOINTS) == of("endpoints b=7", ENDPOINTS)
+    assert contents(taken, LISTENER) == contents(FIRST, LISTENER)
+
+
+def test_what_refers_to_something_that_is_not_in_force_is_as_it_was_and_the_rest_is_new() -> None:
+    store, (new,) = published("clusters a=2-; extensions e=1; listeners l=2>s,t m=2>r; routes r=1>a s=1>a t=1>a")
+    took(store, new, CLUSTER)
+    took(store, new, LISTENER)
+    taken = store.taken("web")
+    assert contents(taken, CLUSTER) == of("clusters a=2-", CLUSTER)
+    assert contents(taken, LISTENER) == of("listeners l=1>r m=2>r", LISTENER)
+
+
 def test_what_does_not_fit_together_is_not_in_force() -> None:
     """Routes are taken after their clusters. Whatever a client says, what is in force could be published."""
     store, (new,) = published("clusters b=1-; extensions e=1; listeners l=1>r; routes r=2>b")
     took(store, new, ROUTES)
-    assert store.taken("web") is FIRST
+    taken = store.taken("web")
+    assert taken is not None
+    assert taken.version == FIRST.version
 
 
 def test_what_some_client_has_taken_of_a_type_is_refused_no_more() -> None:
