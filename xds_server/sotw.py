@@ -48,10 +48,11 @@ class SotwStream(Stream):
         return self._advance()
 
     def _brings(self, channel: Channel, version: str) -> Mapping[str, Known]:
-        """What the client has from an earlier stream, as far as that is not sent again in any case.
+        """What the client has from an earlier stream.
 
         All is sent again. What is gone stays until nothing uses it any more: whole responses have to have it, and the
-        others to be silent about it.
+        others to be silent about it. Earlier versions of clusters count too: a client that refuses what comes instead
+        of them goes on using them.
         """
         there = channel.wanted(self._target.of_type(channel.type_url))
         if channel.type_url == LISTENER:
@@ -64,9 +65,7 @@ class SotwStream(Stream):
         if same or self._past.knows(version):
             self._past.hold(version, clusters)
             self._has = version
-        return {
-            name: item for name, item in clusters.items() if name not in there and channel.subscription.covers(name)
-        }
+        return {name: item for name, item in clusters.items() if channel.subscription.covers(name)}
 
     def _compose(
         self, channel: Channel, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]

@@ -90,6 +90,16 @@ def test_a_client_that_leaves_before_it_answers_has_what_it_brought() -> None:
         client.hear("again")
 
 
+def test_a_client_that_refuses_its_first_answer_keeps_the_cluster_of_its_route() -> None:
+    """It said of the cluster that it has an earlier version, and has neither listeners nor routes on this stream yet."""
+    client = begun()
+    client.hear("again")
+    client.hear("world clusters a=2-")
+    assert client.hear("> clusters has a=1-") == ["< clusters 1: a=2"]
+    assert client.hear("> clusters nack 1 bad") == []
+    assert client.hear("world clusters b=1-") == ["< clusters 2: a=1 b=1"]
+
+
 def test_of_each_stream_only_what_its_client_may_have_is_kept() -> None:
     """However many changes it refuses or takes, and whether or not it brought something along."""
     client = begun()
