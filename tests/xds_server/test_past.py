@@ -91,7 +91,7 @@ def test_a_client_that_leaves_before_it_answers_has_what_it_brought() -> None:
 
 
 def test_a_client_that_refuses_its_first_answer_keeps_the_cluster_of_its_route() -> None:
-    """It said of the cluster that it has an earlier version, and has neither listeners nor routes on this stream yet."""
+    """It has an earlier version of the cluster, and has not asked for listeners or routes on this stream yet."""
     client = begun()
     client.hear("again")
     client.hear("world clusters a=2-")
