@@ -93,7 +93,11 @@ def _possible(
 ) -> tuple[Side, ...]:
     senders = {program.calls[index].source for index in calls}
     allowed = set(policy.sides)
-    if destination in program.externals or not program.services[destination].hosts_adm:
+    if (
+        destination in program.externals
+        or not program.services[destination].hosts_adm
+        or _callers_are_hidden(program, policy, destination)
+    ):
         allowed.discard(Side.INGRESS)
     unable = any(name in program.externals or not program.services[name].hosts_adm for name in senders)
     if (
@@ -105,6 +109,26 @@ def _possible(
         allowed.discard(Side.EGRESS)
     usual = textbook(policy)
     return tuple(side for side in (usual, usual.other) if side in allowed)
+
+
+def _callers_are_hidden(program: Program, policy: Policy, destination: str) -> bool:
+    """Whether a policy has to tell callers apart at ingress, and one of them has its node's address (rule R7).
+
+    Such a caller is on the host's network, or it is the destination itself: a pod that dials the service address of its
+    own service leaves through the node, and the node puts its own address in place of the pod's.
+    """
+    parties = len(program.services) + len(program.externals)
+    names_callers = any(
+        (parameter.type.element or parameter.type).name == "caller" for parameter in policy.kind.parameters
+    )
+    if policy.open_sources and len(policy.sources) == parties and not names_callers:
+        return False
+    callers = {call.source for call in program.calls if call.destination == destination}
+    if policy.kind.guard and not policy.open_sources:
+        callers |= policy.sources & {destination}  # a guard judges undeclared calls, too
+    return any(
+        name == destination or (name in program.services and program.services[name].host_network) for name in callers
+    )
 
 
 def _called_inside(program: Program, destination: str) -> bool:

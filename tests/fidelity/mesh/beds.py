@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from solver.place import place
+from solver.placement import Rule
+from solver.verify import verify
 from tests.fidelity.mesh.judging import compare, counting
 from tests.fidelity.mesh.observing import observe
 from tests.fidelity.reference import reference
@@ -17,6 +19,7 @@ AGAIN = 6
 
 if TYPE_CHECKING:
     from dsl.program import Program
+    from solver.placement import Placement, Violation
     from tests.fidelity.compare import Difference
     from tests.fidelity.mesh.asked import Asked
 
@@ -31,7 +34,14 @@ def bed(program: Program, mode: Mode) -> Mesh:
     wide = replace(program, services={name: replace(each, hosts_adm=True) for name, each in program.services.items()})
     placement = reference(wide, closing=True)
     assert placement is not None, f"no textbook placement of `{program.app}`"
+    wrong = broken(wide, placement)
+    assert not wrong, f"the textbook placement of `{program.app}` is not correct: {wrong[0].message}"
     return Mesh(wide, placement, mode)
+
+
+def broken(program: Program, placement: Placement) -> list[Violation]:
+    """The rules that a textbook placement breaks. It may move a pinned policy, and it has no objective to reach."""
+    return [each for each in verify(program, placement) if each.rule not in (None, Rule.PIN)]
 
 
 def judge(program: Program, mode: Mode, asks: Callable[[], Iterable[Asked]]) -> list[Difference]:

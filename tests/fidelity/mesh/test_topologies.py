@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fidelity.mesh.topologies import TOPOLOGIES, Topology, accepted, run
+from tests.fidelity.mesh.beds import broken
+from tests.fidelity.mesh.topologies import TOPOLOGIES, Topology, accepted, in_a_full_mesh, load, run, text
+from tests.fidelity.reference import reference
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import NEEDS_MESH
 
@@ -23,4 +25,24 @@ def test_compiled_as_judged(topology: Topology, tmp_path: Path) -> None:
     taken, _ = accepted(topology, str(tmp_path), EVERY)
     assert taken
     differences = run(topology, taken, str(tmp_path), Mode.COMPILED)
+    assert not differences, "\n".join(map(str, differences))
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
+def test_the_textbook_placement_keeps_the_rules(topology: Topology, tmp_path: Path) -> None:
+    taps = str(tmp_path)
+    taken, _ = accepted(topology, taps, EVERY)
+    program = load(text(topology, in_a_full_mesh(topology, taken, taps), taps, narrowed=False))
+    placement = reference(program, closing=True)
+    assert placement is not None
+    assert broken(program, placement) == []
+
+
+def test_in_a_full_mesh_a_service_that_calls_itself_meets_its_policies(tmp_path: Path) -> None:
+    """By its service address too, where the receiver sees the node's address in place of the caller's."""
+    topology = next(each for each in TOPOLOGIES if each.name == "oneself")
+    taken, _ = accepted(topology, str(tmp_path), EVERY)
+    cases = in_a_full_mesh(topology, taken, str(tmp_path))
+    assert {"deny", "allow"} & {each.policy.kind for each in cases}
+    differences = run(topology, cases, str(tmp_path), Mode.FULL)
     assert not differences, "\n".join(map(str, differences))

@@ -7,7 +7,7 @@ import pytest
 from dsl.program import Side
 from tests.fidelity.mesh import ways
 from tests.fidelity.mesh.beds import judge
-from tests.fidelity.mesh.judging import declared
+from tests.fidelity.mesh.judging import declared, unseen
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import NEEDS_MESH
 
@@ -27,6 +27,16 @@ def test_in_a_full_mesh_nothing_slips_by(kind: str) -> None:
 
 def test_without_a_mesh_everything_arrives_as_it_was_sent() -> None:
     _judged("allow", Side.INGRESS, Mode.NONE)
+
+
+@pytest.mark.parametrize("side", list(Side))
+@pytest.mark.parametrize("kind", [kind for kind in ways.POLICIES if kind.endswith("rate_limit")])
+def test_one_replica_counts_a_quota_and_the_requests_exceed_it(kind: str, side: Side) -> None:
+    program = ways.program(kind, side)
+    counting = "near" if side is Side.INGRESS else "caller"
+    assert program.services[counting].replicas == 1
+    passing = [each for each in ways.requests(program) if side is Side.INGRESS or each.source == counting]
+    assert unseen(program, passing) == []
 
 
 def _judged(kind: str, side: Side, mode: Mode) -> None:

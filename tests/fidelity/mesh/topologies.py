@@ -205,12 +205,15 @@ def run(topology: Topology, cases: Sequence[Case], taps: str, mode: Mode) -> lis
 def everyway(topology: Topology, cases: Sequence[Case], taps: str) -> Iterator[tuple[Mode, list[Difference]]]:
     """The same in each mode; in a full mesh each policy is where a textbook has it, so one of its sides will do."""
     for mode in Mode:
-        own = list(cases)
-        if mode is Mode.FULL:
-            either = {(each.protocol, each.policy._replace(side=None)): each for each in cases}
-            own = [each for each in either.values() if _has_textbook(topology, each, taps)]
+        own = in_a_full_mesh(topology, cases, taps) if mode is Mode.FULL else list(cases)
         if own:
             yield mode, run(topology, own, taps, mode)
+
+
+def in_a_full_mesh(topology: Topology, cases: Sequence[Case], taps: str) -> list[Case]:
+    """Those of the cases that have a textbook placement, each on one of its sides only."""
+    either = {(each.protocol, each.policy._replace(side=None)): each for each in cases}
+    return [each for each in either.values() if _has_textbook(topology, each, taps)]
 
 
 def _has_textbook(topology: Topology, case: Case, taps: str) -> bool:

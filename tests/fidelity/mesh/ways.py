@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SHAPE = """\
 app ways
 external world
-service caller {{ http 8000  replicas 2 }}
+service caller {{ http 8000  replicas {callers} }}
 service rogue {{ http 8000 }}
 service near {{
 {ports}
@@ -45,6 +45,8 @@ PORTS = {
     "rpc": (Protocol.GRPC, "90 -> 9090"),
     "raw": (Protocol.TCP, "70 -> 7070"),
 }
+# A quota is more than the declared caller takes at first, so that a stranger gets a part of it, and less than the
+# declared caller asks for in all.
 POLICIES = {
     "allow": 'policy p = allow(callers: [caller]) on * -> near',
     "deny": 'policy p = deny() on * -> near when path starts_with "/admin"',
@@ -53,8 +55,8 @@ POLICIES = {
     "remove_request_header": 'policy p = remove_request_header(name: "x-secret") on * -> near',
     "set_response_header": 'policy p = set_response_header(name: "x-mark", value: "policy") on * -> near',
     "fault_abort": 'policy p = fault_abort(status: 418) on * -> near when header("x-abort") == "1"',
-    "rate_limit": "policy p = rate_limit(requests: 12, per: 1h) on * -> near:web",
-    "connection_rate_limit": "policy p = connection_rate_limit(connections: 12, per: 1h) on * -> near:raw",
+    "rate_limit": "policy p = rate_limit(requests: 16, per: 1h) on * -> near:web",
+    "connection_rate_limit": "policy p = connection_rate_limit(connections: 10, per: 1h) on * -> near:raw",
     "rewrite_path": 'policy p = rewrite_path(prefix: "/admin", to: "/closed") on * -> near',
     "request_count": "policy p = request_count() on * -> near",
     "access_log": "policy p = access_log() on * -> near",
@@ -62,19 +64,24 @@ POLICIES = {
 
 
 def program(kind: str, side: Side) -> Program:
-    """One policy for every caller on all ports that its kind can deal with."""
+    """One policy for every caller on all ports that its kind can deal with.
+
+    The replicas of the service that enforces a quota share it, and the judge has one bucket for the whole. So one
+    replica enforces a quota, at either side; `test_limits` asks for the shares of several.
+    """
     protocols = dsl.load_text("app a").kinds[kind].protocols - ({Protocol.TCP} if " when " in POLICIES[kind] else set())
     quota = kind.endswith("rate_limit")
     ports = {
         name: port
         for name, port in PORTS.items()
-        # What is counted is counted on one port, which no other may share, and by one replica: so that it is exact.
+        # What is counted is counted on one port, which no other may share: so that it is exact.
         if (name in POLICIES[kind].split("near:")[-1:] or name == "other" if quota else port[0] in protocols)
     }
     text = SHAPE.format(
         ports="\n".join(f"  {protocol} {name} {numbers}" for name, (protocol, numbers) in ports.items()),
         calls="\n".join(f"call caller -> near:{name}" for name in ports if name != "other"),
-        replicas=1 if quota else 2,
+        callers=1 if quota and side is Side.EGRESS else 2,
+        replicas=1 if quota and side is Side.INGRESS else 2,
         policy=f"@{side}\n{POLICIES[kind]}",
     )
     return dsl.load_text(text, "test.adm", FILES.__getitem__)
@@ -98,11 +105,14 @@ PATHS = ("/", "/admin/x", "/%61dmin", "//admin")
 
 
 def requests(program: Program, paths: int = 1) -> Iterator[Asked]:
-    """From the declared caller, a rogue, an outsider and itself: all ports and addresses, every lie with some paths."""
+    """From the declared caller, a rogue, an outsider and itself: all ports and addresses, every lie with some paths.
+
+    The declared caller comes a second time at the end, when its quota is used up.
+    """
     friend = layout(program).of("caller")[0].address(Family.IPV4)
     lies = _lies(str(friend))
     turn = 0
-    for source in ("caller", "rogue", "world", "near"):
+    for source in ("caller", "rogue", "world", "near", "caller"):
         for port in program.services["near"].ports:
             if source == "caller" and port.name == "other":
                 continue  # declared to call, but not here: the plan promises nothing, and the program says `*`
