@@ -44,7 +44,8 @@ def check_all(named: Named, include: Sequence[Path] | None, *, warnings_as_error
             found += _from_here(error.diagnostics, error.folder)
             continue
         shown = shown_path(program.source.path, folder)
-        programs.append(Checked(shown, Exit.DONE, facts(program)))
+        counts = warnings_as_errors and bool(program.warnings)
+        programs.append(Checked(shown, Exit.INPUT if counts else Exit.DONE, facts(program)))
         found += _from_here((*program.warnings, *program.notes), folder)
     # Programs that use one file have its findings in common.
     found = _each_once(found)

@@ -49,7 +49,7 @@ def _line(program: Checked) -> str:
     if program.facts is None:
         return f"{shown}: not right\n"
     numbers = ", ".join(_counted(word, number) for word, number in program.facts.items() if isinstance(number, int))
-    return f"{shown}: no errors ({numbers})\n"
+    return f"{shown}: {'has warnings' if program.exit_code else 'no errors'} ({numbers})\n"
 
 
 def _counted(words: str, number: int) -> str:

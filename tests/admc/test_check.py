@@ -245,6 +245,15 @@ def test_check_with_warnings_as_errors(admc: Admc, tree: Path, format_: str) -> 
         assert json.loads(run.out)["exit_code"] == 1
 
 
+def test_a_program_with_warnings_that_count_is_not_called_right(admc: Admc, tree: Path) -> None:
+    assert "shop.adm: no errors (" in admc("check", "two/deep/shop.adm").out
+    run = admc("check", "one", "two", "--warnings-as-errors")
+    assert "two/deep/shop.adm: has warnings (" in run.out
+    assert "one/policies.adm: no errors (" in run.out
+    run = admc("check", "one", "two", "--warnings-as-errors", "--format", "json")
+    assert [program["exit_code"] for program in json.loads(run.out)["programs"]] == [0, 1]
+
+
 def test_compile_with_warnings_as_errors_writes_nothing(admc: Admc, tree: Path) -> None:
     run = admc("compile", "two/deep/shop.adm", "--warnings-as-errors", "--emit", "out")
     assert (run.code, run.out) == (1, "")
