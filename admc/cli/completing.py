@@ -16,6 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+ALL_KINDS: Final = "kinds"
+"""What `admc explain` takes for a list of them."""
 SECONDS: Final = 1.0
 MAX_BYTES: Final = 4_000_000
 MAX_FILES: Final = 16
@@ -27,7 +29,6 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 
 def subjects(incomplete: str) -> list[str]:
     """For the first argument of `admc explain`."""
-    from admc.cli.explain import ALL_KINDS
     from dsl.guide import guides
 
     known = [ALL_KINDS, *guides()]

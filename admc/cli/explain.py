@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from admc.cli.completing import names, subjects
+from admc.cli.completing import ALL_KINDS, names, subjects
 from admc.cli.options import IncludeOption
 from admc.exits import Exit, wrong_usage
 from admc.files import is_folder, present
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 CODE = re.compile(r"ADM[0-9]{3}", re.IGNORECASE)
-ALL_KINDS = "kinds"
 RULE = re.compile(r"R([1-9]|10)", re.IGNORECASE)
 
 
