@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from envoy.config.route.v3 import route_pb2
 
-from tests.xds_server.golang import caller
+from tests.golang import built
 from tests.xds_server.test_envoy import made
 from tests.xds_server.test_grpc_client import backend, bootstrap, resources
 from xds_server.server import XdsServer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from xds_server.snapshot import Resource
 
+SOURCES = Path(__file__).with_name("caller_go")
 WORKERS = 16
 SWITCHES = 24
 SECONDS = 60.0
@@ -58,7 +60,7 @@ async def test_no_call_is_lost_while_routes_switch_clusters(
     worlds_of: Callable[[int, int], tuple[Snapshot, ...]],
 ) -> None:
     """Without being told of clusters ahead, a client loses some calls of each thousand (`docs/xds.md`)."""
-    program = await asyncio.to_thread(caller)
+    program = await asyncio.to_thread(built, SOURCES, "xds-caller", "a client of gRPC in Go")
     async with backend("one") as one, backend("two") as two:
         store = SnapshotStore()
         worlds = worlds_of(one, two)
