@@ -92,7 +92,7 @@ def _without(located: Located, others: Collection[str]) -> Located:
 
 def _other(texts: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
     """Without the addresses that another party has now: a policy about the one would hold for the other. A network of
-    an outside party is as it was; the party is not whoever is inside (docs/endpoints.md)."""
+    an outside party is as it was: a pod inside that network is not the party (docs/endpoints.md)."""
     return tuple(text for text in texts if text not in others)
 
 
