@@ -170,6 +170,8 @@ class Tally:
 
 
 COUNTED = ("rbac.counted/cart.allowed", "fault.delays_injected")
+# Envoy's timers start from the time at which its event loop woke up (ADR 0016).
+TIMER_SECONDS = 0.001
 
 
 def test_every_kind_that_can_change_sides_is_a_case() -> None:
@@ -273,7 +275,7 @@ def judge(bed: Bed, callers: list[Caller], tally: Tally, folder: Path) -> None:
     assert found == [], Counter(found).most_common(20)
     of = {case.name: [reply for reply in replies if reply.case is case] for case in CASES}
     assert tally.total == {COUNTED[0]: len(of["counted"]), COUNTED[1]: len(of["waits"])}
-    assert min(reply.seconds for reply in of["waits"]) >= DELAY_SECONDS
+    assert min(reply.seconds for reply in of["waits"]) >= DELAY_SECONDS - TIMER_SECONDS
     assert logged(bed) == Counter(reply.name for reply in of["logged"])
     assert tapped(folder) == Counter(reply.name for reply in of["tapped"])
     # Each bucket was full once, and is never filled again: the first, and one at the new side of each way.
