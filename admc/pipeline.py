@@ -1,6 +1,6 @@
 """The one way from a program's path to its plan; every command that needs a placement goes through it.
 
-    path -> dsl.load -> Program -> solver.place -> Placement -> solver.verify -> emitters check -> Plan
+    path -> dsl.load -> Program -> solver.place -> Placement -> solver.verify.verifier -> emitters check -> Plan
 
 The verifier shares no code with the solver. What it does not accept is never shown, written or emitted, and neither is
 what no configuration can express: a picture or an answer of a mesh that cannot be is of no use to anybody.
@@ -142,7 +142,7 @@ def place_program(
         ) from error
     solved = time.perf_counter()
     tell("verifying")
-    from solver.verify import verify
+    from solver.verify.verifier import verify
 
     violations = verify(program, placement, costs)
     if violations:

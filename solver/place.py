@@ -14,15 +14,15 @@ from dataclasses import replace
 from time import perf_counter
 
 from dsl.program import Program, Side
-from solver.conflict import explain
-from solver.engine import DEFAULT_EFFORT, Bounded, Effort
-from solver.hosting import Hosting
-from solver.levels import Levels, Previous
-from solver.model import Model, OverloadError
-from solver.options import Case, cases
-from solver.order import EGRESS, INGRESS, Clash, clashes, propagate
+from solver.conflict.irreducible import explain
+from solver.cover.hosting import Hosting
+from solver.cpsat.engine import DEFAULT_EFFORT, Bounded, Effort
+from solver.cpsat.model import Model, OverloadError
+from solver.objective import Levels, Previous
 from solver.placement import Costs, ObjectiveValue, Placement
 from solver.result import Decided, placement
+from solver.rules.options import Case, cases
+from solver.rules.order import EGRESS, INGRESS, Clash, clashes, propagate
 
 
 class Stages:

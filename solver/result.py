@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from dsl.program import Program, Side
-from solver.levels import Levels, Vector, add, hosts
-from solver.options import Case
-from solver.order import EGRESS, INGRESS, Clash, holds, sides_of
+from solver.objective import Levels, Vector, add, hosts
 from solver.placement import Adm, Decision, ObjectiveValue, Placement, Reason, Rule, Status
+from solver.rules.options import Case
+from solver.rules.order import EGRESS, INGRESS, Clash, holds, sides_of
 
 
 class Decided:

@@ -61,7 +61,7 @@ def checked(path: Path, plan: Plan, program: Program) -> Placement:
     """The placement of a plan, if it is one of this program and a correct one. Raises `CommandError`."""
     _same_files(path, plan, program)
     placement = _placement(path, plan, program)
-    from solver.verify import verify
+    from solver.verify.verifier import verify
 
     violations = verify(program, placement)
     if violations:

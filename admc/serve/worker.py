@@ -189,7 +189,7 @@ class Worker:
 _HEAVY: Final = (
     "dsl.loader",
     "solver.place",
-    "solver.verify",
+    "solver.verify.verifier",
     "ortools.sat.python.cp_model",
     "emitters.envoy.listeners",
 )

@@ -18,7 +18,7 @@ from admc.transition.schedule import single
 from dsl.diagnostics import Diagnostic, Severity
 from dsl.program import Side, Verb
 from emitters.errors import EmitError
-from solver.surroundings import targets
+from solver.rules.facts import targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

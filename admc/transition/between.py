@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.transition.model import Placed
 from solver.placement import Placement, Status
-from solver.surroundings import targets
+from solver.rules.facts import targets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from admc.transition.asks import First, firsts, rounds
 from admc.transition.ports import renumbered
 from dsl.program import Protocol, Side, Stage, Verb
 from emitters.envoy.match import everybody
-from solver.surroundings import targets
+from solver.rules.facts import targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

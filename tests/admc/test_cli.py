@@ -324,7 +324,8 @@ def test_a_placement_that_is_not_verified_is_a_bug(admc: Admc, shop: Path, monke
     from solver.placement import Rule, Violation
 
     monkeypatch.setattr(
-        "solver.verify.verify", lambda *_: (Violation(Rule.STATE, "two buckets for `quota`", "quota", "search"),)
+        "solver.verify.verifier.verify",
+        lambda *_: (Violation(Rule.STATE, "two buckets for `quota`", "quota", "search"),),
     )
     run = admc("compile", shop)
     assert run.code == 70

@@ -14,7 +14,7 @@ from admc.__main__ import main
 from admc.pipeline import Compiled, compile_program
 from dsl.program import Side
 from solver.placement import Status
-from solver.verify import verify
+from solver.verify.verifier import verify
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/policies.adm"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from solver.verify import verify
+from solver.verify.verifier import verify
 from tests.emitters.envoy.support import ENVOY
 from tests.fidelity.cases import TWO_CALLERS, Case, accepted, load, text
 from tests.fidelity.kept import Kept, kept, read, written

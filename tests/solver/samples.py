@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dsl.program import Element, Metric, Port, Program, Protocol, Side, Stage, Verb
 from solver.placement import Costs, Decision, Placement, Rule
-from solver.verify import verify
+from solver.verify.verifier import verify
 from tests.solver.build import EGRESS, INGRESS, Spec, effect, external, kind, placement, program, service, tasks
 
 QUOTA = kind("quota", effects=[effect(Verb.COUNTS), effect(Verb.REJECTS)], state=True)

@@ -9,8 +9,8 @@ import threading
 import pytest
 from ortools.sat.python import cp_model
 
-from solver import engine
-from solver.engine import Booleans, Effort, Level, solve
+from solver.cpsat import engine
+from solver.cpsat.engine import Booleans, Effort, Level, solve
 
 
 def hard(count: int) -> Booleans:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dsl.program import Side
 from solver.place import place
 from solver.placement import Decision, Placement, PlacementError, Rule, Status
-from solver.verify import verify
+from solver.verify.verifier import verify
 from tests.solver import oracle
 from tests.solver.build import Assignment, placement, tasks
 from tests.solver.generate import Case, case
@@ -55,7 +55,7 @@ def check_solver(of: Case) -> bool:
 def check_model(of: Case) -> bool:
     """The same with CP-SAT deciding everything, which it does for large programs only."""
     best = oracle.best(of.program, of.costs)
-    with patch("solver.model.FEW", 0):
+    with patch("solver.cpsat.model.FEW", 0):
         if not best:
             with pytest.raises(PlacementError):
                 place(of.program, of.costs, previous=of.previous, reductions=False)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from dsl.diagnostics import Severity
 from dsl.program import Side
-from solver.options import cases
-from solver.order import EGRESS, INGRESS, clashes, holds
-from solver.verify_order import order
-from solver.verify_scope import jobs
+from solver.rules.options import cases
+from solver.rules.order import EGRESS, INGRESS, clashes, holds
+from solver.verify.order import order
+from solver.verify.scope import jobs
 from tests.dsl.programs import findings, load
 from tests.fidelity import selecting
 from tests.fidelity.message import Message

@@ -9,13 +9,13 @@ import sys
 from dataclasses import replace
 
 import pytest
+import solver.model
 
 import dsl
-import solver.model
 from dsl.program import Side
 from solver.place import place
 from solver.placement import Cost, Costs, Placement, PlacementError, Rule, Status
-from solver.verify import verify
+from solver.verify.verifier import verify
 from tests.generate import cover, generate
 from tests.solver.generate import case
 

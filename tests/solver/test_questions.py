@@ -9,7 +9,7 @@ import pytest
 from dsl.program import Side
 from solver.place import place
 from solver.placement import PlacementError
-from solver.surroundings import targets
+from solver.rules.facts import targets
 from tests.dsl.programs import load
 from tests.dsl.test_loops import HEAD, REFUSED
 

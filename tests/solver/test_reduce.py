@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import solver.cover
-from solver.branch import Patience, cheapest
-from solver.cover import cover
-from solver.engine import Effort
-from solver.reduce import Graph
-from solver.relax import relax
+from solver.cover.branch_and_bound import Patience, cheapest
+from solver.cover.lp_relaxation import relax
+from solver.cover.reduction import Graph
+from solver.cover.vertex_cover import cover
+from solver.cpsat.engine import Effort
 from tests.generate import application
 
 Edges = Sequence[tuple[int, int]]

@@ -27,7 +27,7 @@ from dsl.program import Program, Side
 from dsl.text import Span
 from solver.place import place
 from solver.placement import Cost, Costs, Placement, PlacementError
-from solver.verify import verify
+from solver.verify.verifier import verify
 from tests.solver import oracle
 from tests.solver.build import Assignment
 

@@ -13,7 +13,7 @@ import pytest
 
 from dsl.program import Call, Metric, Port, Protocol
 from solver.placement import Adm, Cost, Costs, Decision, ObjectiveValue, Placement, Reason, Rule, Status
-from solver.verify import verify
+from solver.verify.verifier import verify
 from tests.solver.build import EGRESS, INGRESS, Spec, program, service
 from tests.solver.samples import (
     COUNT,

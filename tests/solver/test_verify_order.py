@@ -7,9 +7,9 @@ import pytest
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
 from dsl.program import Element, Program, Verb
 from solver.placement import Rule
-from solver.verify import verify
-from solver.verify_match import can_both_hold
-from solver.verify_order import effects_commute
+from solver.verify.matches import can_both_hold
+from solver.verify.order import effects_commute
+from solver.verify.verifier import verify
 from tests.solver import oracle
 from tests.solver.build import Spec, effect, kind, program, service
 from tests.solver.samples import (

@@ -8,7 +8,7 @@ import pytest
 
 from dsl.program import Port, Program, Protocol
 from solver.placement import Rule
-from solver.verify import verify
+from solver.verify.verifier import verify
 from tests.solver.build import EGRESS, INGRESS, Spec, external, kind, program, service
 from tests.solver.samples import (
     ALLOW,

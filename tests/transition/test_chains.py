@@ -21,7 +21,7 @@ from admc.transition.schedule import single
 from admc.transition.steps import outlasting, steps
 from dsl.program import Protocol
 from emitters.errors import EmitError
-from solver.effects import commute
+from solver.rules.effects import commute
 from tests.transition.test_walks import (
     APP,
     APPS,

@@ -17,9 +17,9 @@ from dsl import load_text
 from dsl.diagnostics import ProgramError
 from dsl.program import Protocol, Verb
 from emitters.errors import EmitError
-from solver.effects import commute
 from solver.place import place
 from solver.placement import PlacementError
+from solver.rules.effects import commute
 from tests.transition.world import Asked, Met, Moment, asked, moments, ways
 
 if TYPE_CHECKING:

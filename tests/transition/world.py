@@ -20,7 +20,7 @@ from admc.transition.older import dropped, names, original, renamed
 from admc.transition.steps import outlasting, steps
 from dsl.program import Side, Stage
 from emitters.scope import filter_name, hops
-from solver.surroundings import targets
+from solver.rules.facts import targets
 
 if TYPE_CHECKING:
     from admc.transition.model import Step

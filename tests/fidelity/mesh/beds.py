@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from solver.place import place
 from solver.placement import Rule
-from solver.verify import verify
+from solver.verify.verifier import verify
 from tests.fidelity.mesh.judging import compare, counting
 from tests.fidelity.mesh.observing import observe
 from tests.fidelity.reference import reference

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dsl.program import Metric, Program, Side
-from solver.options import Case, senders
-from solver.order import sides_of
 from solver.placement import Cost, Costs
+from solver.rules.options import Case, senders
+from solver.rules.order import sides_of
 
 Vector = tuple[int, ...]
 Previous = Mapping[tuple[str, str], tuple[Side, ...]]

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from solver.branch import Patience, cheapest
-from solver.engine import Booleans, Effort, Level, solve
-from solver.reduce import Graph
-from solver.relax import relax
+from solver.cover.branch_and_bound import Patience, cheapest
+from solver.cover.lp_relaxation import relax
+from solver.cover.reduction import Graph
+from solver.cpsat.engine import Booleans, Effort, Level, solve
 
 EXACT_TIES = 64
 BRANCHES = 5_000

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from dsl.match import Field
 from dsl.program import Effect, Element, Policy, Side, Stage, Verb
 from solver.placement import Rule, Violation
-from solver.verify_match import can_both_hold, fields
-from solver.verify_scope import Job
+from solver.verify.matches import can_both_hold, fields
+from solver.verify.scope import Job
 
 Depth = tuple[int, int, int]
 """How far in a policy sits: side (egress first), stage, and rank within the routing stage."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from solver.freeing import Change, Line, Near, irreducible, leave_out
+from solver.conflict.freeing import Change, Line, Near, irreducible, leave_out
 
 NAMED = 8
 """Parties that a remedy names before it counts; as many callers of a quota are tried as the only one in scope."""

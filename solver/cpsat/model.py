@@ -17,10 +17,10 @@ from itertools import product
 from typing import NamedTuple
 
 from dsl.program import Program
-from solver.engine import Answer, Booleans, Bounded, Effort, Level, Terms, solve
-from solver.levels import Levels, Vector, add, hosts
-from solver.options import Case
-from solver.order import EGRESS, INGRESS, Clash, holds, sides_of
+from solver.cpsat.engine import Answer, Booleans, Bounded, Effort, Level, Terms, solve
+from solver.objective import Levels, Vector, add, hosts
+from solver.rules.options import Case
+from solver.rules.order import EGRESS, INGRESS, Clash, holds, sides_of
 
 FEW = 8
 """Groups of at most this many cases are enumerated: that takes less time than building a model."""

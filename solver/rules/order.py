@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from dsl.disjoint import disjoint
 from dsl.program import Effect, Policy, Program, Side
-from solver.effects import commute, in_order
-from solver.options import Case
+from solver.rules.effects import commute, in_order
+from solver.rules.options import Case
 
 INGRESS = 1
 EGRESS = 2

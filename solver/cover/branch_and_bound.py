@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from solver.reduce import Graph
+from solver.cover.reduction import Graph
 
 
 @dataclass

@@ -12,7 +12,7 @@ from itertools import chain
 
 from dsl.program import Policy, Program, Side
 from solver.placement import Decision, Rule, Violation
-from solver.verify_scope import Job, Neighbours, can_host, may_reject, tells_callers_apart, unrecognisable
+from solver.verify.scope import Job, Neighbours, can_host, may_reject, tells_callers_apart, unrecognisable
 
 
 class Sides:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dsl.program import Metric, Program, Side
 from solver.placement import Adm, Cost, Costs, Placement, Rule, Status, Violation
-from solver.verify_scope import Job, can_host
+from solver.verify.scope import Job, can_host
 
 MICRO = 1_000_000
 """Micro-cores in a core."""

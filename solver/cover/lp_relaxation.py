@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from solver.reduce import Graph
+from solver.cover.reduction import Graph
 
 
 class Relaxation(NamedTuple):

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dsl.program import Program, Side
-from solver import verify_order, verify_totals
 from solver.placement import Costs, Decision, Placement, Rule, Violation
-from solver.verify_scope import Job, jobs, neighbours
-from solver.verify_sides import Sides
+from solver.verify import order, totals
+from solver.verify.scope import Job, jobs, neighbours
+from solver.verify.sides import Sides
 
 NO_COSTS = Costs()
 SIDES = (Side.INGRESS, Side.EGRESS)
@@ -40,12 +40,12 @@ def verify(program: Program, placement: Placement, costs: Costs = NO_COSTS) -> t
         placed.append((job, decision.sides))
         if job.open and Side.EGRESS in decision.sides and job.destination in program.services:
             closing.add(job.destination)
-    violations.extend(verify_order.order(placed))
-    needed = verify_totals.work(program, placed, costs)
-    violations.extend(verify_totals.adms(program, placement, needed))
-    violations.extend(verify_totals.closed(placement, closing))
-    violations.extend(verify_totals.capacity(program, needed, costs))
-    violations.extend(verify_totals.objectives(program, placement, needed))
+    violations.extend(order.order(placed))
+    needed = totals.work(program, placed, costs)
+    violations.extend(totals.adms(program, placement, needed))
+    violations.extend(totals.closed(placement, closing))
+    violations.extend(totals.capacity(program, needed, costs))
+    violations.extend(totals.objectives(program, placement, needed))
     return tuple(violations)
 
 

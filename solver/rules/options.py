@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dsl.program import Pin, Policy, Program, Side, Verb
 from solver.placement import Reason, Rule
-from solver.surroundings import EXTERNAL, INSIDE, NO_HOST, UNRELIABLE, Surroundings
+from solver.rules.facts import EXTERNAL, INSIDE, NO_HOST, UNRELIABLE, Surroundings
 
 SIDES = (Side.INGRESS, Side.EGRESS)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dsl.program import Metric, Program
-from solver.cover import Part, cover
-from solver.engine import Bounded, Effort
-from solver.levels import Levels, add, hosts
-from solver.options import Case, senders
-from solver.order import EGRESS, INGRESS, sides_of
+from solver.cover.vertex_cover import Part, cover
+from solver.cpsat.engine import Bounded, Effort
+from solver.objective import Levels, add, hosts
+from solver.rules.options import Case, senders
+from solver.rules.order import EGRESS, INGRESS, sides_of
 
 
 class Hosting:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.program import Program
-from solver.freeing import Line, Near, irreducible
-from solver.options import SIDES, Case, cases
-from solver.order import Clash, clashes
+from solver.conflict.freeing import Line, Near, irreducible
+from solver.conflict.remedies import Remedies
 from solver.placement import Costs, PlacementError, Reason, Rule
-from solver.remedies import Remedies
+from solver.rules.options import SIDES, Case, cases
+from solver.rules.order import Clash, clashes
 
 _TELLING = (Rule.ORDER, Rule.PIN, Rule.CAPACITY, Rule.HOST, Rule.CLOSED, Rule.STATE, Rule.OUTSIDE, Rule.CAPABILITY)
 

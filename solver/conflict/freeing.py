@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dsl.program import External, Pin, Policy, Program, Service
-from solver.levels import Levels
-from solver.model import Model, OverloadError
-from solver.options import cases
-from solver.order import clashes, propagate
+from solver.cpsat.model import Model, OverloadError
+from solver.objective import Levels
 from solver.placement import ConflictPart, Costs, Reason, Rule
-from solver.surroundings import has_addresses, targets
+from solver.rules.facts import has_addresses, targets
+from solver.rules.options import cases
+from solver.rules.order import clashes, propagate
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""The independent verifier. It shares no code with the solver's model."""
