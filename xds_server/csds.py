@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc  # type: ignore[import-untyped]
 from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
-from xds_server.clients import Caller
-from xds_server.snapshot import Resource
-from xds_server.types import SECRET
-from xds_server.wire import Node
+from xds_server.protocol.wire import Node
+from xds_server.resources.snapshot import Resource
+from xds_server.resources.types import SECRET
+from xds_server.transport.client import Caller
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
-    from xds_server.channel import Channel
-    from xds_server.connection import Connection
-    from xds_server.server import XdsServer
+    from xds_server.protocol.type_state import Channel
+    from xds_server.transport.connection import Connection
+    from xds_server.transport.server import XdsServer
 
 MAX_BYTES: Final = 64 << 20
 """Of resources in one answer."""

@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from admc.serve.handshakes import REASONS as HANDSHAKES
-from xds_server.types import ORDER, short
+from xds_server.resources.types import ORDER, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

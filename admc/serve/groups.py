@@ -16,8 +16,8 @@ from dsl.collector import no_collection
 from emitters.envoy import Mode, emit, untouched
 from emitters.envoy.resources import REFUSING
 from emitters.errors import EmitError
-from xds_server.snapshot import Resource, Snapshot
-from xds_server.types import CLUSTER, TRIAL
+from xds_server.resources.snapshot import Resource, Snapshot
+from xds_server.resources.types import CLUSTER, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

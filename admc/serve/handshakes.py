@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.serve import overhear
-from xds_server.repeats import Repeats, host_of
+from xds_server.limits.repeated_warnings import Repeats, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,8 +27,8 @@ from admc.serve.tokens import ACCOUNT, TokenKeys, load_keys
 from admc.terminal import visible
 from dsl.diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from emitters.kubernetes import kubernetes_name
-from xds_server.clients import Admission, Caller, DeniedError
-from xds_server.crowding import address_of
+from xds_server.limits.unauthenticated import address_of
+from xds_server.transport.client import Admission, Caller, DeniedError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -19,10 +19,10 @@ from admc.exits import CommandError, Exit
 from admc.serve import handles, identity
 from admc.serve.moving import DRAIN_SECONDS, Moving
 from admc.serve.underway import Planned
-from xds_server.clients import Admission
-from xds_server.limits import Limits
-from xds_server.server import XdsServer
-from xds_server.store import SnapshotStore
+from xds_server.limits.limits import Limits
+from xds_server.resources.cache import SnapshotStore
+from xds_server.transport.client import Admission
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from admc.serve.wrong import Problems
     from dsl.diagnostics import Diagnostic
     from dsl.program import Program
-    from xds_server.clients import Caller
-    from xds_server.snapshot import Snapshot
+    from xds_server.resources.snapshot import Snapshot
+    from xds_server.transport.client import Caller
 
 LOG: Final = logging.getLogger("admc.serve")
 AT_ONCE: Final = 50

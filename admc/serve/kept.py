@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.serve.watch import Seen
-    from xds_server.snapshot import Snapshot
+    from xds_server.resources.snapshot import Snapshot
 
 MAX_MANIFEST: Final = 64_000_000
 MAX_OBJECT: Final = 256_000_000

@@ -13,7 +13,7 @@ from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf.message import DecodeError
 
 from emitters.envoy import Mode
-from xds_server.snapshot import Resource, Snapshot, SnapshotError
+from xds_server.resources.snapshot import Resource, Snapshot, SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from admc.serve.watch import Seen
     from admc.transition.model import Step
     from admc.transition.older import Dropped
-    from xds_server.server import XdsServer
+    from xds_server.transport.server import XdsServer
 
     Publish = Callable[[Groups, State, frozenset[str]], Awaitable[None]]
     Settle = Callable[[Recipe | None], Awaitable[None]]

@@ -26,16 +26,16 @@ from admc.transition.marker import concealed, concealed_text
 from emitters.envoy import Mode
 from xds_server import csds
 from xds_server.health import Health
-from xds_server.process import suit_many_streams
-from xds_server.server import ServerError
-from xds_server.turns import Loop
+from xds_server.transport.event_loop import Loop
+from xds_server.transport.process import suit_many_streams
+from xds_server.transport.server import ServerError
 
 if TYPE_CHECKING:
     from admc.serve.handshakes import Handshakes
     from admc.serve.inforce import Options
     from admc.serve.log import LogFormat
     from admc.serve.status import ServerRow, Status
-    from xds_server.snapshot import Snapshot
+    from xds_server.resources.snapshot import Snapshot
 
 LOG: Final = logging.getLogger("admc.serve")
 NOT_YET: Final = "the program has not been compiled yet"

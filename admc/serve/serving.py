@@ -26,7 +26,7 @@ from admc.serve.keeping import Keeping
 from admc.serve.watch import signature, until_changed
 from admc.serve.worker import Build, Worker, WorkerError
 from admc.serve.wrong import Problems
-from xds_server.snapshot import SnapshotError
+from xds_server.resources.snapshot import SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine

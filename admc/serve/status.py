@@ -19,7 +19,7 @@ from admc.typed_json import WrongError, checker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from xds_server.clients import ClientStatus
+    from xds_server.transport.client import ClientStatus
 
 SCHEMA_VERSION: Final = 1
 MAX_VERSION: Final = 1 << 31
@@ -146,7 +146,7 @@ def server_row(
 
 
 def _node(client: ClientStatus) -> NodeRow:
-    from xds_server.types import short
+    from xds_server.resources.types import short
 
     types = tuple(
         TypeRow(short(item.type_url), item.wanted, item.sent, item.acknowledged, concealed_text(item.error).rstrip())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from admc.serve.feed import State
     from admc.serve.underway import Planned
     from admc.transition.model import Step
-    from xds_server.snapshot import Snapshot
+    from xds_server.resources.snapshot import Snapshot
 
 
 @no_collection()

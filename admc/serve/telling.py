@@ -19,7 +19,7 @@ from emitters.envoy import Mode
 if TYPE_CHECKING:
     from admc.serve.capturing import Capturing
     from admc.serve.underway import Underway
-    from xds_server.server import XdsServer
+    from xds_server.transport.server import XdsServer
 
 LOG: Final = logging.getLogger("admc.serve")
 

@@ -18,7 +18,7 @@ from admc.exits import CommandError, Exit
 from admc.files import read_bounded
 from admc.terminal import visible
 from dsl.diagnostics import Diagnostic, Severity
-from xds_server.clients import DeniedError
+from xds_server.transport.client import DeniedError
 
 if TYPE_CHECKING:
     from pathlib import Path

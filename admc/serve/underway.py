@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from admc.transition.driver import Walk
     from admc.transition.model import Step
     from admc.transition.older import Dropped, Names
-    from xds_server.snapshot import Snapshot
+    from xds_server.resources.snapshot import Snapshot
 
 
 class Planned(NamedTuple):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dsl.diagnostics import Diagnostic
     from emitters.addresses import Addresses
     from emitters.scope import Hop
-    from xds_server.snapshot import Snapshot
+    from xds_server.resources.snapshot import Snapshot
 
 
 class WorkerError(Exception):

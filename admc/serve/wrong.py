@@ -17,7 +17,7 @@ from emitters.envoy.unlisted import Unlisted
 
 if TYPE_CHECKING:
     from admc.serve.worker import WorkerError
-    from xds_server.snapshot import SnapshotError
+    from xds_server.resources.snapshot import SnapshotError
 
 LOG: Final = logging.getLogger("admc.serve")
 NO_PROXY: Final = "no proxy is served until this is mended; the files are followed"

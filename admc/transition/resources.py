@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from admc.transition.model import Phase
 from admc.transition.toggles import toggled
 from emitters.envoy import Mode, emit
-from xds_server.references import Reference
-from xds_server.snapshot import Snapshot
-from xds_server.types import EXTENSION, LISTENER
+from xds_server.resources.references import Reference
+from xds_server.resources.snapshot import Snapshot
+from xds_server.resources.types import EXTENSION, LISTENER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from admc.transition.model import Placed, Step
     from emitters.addresses import Addresses
     from emitters.envoy import AdmResources
-    from xds_server.snapshot import Resource
+    from xds_server.resources.snapshot import Resource
 
 
 def resources(

@@ -14,7 +14,7 @@ from admc.serve.feed import Source
 from admc.serve.moving import Moving
 from admc.serve.underway import Planned
 from emitters.envoy import Mode
-from xds_server.store import SnapshotStore
+from xds_server.resources.cache import SnapshotStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

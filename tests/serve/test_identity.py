@@ -20,8 +20,8 @@ from admc.serve.identity import Identities, Proof, Settings, by_service_account,
 from admc.serve.tokens import FAR, load_keys
 from dsl.diagnostics import MAX_DIAGNOSTICS
 from tests.serve.pki import Authority
-from xds_server.clients import Admission, Caller, DeniedError
-from xds_server.wire import Node
+from xds_server.protocol.wire import Node
+from xds_server.transport.client import Admission, Caller, DeniedError
 
 if TYPE_CHECKING:
     from pathlib import Path

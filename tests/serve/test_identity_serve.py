@@ -22,7 +22,7 @@ from tests.serve.pki import Authority, Pair
 from tests.serve.serving import served
 from tests.serve.test_serving import write
 from tests.testbed.envoys import Envoys, envoy_binary
-from xds_server.types import LISTENER
+from xds_server.resources.types import LISTENER
 
 if TYPE_CHECKING:
     from tests.serve.serving import Served

@@ -20,16 +20,16 @@ from tests.serve.test_tls import CLIENTS, SERVER, files
 from tests.xds_server.client import Client, names
 from tests.xds_server.transcript import world
 from xds_server import csds
-from xds_server.limits import Limits
-from xds_server.server import XdsServer
-from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER
+from xds_server.limits.limits import Limits
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.types import CLUSTER
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from xds_server.clients import Admission, Caller
+    from xds_server.transport.client import Admission, Caller
 
 SEARCH = "spiffe://cluster.local/ns/shop/sa/search"
 GEO = "spiffe://cluster.local/ns/shop/sa/geo"

@@ -22,7 +22,7 @@ from admc.exits import CommandError
 from admc.serve import record
 from admc.serve.kept import Recalled, Recipe, opened
 from tests.testbed.envoys import LAUNCHER
-from xds_server.snapshot import Resource, Snapshot
+from xds_server.resources.snapshot import Resource, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable

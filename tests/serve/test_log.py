@@ -22,7 +22,7 @@ from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
 from admc.serve.log import TextLines
 from tests.serve.serving import SECONDS, served
-from xds_server.types import CLUSTER
+from xds_server.resources.types import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,8 @@ from admc.transition.model import Phase
 from admc.transition.steps import steps
 from emitters.envoy import Mode
 from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned, planned_by
-from xds_server.events import Refused
-from xds_server.types import CLUSTER, EXTENSION, LISTENER, ROUTES, TRIAL
+from xds_server.protocol.events import Refused
+from xds_server.resources.types import CLUSTER, EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

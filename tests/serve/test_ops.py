@@ -26,7 +26,7 @@ from tests.serve.serving import SECONDS, served
 from tests.serve.test_status import client
 from tests.serve.test_status import serving as status_of
 from xds_server.metrics import Metrics
-from xds_server.types import CLUSTER
+from xds_server.resources.types import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterator

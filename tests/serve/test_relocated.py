@@ -21,7 +21,7 @@ from tests.serve.agreeing import Agreeing, begun, following, hasten, phase_of
 from tests.serve.serving import served
 from tests.serve.test_serving import ENDPOINTS_FILE, client, folder, write
 from tests.serve.test_serving import PROGRAM as SERVED
-from xds_server.types import ENDPOINTS
+from xds_server.resources.types import ENDPOINTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

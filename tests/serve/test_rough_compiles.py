@@ -14,7 +14,7 @@ import pytest
 
 from tests.serve.serving import SECONDS, served
 from tests.serve.test_serving import _children, _runs, client, write
-from xds_server.types import ENDPOINTS, EXTENSION
+from xds_server.resources.types import ENDPOINTS, EXTENSION
 
 if TYPE_CHECKING:
     from pathlib import Path

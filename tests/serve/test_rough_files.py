@@ -25,7 +25,7 @@ from tests.transition.bed import DRAIN_SECONDS, Bed
 from tests.transition.callers import Keeper
 from tests.transition.move import once, phases, placed
 from tests.transition.move import text as moving
-from xds_server.types import ENDPOINTS, EXTENSION
+from xds_server.resources.types import ENDPOINTS, EXTENSION
 
 if TYPE_CHECKING:
     from pathlib import Path

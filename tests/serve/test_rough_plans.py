@@ -19,7 +19,7 @@ from tests.serve.pki import Authority, Pair
 from tests.serve.serving import served
 from tests.serve.test_rough_state import OPTIONS, text, tier
 from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, folder, write
-from xds_server.types import LISTENER
+from xds_server.resources.types import LISTENER
 
 if TYPE_CHECKING:
     from tests.serve.serving import Served

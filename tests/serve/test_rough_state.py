@@ -19,7 +19,7 @@ from tests.serve.disk import fill_disk, small_disk
 from tests.serve.serving import served
 from tests.serve.test_rough_compiles import gone
 from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, _children, client, folder, write
-from xds_server.types import EXTENSION
+from xds_server.resources.types import EXTENSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable

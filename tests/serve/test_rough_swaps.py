@@ -17,7 +17,7 @@ from tests.serve.serving import served
 from tests.serve.test_identity import PROGRAM as KNOWN
 from tests.serve.test_serving import ENDPOINTS_FILE, client, write
 from tests.serve.test_tls import files, own
-from xds_server.types import LISTENER
+from xds_server.resources.types import LISTENER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
 from admc.__main__ import main
 from tests.serve.serving import SECONDS, served
-from xds_server.types import CLUSTER, ENDPOINTS, LISTENER
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,8 +17,8 @@ from admc.exits import CommandError
 from admc.serve.tls import Certificates, TlsFiles
 from tests.serve.pki import Authority, Pair
 from tests.xds_server.transcript import world
-from xds_server.server import XdsServer
-from xds_server.store import SnapshotStore
+from xds_server.resources.cache import SnapshotStore
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from tests.serve.wandering import PLACES, PLANS, REPLICAS, Mood, World, simulated
-from xds_server.types import EXTENSION, LISTENER, ROUTES
+from xds_server.resources.types import EXTENSION, LISTENER, ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

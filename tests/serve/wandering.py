@@ -41,9 +41,9 @@ from admc.transition.captures import captures, of_parts
 from admc.transition.model import Placed, Toggle
 from emitters.envoy import Mode
 from emitters.scope import filter_name, hops
-from xds_server.events import Refused
-from xds_server.snapshot import Resource, Snapshot
-from xds_server.types import EXTENSION, LISTENER, ROUTES, TRIAL
+from xds_server.protocol.events import Refused
+from xds_server.resources.snapshot import Resource, Snapshot
+from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

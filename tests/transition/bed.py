@@ -24,9 +24,9 @@ from tests.testbed.echo import EchoServices, Endpoint
 from tests.testbed.envoys import Envoys
 from tests.testbed.ports import free_port
 from tests.transition.callers import SECONDS
-from xds_server.clients import Admission
-from xds_server.server import XdsServer
-from xds_server.store import SnapshotStore
+from xds_server.resources.cache import SnapshotStore
+from xds_server.transport.client import Admission
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from admc.transition.model import Placed, Step
     from emitters.envoy import AdmResources
     from tests.transition.callers import Dial
-    from xds_server.clients import Caller
-    from xds_server.snapshot import Snapshot
+    from xds_server.resources.snapshot import Snapshot
+    from xds_server.transport.client import Caller
 
 DRAIN_SECONDS = 3
 """Envoy looks at whole seconds: with 1, connections are cut at the end without having been told to close."""

@@ -16,7 +16,7 @@ from dsl import load_text
 from emitters.addresses import from_json
 from emitters.envoy import Mode
 from solver.place import place
-from xds_server.types import LISTENER
+from xds_server.resources.types import LISTENER
 
 HEAD = "app own\nservice s, d { http web 80  http admin 81 }\ncall s -> d:web, d:admin\n"
 INNER = 'external x { cidr "10.1.0.0/16"  tcp 443 }\n'

@@ -13,8 +13,8 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import http_con
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 from google.protobuf.wrappers_pb2 import StringValue
 
-from xds_server.snapshot import Resource
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET
+from xds_server.resources.snapshot import Resource
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET
 
 WORDS = {
     "clusters": CLUSTER,

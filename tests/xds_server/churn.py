@@ -23,7 +23,7 @@ import grpc
 
 from tests.xds_server.client import Client
 from tests.xds_server.running import GROUPS, NAMES, Running, Stats
-from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,19 +22,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from tests.xds_server.build import resource
-from xds_server.limits import Limits
-from xds_server.process import suit_many_streams
-from xds_server.server import XdsServer
-from xds_server.snapshot import Snapshot
-from xds_server.store import SnapshotStore
-from xds_server.turns import Loop
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET
-from xds_server.wire import Composer
+from xds_server.limits.limits import Limits
+from xds_server.protocol.wire import Composer
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.snapshot import Snapshot
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET
+from xds_server.transport.event_loop import Loop
+from xds_server.transport.process import suit_many_streams
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from xds_server.snapshot import Resource
+    from xds_server.resources.snapshot import Resource
 
 GROUPS: Final = ("web", "shop")
 NAMES: Final = tuple(f"{word}-{number}" for word in ("cart", "pay", "user") for number in range(10))

@@ -11,10 +11,10 @@ import pytest
 from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.test_server import serving
 from tests.xds_server.transcript import world
-from xds_server.types import CLUSTER, LISTENER
+from xds_server.resources.types import CLUSTER, LISTENER
 
 if TYPE_CHECKING:
-    from xds_server.server import XdsServer
+    from xds_server.transport.server import XdsServer
 
 
 def counted(server: XdsServer) -> tuple[int, int]:

@@ -9,11 +9,19 @@ import pytest
 from envoy.service.discovery.v3 import discovery_pb2
 
 from tests.xds_server.transcript import world
-from xds_server.bounds import MAX_CHARACTERS, MAX_UNANSWERED
-from xds_server.channel import REMEMBERED_NAMES, Shared
-from xds_server.delta import DeltaStream
-from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
-from xds_server.wire import MAX_CLAIMS, MAX_NAME, MAX_NAMES, DeltaRequest, TooMuchError, parse_delta, parse_sotw
+from xds_server.limits.stream_bounds import MAX_CHARACTERS, MAX_UNANSWERED
+from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.type_state import REMEMBERED_NAMES, Shared
+from xds_server.protocol.wire import (
+    MAX_CLAIMS,
+    MAX_NAME,
+    MAX_NAMES,
+    DeltaRequest,
+    TooMuchError,
+    parse_delta,
+    parse_sotw,
+)
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
 
 WORLD = world("clusters a=1-; routes r=1>a")
 LONG = "x" * (MAX_NAME + 1)

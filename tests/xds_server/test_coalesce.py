@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xds_server.coalesce import Coalescer
+from xds_server.transport.debounce import Coalescer
 
 
 def test_a_change_waits_for_quiet() -> None:

@@ -15,11 +15,11 @@ from tests.xds_server.client import Client
 from tests.xds_server.test_server import BOTH, said, serving
 from tests.xds_server.test_server import _until as until
 from tests.xds_server.transcript import world
-from xds_server.clients import Admission
-from xds_server.connection import OUTBOX
-from xds_server.limits import Limits
-from xds_server.snapshot import Snapshot
-from xds_server.types import CLUSTER, ENDPOINTS, LISTENER
+from xds_server.limits.limits import Limits
+from xds_server.resources.snapshot import Snapshot
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER
+from xds_server.transport.client import Admission
+from xds_server.transport.connection import OUTBOX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,14 +14,14 @@ from google.protobuf import json_format
 from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.transcript import world
 from xds_server import csds
-from xds_server.server import XdsServer
-from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER, LISTENER, SECRET
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.types import CLUSTER, LISTENER, SECRET
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from xds_server.clients import Caller
+    from xds_server.transport.client import Caller
 
 STATUS: Any = csds_pb2.ConfigStatus
 BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])

@@ -21,10 +21,10 @@ from google.protobuf import json_format
 
 from tests.testbed.envoys import Envoy, Envoys, envoy_binary
 from tests.testbed.ports import free_port
-from xds_server.server import XdsServer
-from xds_server.snapshot import Resource, Snapshot
-from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER, LISTENER
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.snapshot import Resource, Snapshot
+from xds_server.resources.types import CLUSTER, LISTENER
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -19,10 +19,10 @@ from envoy.extensions.filters.http.router.v3 import router_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
 
 from tests.xds_server.test_envoy import ADS, made, typed
-from xds_server.server import XdsServer
-from xds_server.snapshot import Resource, Snapshot
-from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.snapshot import Resource, Snapshot
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,15 +13,15 @@ from envoy.config.route.v3 import route_pb2
 from tests.golang import built
 from tests.xds_server.test_envoy import made
 from tests.xds_server.test_grpc_client import backend, bootstrap, resources
-from xds_server.server import XdsServer
-from xds_server.snapshot import Snapshot
-from xds_server.store import SnapshotStore
-from xds_server.types import ROUTES
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.snapshot import Snapshot
+from xds_server.resources.types import ROUTES
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from xds_server.snapshot import Resource
+    from xds_server.resources.snapshot import Resource
 
 SOURCES = Path(__file__).with_name("caller_go")
 WORKERS = 16

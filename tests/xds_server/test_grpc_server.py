@@ -25,10 +25,10 @@ from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
 from tests.testbed.ports import free_port
 from tests.xds_server.test_envoy import ADS, made, typed
-from xds_server.server import XdsServer
-from xds_server.snapshot import Resource, Snapshot
-from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.snapshot import Resource, Snapshot
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

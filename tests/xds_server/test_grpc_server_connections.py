@@ -15,11 +15,11 @@ import pytest
 from tests.serve.pki import Authority
 from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
-from xds_server.crowding import address_of
-from xds_server.limits import Limits
-from xds_server.server import XdsServer
-from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER
+from xds_server.limits.limits import Limits
+from xds_server.limits.unauthenticated import address_of
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.types import CLUSTER
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

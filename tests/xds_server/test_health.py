@@ -12,8 +12,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.xds_server.client import SECONDS
 from xds_server.health import Health
-from xds_server.server import SERVICE, XdsServer
-from xds_server.store import SnapshotStore
+from xds_server.resources.cache import SnapshotStore
+from xds_server.transport.server import SERVICE, XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from tests.xds_server.client import Client
 from tests.xds_server.test_server import BOTH, serving
 from tests.xds_server.transcript import world
-from xds_server.connection import LARGE, MANY
-from xds_server.types import CLUSTER, ENDPOINTS
+from xds_server.resources.types import CLUSTER, ENDPOINTS
+from xds_server.transport.connection import LARGE, MANY
 
 if TYPE_CHECKING:
     import pytest
 
-    from xds_server.server import XdsServer
+    from xds_server.transport.server import XdsServer
 
 
 def _pauses(server: XdsServer, monkeypatch: pytest.MonkeyPatch) -> list[float]:

@@ -12,24 +12,24 @@ import grpc
 
 from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
-from xds_server.channel import Shared
-from xds_server.clients import Admission
-from xds_server.connection import Connection
-from xds_server.delta import DeltaStream
-from xds_server.holdings import Budget, Meter
-from xds_server.limits import Limits
-from xds_server.server import TOO_MUCH, XdsServer
-from xds_server.sotw import SotwStream
-from xds_server.store import SnapshotStore
-from xds_server.stream import MAX_ERROR, MAX_TYPES
-from xds_server.types import CLUSTER, ENDPOINTS, ROUTES
-from xds_server.wire import DeltaRequest, SotwRequest
+from xds_server.limits.client_memory import Budget, Meter
+from xds_server.limits.limits import Limits
+from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.sotw import SotwStream
+from xds_server.protocol.stream import MAX_ERROR, MAX_TYPES
+from xds_server.protocol.type_state import Shared
+from xds_server.protocol.wire import DeltaRequest, SotwRequest
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.types import CLUSTER, ENDPOINTS, ROUTES
+from xds_server.transport.client import Admission
+from xds_server.transport.connection import Connection
+from xds_server.transport.server import TOO_MUCH, XdsServer
 
 if TYPE_CHECKING:
     import pytest
 
-    from xds_server.stream import Stream
-    from xds_server.wire import Response
+    from xds_server.protocol.stream import Stream
+    from xds_server.protocol.wire import Response
 
 THERE = tuple(f"a{each}" for each in range(200))
 WORLD = world("endpoints " + " ".join(f"{name}=1" for name in THERE) + "; clusters a=1-")

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.xds_server.transcript import world
-from xds_server.channel import Shared
-from xds_server.delta import DeltaStream
-from xds_server.sotw import SotwStream
-from xds_server.stream import MAX_TYPES
-from xds_server.types import ORDER
-from xds_server.wire import DeltaRequest, ProtocolError, TooMuchError, parse_delta, parse_sotw
+from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.sotw import SotwStream
+from xds_server.protocol.stream import MAX_TYPES
+from xds_server.protocol.type_state import Shared
+from xds_server.protocol.wire import DeltaRequest, ProtocolError, TooMuchError, parse_delta, parse_sotw
+from xds_server.resources.types import ORDER
 
 WORLDS = [
     world("clusters a=1 b=1-; endpoints a=1; listeners l=1>r; routes r=1>a; secrets k=1; extensions f=1"),

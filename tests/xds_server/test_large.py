@@ -10,13 +10,13 @@ from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
 from tests.xds_server.build import resource
 from tests.xds_server.client import names
-from xds_server.channel import Shared
-from xds_server.delta import DeltaStream
-from xds_server.server import XdsServer
-from xds_server.snapshot import Resource, Snapshot
-from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER, ENDPOINTS
-from xds_server.wire import DeltaRequest, Response
+from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.type_state import Shared
+from xds_server.protocol.wire import DeltaRequest, Response
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.snapshot import Resource, Snapshot
+from xds_server.resources.types import CLUSTER, ENDPOINTS
+from xds_server.transport.server import XdsServer
 
 LIMIT = 1000
 

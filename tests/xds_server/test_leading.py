@@ -9,14 +9,14 @@ from envoy.config.route.v3 import route_pb2
 
 from tests.xds_server.build import content_of, resource
 from tests.xds_server.transcript import world
-from xds_server import leading
-from xds_server.channel import Shared
-from xds_server.delta import DeltaStream
-from xds_server.leading import naming
-from xds_server.snapshot import Resource
-from xds_server.sotw import SotwStream
-from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
-from xds_server.wire import DeltaRequest, SotwRequest
+from xds_server.protocol import cluster_handover
+from xds_server.protocol.cluster_handover import naming
+from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.sotw import SotwStream
+from xds_server.protocol.type_state import Shared
+from xds_server.protocol.wire import DeltaRequest, SotwRequest
+from xds_server.resources.snapshot import Resource
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
 
 BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
 
@@ -246,7 +246,7 @@ def test_a_route_that_names_a_cluster_is_the_last_and_matches_nothing() -> None:
 def test_a_table_that_cannot_be_led_stays_as_it_is(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     message = route_pb2.RouteConfiguration.FromString(table_of(x="a", y="a").body)
     if case == "too many":
-        monkeypatch.setattr(leading, "MOST", 3)
+        monkeypatch.setattr(cluster_handover, "MOST", 3)
     else:
         for host in message.virtual_hosts:
             host.matcher.SetInParent()

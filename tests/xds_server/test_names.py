@@ -9,11 +9,11 @@ from envoy.service.discovery.v3 import discovery_pb2
 
 from tests.xds_server.build import MESSAGES
 from tests.xds_server.transcript import world
-from xds_server.channel import Shared
-from xds_server.delta import DeltaStream
-from xds_server.sotw import SotwStream
-from xds_server.types import CLUSTER, ENDPOINTS, ROUTES, WHOLE
-from xds_server.wire import parse_delta, parse_sotw
+from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.sotw import SotwStream
+from xds_server.protocol.type_state import Shared
+from xds_server.protocol.wire import parse_delta, parse_sotw
+from xds_server.resources.types import CLUSTER, ENDPOINTS, ROUTES, WHOLE
 
 WORLD = "clusters a=1; endpoints a=1; extensions a=1; listeners a=1>a; routes a=1>a; secrets a=1"
 ODD = ["", "\0", "a\0b", " ", "**", "x" * 1024, "\u202e", "🙂"]

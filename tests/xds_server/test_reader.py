@@ -10,13 +10,13 @@ import pytest
 from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.test_server import serving
 from tests.xds_server.transcript import world
-from xds_server.connection import Connection
-from xds_server.limits import Limits
-from xds_server.types import CLUSTER
+from xds_server.limits.limits import Limits
+from xds_server.resources.types import CLUSTER
+from xds_server.transport.connection import Connection
 
 if TYPE_CHECKING:
-    from xds_server.connection import Variant
-    from xds_server.server import XdsServer
+    from xds_server.transport.connection import Variant
+    from xds_server.transport.server import XdsServer
 
 
 class Reads:
@@ -65,7 +65,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
         def __init__(self, server: XdsServer, context: Any, variant: Variant) -> None:
             super().__init__(server, _Context(context, found), variant)
 
-    monkeypatch.setattr("xds_server.server.Connection", Watched)
+    monkeypatch.setattr("xds_server.transport.server.Connection", Watched)
     return found
 
 

@@ -16,8 +16,8 @@ from envoy.extensions.transport_sockets.tls.v3 import tls_pb2
 from google.protobuf import message_factory
 
 from tests.xds_server.build import MESSAGES
-from xds_server.references import message_class, references
-from xds_server.types import CLUSTER, EXTENSION, LISTENER, ROUTES, SECRET
+from xds_server.resources.references import message_class, references
+from xds_server.resources.types import CLUSTER, EXTENSION, LISTENER, ROUTES, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,14 +10,14 @@ import pytest
 
 from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.transcript import world
-from xds_server.clients import Admission, DeniedError
-from xds_server.repeats import LOGGED, OTHERS, SORTS, Repeats
-from xds_server.server import XdsServer
-from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER
+from xds_server.limits.repeated_warnings import LOGGED, OTHERS, SORTS, Repeats
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.types import CLUSTER
+from xds_server.transport.client import Admission, DeniedError
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
-    from xds_server.clients import Caller
+    from xds_server.transport.client import Caller
 
 
 def lines(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, Any]]:

@@ -14,11 +14,11 @@ from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 from tests.xds_server.build import MESSAGES, content_of, resource
 from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
-from xds_server.limits import Limits
-from xds_server.server import PAUSE, ServerError, XdsServer
-from xds_server.snapshot import InconsistentSnapshotError, Snapshot
-from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
+from xds_server.limits.limits import Limits
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.snapshot import InconsistentSnapshotError, Snapshot
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
+from xds_server.transport.server import PAUSE, ServerError, XdsServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -10,8 +10,8 @@ from envoy.extensions.filters.network.tcp_proxy.v3 import tcp_proxy_pb2
 from envoy.extensions.transport_sockets.tls.v3 import tls_pb2
 
 from tests.xds_server.build import MESSAGES, resource
-from xds_server.references import Reference, references
-from xds_server.snapshot import (
+from xds_server.resources.references import Reference, references
+from xds_server.resources.snapshot import (
     BadResourceError,
     DuplicateResourceError,
     InconsistentSnapshotError,
@@ -19,7 +19,7 @@ from xds_server.snapshot import (
     Snapshot,
     difference,
 )
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET
 
 
 def test_versions_are_digests_of_content() -> None:

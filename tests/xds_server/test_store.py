@@ -6,10 +6,10 @@ import pytest
 
 from tests.xds_server.build import resource
 from tests.xds_server.transcript import world
-from xds_server.events import Refused
-from xds_server.snapshot import Snapshot
-from xds_server.store import REMEMBERED, SnapshotStore
-from xds_server.types import CLUSTER, ENDPOINTS
+from xds_server.protocol.events import Refused
+from xds_server.resources.cache import REMEMBERED, SnapshotStore
+from xds_server.resources.snapshot import Snapshot
+from xds_server.resources.types import CLUSTER, ENDPOINTS
 
 GOOD = world("clusters a=1- b=1-")
 BAD = world("clusters a=2- b=2-")

@@ -11,14 +11,14 @@ from tests.xds_server.client import Client
 from tests.xds_server.test_properties import BAD, Envoy
 from tests.xds_server.test_server import said, serving
 from tests.xds_server.transcript import world
-from xds_server.channel import Shared
-from xds_server.delta import DeltaStream
-from xds_server.events import Completed, Refused, Settled, Took
-from xds_server.snapshot import Snapshot
-from xds_server.sotw import SotwStream
-from xds_server.store import SnapshotStore
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES
-from xds_server.wire import DeltaRequest, SotwRequest
+from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.events import Completed, Refused, Settled, Took
+from xds_server.protocol.sotw import SotwStream
+from xds_server.protocol.type_state import Shared
+from xds_server.protocol.wire import DeltaRequest, SotwRequest
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.snapshot import Snapshot
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES
 
 BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
 PUBLISHED_MS = 20

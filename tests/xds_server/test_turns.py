@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from xds_server.turns import Loop
+from xds_server.transport.event_loop import Loop
 
 WRITES = 50
 SECONDS = 60.0

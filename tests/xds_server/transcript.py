@@ -33,17 +33,17 @@ from typing import TYPE_CHECKING, Any
 from envoy.service.discovery.v3 import discovery_pb2
 
 from tests.xds_server.build import MESSAGES, WORDS, content_of, resource
-from xds_server.channel import Shared
-from xds_server.delta import DeltaStream
-from xds_server.past import Past
-from xds_server.snapshot import Snapshot
-from xds_server.sotw import SotwStream
-from xds_server.wire import parse_delta, parse_sotw
+from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.earlier_streams import Past
+from xds_server.protocol.sotw import SotwStream
+from xds_server.protocol.type_state import Shared
+from xds_server.protocol.wire import parse_delta, parse_sotw
+from xds_server.resources.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from xds_server.wire import Response
+    from xds_server.protocol.wire import Response
 
 NAMES = {url: word for word, url in WORDS.items()}
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from envoy.service.discovery.v3 import discovery_pb2
 
-from xds_server.limits import Limits
-from xds_server.process import suit_many_streams
-from xds_server.references import message_class
-from xds_server.server import XdsServer
-from xds_server.snapshot import Resource, Snapshot
-from xds_server.store import SnapshotStore
-from xds_server.turns import Loop
-from xds_server.types import PREFIX
+from xds_server.limits.limits import Limits
+from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.references import message_class
+from xds_server.resources.snapshot import Resource, Snapshot
+from xds_server.resources.types import PREFIX
+from xds_server.transport.event_loop import Loop
+from xds_server.transport.process import suit_many_streams
+from xds_server.transport.server import XdsServer
 
 GROUP = "bench"
 

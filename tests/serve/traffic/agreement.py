@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import any_pb2, json_format
 
-from xds_server.snapshot import Claimed, Resource, version_of
-from xds_server.types import CLUSTER, EXTENSION, LISTENER, ROUTES, short
+from xds_server.resources.snapshot import Claimed, Resource, version_of
+from xds_server.resources.types import CLUSTER, EXTENSION, LISTENER, ROUTES, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from xds_server.snapshot import Known
+    from xds_server.resources.snapshot import Known
 
     Get = Callable[[str], bytes]
     """The body of a page of the admin interface."""

@@ -10,22 +10,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
-from xds_server.channel import NOTHING, Flight
-from xds_server.leading import Lead, ahead, behind
-from xds_server.ordering import STAGED, Gate, Phase, trial
-from xds_server.ordering import gate as gate_of
-from xds_server.ordering import removing as may_remove
-from xds_server.snapshot import Known, Resource, no_endpoints, nothing
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET, TRIAL
-from xds_server.wire import Response
+from xds_server.protocol.cluster_handover import Lead, ahead, behind
+from xds_server.protocol.sequencing import STAGED, Gate, Phase, trial
+from xds_server.protocol.sequencing import gate as gate_of
+from xds_server.protocol.sequencing import removing as may_remove
+from xds_server.protocol.type_state import NOTHING, Flight
+from xds_server.protocol.wire import Response
+from xds_server.resources.snapshot import Known, Resource, no_endpoints, nothing
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.channel import Channel, Shared
-    from xds_server.past import Past
-    from xds_server.snapshot import Collection, Difference, Snapshot
-    from xds_server.wire import Payload
+    from xds_server.protocol.earlier_streams import Past
+    from xds_server.protocol.type_state import Channel, Shared
+    from xds_server.protocol.wire import Payload
+    from xds_server.resources.snapshot import Collection, Difference, Snapshot
 
 
 class _Now(NamedTuple):

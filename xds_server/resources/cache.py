@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from xds_server.metrics import Metrics
-from xds_server.past import Past
-from xds_server.references import Reference
-from xds_server.snapshot import Collection, Snapshot, SnapshotError
-from xds_server.taken import Taken
-from xds_server.types import CLUSTER, ENDPOINTS, SECRET
+from xds_server.protocol.earlier_streams import Past
+from xds_server.resources.acknowledged import Taken
+from xds_server.resources.references import Reference
+from xds_server.resources.snapshot import Collection, Snapshot, SnapshotError
+from xds_server.resources.types import CLUSTER, ENDPOINTS, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.events import Refused, Took
+    from xds_server.protocol.events import Refused, Took
 
 REMEMBERED: Final = 16
 """Refusals of a group that are remembered, the latest ones."""

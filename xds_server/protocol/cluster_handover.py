@@ -20,16 +20,16 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from xds_server.references import message_class, references
-from xds_server.snapshot import Resource
-from xds_server.types import CLUSTER, PREFIX, ROUTES
+from xds_server.resources.references import message_class, references
+from xds_server.resources.snapshot import Resource
+from xds_server.resources.types import CLUSTER, PREFIX, ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from google.protobuf.message import Message
 
-    from xds_server.snapshot import Known
+    from xds_server.resources.snapshot import Known
 
 MOST: Final = 2_000
 """So many routes are added to a table at most: where it would be more the client is not led."""

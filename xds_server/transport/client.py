@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.events import TypeStatus
-    from xds_server.wire import Node
+    from xds_server.protocol.events import TypeStatus
+    from xds_server.protocol.wire import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from xds_server.channel import RESPONSE_BYTES
+from xds_server.protocol.type_state import RESPONSE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc  # type: ignore[import-untyped]
 
-from xds_server.clients import Admission, Caller, ClientStatus
-from xds_server.delta import DeltaStream
-from xds_server.events import Accepted, Completed, Refused
-from xds_server.holdings import Meter
-from xds_server.sotw import SotwStream
-from xds_server.types import ORDER, short
-from xds_server.wire import Node, ProtocolError, TooMuchError, parse_delta, parse_sotw
-from xds_server.writer import Writer
+from xds_server.limits.client_memory import Meter
+from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.events import Accepted, Completed, Refused
+from xds_server.protocol.sotw import SotwStream
+from xds_server.protocol.wire import Node, ProtocolError, TooMuchError, parse_delta, parse_sotw
+from xds_server.resources.types import ORDER, short
+from xds_server.transport.client import Admission, Caller, ClientStatus
+from xds_server.transport.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.server import XdsServer
-    from xds_server.snapshot import Snapshot
-    from xds_server.stream import Stream, Wait
-    from xds_server.wire import DeltaRequest, Response, SotwRequest
+    from xds_server.protocol.stream import Stream, Wait
+    from xds_server.protocol.wire import DeltaRequest, Response, SotwRequest
+    from xds_server.resources.snapshot import Snapshot
+    from xds_server.transport.server import XdsServer
 
 LOG: Final = logging.getLogger("xds_server")
 BEHIND_SECONDS: Final = 0.25

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, KeysView
 
-    from xds_server.connection import Connection
-    from xds_server.wire import Node
+    from xds_server.protocol.wire import Node
+    from xds_server.transport.connection import Connection
 
 
 class Seen(NamedTuple):

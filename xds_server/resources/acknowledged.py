@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from xds_server.snapshot import Collection, Resource, Snapshot
-from xds_server.types import URGENT
+from xds_server.resources.snapshot import Collection, Resource, Snapshot
+from xds_server.resources.types import URGENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.snapshot import Dangling
+    from xds_server.resources.snapshot import Dangling
 
 
 class _Mark(NamedTuple):

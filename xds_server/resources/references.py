@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from google.protobuf import descriptor_pool, json_format, message_factory
 from google.protobuf.message import DecodeError
 
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, ROUTES, SECRET
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, ROUTES, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

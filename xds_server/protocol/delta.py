@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xds_server.snapshot import Claimed, Known
-from xds_server.stream import Stream
-from xds_server.subscription import WILDCARD
-from xds_server.types import WHOLE
+from xds_server.protocol.stream import Stream
+from xds_server.protocol.subscription import WILDCARD
+from xds_server.resources.snapshot import Claimed, Known
+from xds_server.resources.types import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.channel import Channel
-    from xds_server.snapshot import Resource
-    from xds_server.wire import DeltaRequest, Payload, Response
+    from xds_server.protocol.type_state import Channel
+    from xds_server.protocol.wire import DeltaRequest, Payload, Response
+    from xds_server.resources.snapshot import Resource
 
 
 class DeltaStream(Stream):

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from xds_server.snapshot import Collection, Difference, Known, Resource, difference, version_of
-from xds_server.subscription import Subscription
-from xds_server.types import ENDPOINTS, ROUTES
-from xds_server.wire import Composer
+from xds_server.protocol.subscription import Subscription
+from xds_server.protocol.wire import Composer
+from xds_server.resources.snapshot import Collection, Difference, Known, Resource, difference, version_of
+from xds_server.resources.types import ENDPOINTS, ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xds_server.snapshot import Snapshot
+    from xds_server.resources.snapshot import Snapshot
 
 NOTHING: Final[Mapping[str, Known]] = MappingProxyType({})
 REMEMBERED: Final = 128

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xds_server.taken import Taken
-from xds_server.types import CLUSTER
+from xds_server.resources.acknowledged import Taken
+from xds_server.resources.types import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.snapshot import Known
+    from xds_server.resources.snapshot import Known
 
 REMEMBERED: Final = 16
 """Versions that clients had when their streams ended, the latest ones."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.snapshot import Resource, Snapshot
+    from xds_server.resources.snapshot import Resource, Snapshot
 
 
 class Accepted(NamedTuple):

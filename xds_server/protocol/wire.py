@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.snapshot import Resource
+    from xds_server.resources.snapshot import Resource
 
 CACHED_BYTES: Final = 32 << 20
 """How much memory responses may take that are kept for the next stream that needs them."""

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from xds_server.bounds import check
-from xds_server.channel import Channel, Flight, Shared
-from xds_server.events import Accepted, Completed, Event, Refused, Settled, Took, TypeStatus
-from xds_server.leading import Lead
-from xds_server.ordering import STAGED, Phase, complete, in_order, let_go, trial, users_unknown
-from xds_server.past import Past
-from xds_server.sending import Sender
-from xds_server.snapshot import Known, Resource
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL
-from xds_server.wire import ProtocolError, Request, Response, TooMuchError
+from xds_server.limits.stream_bounds import check
+from xds_server.protocol.cluster_handover import Lead
+from xds_server.protocol.earlier_streams import Past
+from xds_server.protocol.events import Accepted, Completed, Event, Refused, Settled, Took, TypeStatus
+from xds_server.protocol.responses import Sender
+from xds_server.protocol.sequencing import STAGED, Phase, complete, in_order, let_go, trial, users_unknown
+from xds_server.protocol.type_state import Channel, Flight, Shared
+from xds_server.protocol.wire import ProtocolError, Request, Response, TooMuchError
+from xds_server.resources.snapshot import Known, Resource
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from xds_server.snapshot import Snapshot
+    from xds_server.resources.snapshot import Snapshot
 
 MAX_TYPES: Final = 32
 MAX_ERROR: Final = 4096

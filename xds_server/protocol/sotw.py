@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xds_server.snapshot import Claimed
-from xds_server.stream import Stream
-from xds_server.types import CLUSTER, LISTENER, WHOLE
+from xds_server.protocol.stream import Stream
+from xds_server.resources.snapshot import Claimed
+from xds_server.resources.types import CLUSTER, LISTENER, WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.channel import Channel
-    from xds_server.snapshot import Known, Resource
-    from xds_server.wire import Payload, Response, SotwRequest
+    from xds_server.protocol.type_state import Channel
+    from xds_server.protocol.wire import Payload, Response, SotwRequest
+    from xds_server.resources.snapshot import Known, Resource
 
 UNKNOWN: Final = Claimed("")
 """Something that the client has, and nobody knows what."""

@@ -11,16 +11,16 @@ from collections import Counter
 from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
-from xds_server.snapshot import Claimed
-from xds_server.wire import DeltaRequest, SotwRequest
+from xds_server.protocol.wire import DeltaRequest, SotwRequest
+from xds_server.resources.snapshot import Claimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from xds_server.channel import Channel
-    from xds_server.stream import Stream
-    from xds_server.subscription import Subscription
-    from xds_server.wire import Response
+    from xds_server.protocol.stream import Stream
+    from xds_server.protocol.subscription import Subscription
+    from xds_server.protocol.type_state import Channel
+    from xds_server.protocol.wire import Response
 
 NAME_BYTES: Final = 128
 """What it takes to keep a name, besides the name itself ..."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xds_server.wire import MAX_CLAIMS, MAX_NAMES, TooMuchError
+from xds_server.protocol.wire import MAX_CLAIMS, MAX_NAMES, TooMuchError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from xds_server.channel import Channel
+    from xds_server.protocol.type_state import Channel
 
 MAX_CHARACTERS: Final = 8_000_000
 """Of all names that a client asks for together."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from enum import Enum, IntEnum, auto
 from typing import TYPE_CHECKING, Final
 
-from xds_server.channel import NOTHING
-from xds_server.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ORDER, ROUTES, SECRET, TRIAL
+from xds_server.protocol.type_state import NOTHING
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ORDER, ROUTES, SECRET, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.channel import Channel, Shared
-    from xds_server.snapshot import Resource, Snapshot
+    from xds_server.protocol.type_state import Channel, Shared
+    from xds_server.resources.snapshot import Resource, Snapshot
 
 _WAITS_FOR: Final = {
     EXTENSION: (CLUSTER,),

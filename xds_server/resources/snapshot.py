@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.message import DecodeError
 
-from xds_server.references import Reference, message_class, references
-from xds_server.types import CLUSTER, ENDPOINTS, NAME_FIELD, PREFIX, short
-from xds_server.wire import text_field
+from xds_server.protocol.wire import text_field
+from xds_server.resources.references import Reference, message_class, references
+from xds_server.resources.types import CLUSTER, ENDPOINTS, NAME_FIELD, PREFIX, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

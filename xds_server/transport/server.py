@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped]
 
-from xds_server import crowding
-from xds_server.audience import Audience
-from xds_server.channel import Shared
-from xds_server.clients import Admission, Caller, ClientStatus, DeniedError
-from xds_server.coalesce import Coalescer
-from xds_server.connection import DELTA, SOTW, Connection, RefusedStreamError, Variant, known_type
-from xds_server.events import Settled, Took
-from xds_server.holdings import Budget
-from xds_server.limits import Limits
-from xds_server.repeats import Repeats, host_of
-from xds_server.store import SnapshotStore, only_differs_in
-from xds_server.types import URGENT
+from xds_server.limits import unauthenticated
+from xds_server.limits.client_memory import Budget
+from xds_server.limits.limits import Limits
+from xds_server.limits.repeated_warnings import Repeats, host_of
+from xds_server.protocol.events import Settled, Took
+from xds_server.protocol.type_state import Shared
+from xds_server.resources.cache import SnapshotStore, only_differs_in
+from xds_server.resources.types import URGENT
+from xds_server.transport.client import Admission, Caller, ClientStatus, DeniedError
+from xds_server.transport.client_registry import Audience
+from xds_server.transport.connection import DELTA, SOTW, Connection, RefusedStreamError, Variant, known_type
+from xds_server.transport.debounce import Coalescer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from xds_server.events import Completed, Refused
-    from xds_server.snapshot import Snapshot
+    from xds_server.protocol.events import Completed, Refused
+    from xds_server.resources.snapshot import Snapshot
 
 LOG: Final = logging.getLogger("xds_server")
 SERVICE: Final = "envoy.service.discovery.v3.AggregatedDiscoveryService"
@@ -138,7 +138,7 @@ class XdsServer:
         self.store.watchers.append(self._changed)
         await self._server.start()
         self._crowds = asyncio.create_task(
-            crowding.watch(int(port), limits.streams_per_peer, self._peers_let_in, self._dispersed)
+            unauthenticated.watch(int(port), limits.streams_per_peer, self._peers_let_in, self._dispersed)
         )
         return int(port)
 

@@ -1,0 +1,1 @@
+"""What clients may take of the server, and what happens beyond that."""

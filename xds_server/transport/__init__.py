@@ -1,0 +1,1 @@
+"""gRPC: the server, its open streams, and who listens."""
