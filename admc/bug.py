@@ -12,7 +12,7 @@ from admc.cli.options import requested_format
 from admc.exits import Exit
 from admc.output import show_failure
 from admc.render.report import Report
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 PACKAGES = frozenset({"admc", "dsl", "solver", "emitters", "xds_server"})
 SHOWN = 300

@@ -11,7 +11,7 @@ from admc.exits import CommandError, Exit, refused_warnings, worst
 from admc.pipeline import folder_of, load_program
 from admc.programs import Named
 from admc.render.report import shown_path
-from dsl.diagnostics import Diagnostic, Related
+from dsl.diagnostics.diagnostic import Diagnostic, Related
 from dsl.program import Program
 from dsl.text import SourceText, Span
 

@@ -343,7 +343,7 @@ OWN: Mapping[str, Code] = {**_PLACEMENT, **_USAGE, **_BUG}
 @cache
 def registry() -> Mapping[str, Code]:
     """All codes of all packages, in ascending order."""
-    from dsl.codes import CODES as LANGUAGE
+    from dsl.diagnostics.codes import CODES as LANGUAGE
     from emitters.codes import CODES as ENVOY
     from emitters.codes_cluster import CODES as CLUSTER
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from admc.emit_manifest import MANIFEST, NONE, Known, Manifest, from_json, to_json
 from admc.exits import CommandError, wrong_usage
 from admc.files import is_folder, is_temporary, present, read_bounded, said_by_system, status_to_replace, write_whole
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 __all__ = ["MANIFEST", "Emitted", "kept_files", "write_folder"]
 

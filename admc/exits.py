@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import IntEnum
 
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 
 class Exit(IntEnum):

@@ -11,12 +11,13 @@ from admc.because import named
 from admc.explanation import Explanation, Point, section
 from admc.plan_build import SIDES
 from admc.words import counted
-from dsl import syntax, units
-from dsl.diagnostics import Diagnostics
-from dsl.guide import Guide, guides
-from dsl.parser import parse
+from dsl.diagnostics.diagnostic import Diagnostics
+from dsl.kinds.guide import Guide, guides
 from dsl.program import Kind, ParameterType, Verb
-from dsl.values import describe
+from dsl.syntax import tree
+from dsl.syntax.parser import parse
+from dsl.values import units
+from dsl.values.typed import describe
 
 DECLARATION_LINES = 60
 
@@ -70,7 +71,7 @@ def elsewhere(guide: Guide | None) -> list[Point]:
     return [] if guide is None else [Point(f"{mesh}: {said}") for mesh, said in guide.elsewhere]
 
 
-def _takes(type_: ParameterType, written: syntax.TypeName) -> str:
+def _takes(type_: ParameterType, written: tree.TypeName) -> str:
     if type_.element is not None and written.element is not None:
         return f"a list `[...]`, each item {_takes(type_.element, written.element)}"
     text = describe(type_)
@@ -85,7 +86,7 @@ def _takes(type_: ParameterType, written: syntax.TypeName) -> str:
     return text + (f", in {', '.join(f'`{unit}`' for unit in known)}" if len(known) > 1 else "")
 
 
-def _otherwise(written: syntax.Parameter) -> str:
+def _otherwise(written: tree.Parameter) -> str:
     if written.default is not None:
         return f"; `{written.default.span.text}` unless given"
     return "; may be left out" if written.type.optional else ""
@@ -152,7 +153,7 @@ def _declaration(kind: Kind) -> str:
     return "\n".join(lines[first - 1 : min(last, first - 1 + DECLARATION_LINES)])
 
 
-def _statement(kind: Kind) -> syntax.Kind:
+def _statement(kind: Kind) -> tree.Kind:
     """The file was read without an error when the kind was made of it."""
     statements = parse(kind.span.source, Diagnostics()).statements
-    return next(item for item in statements if isinstance(item, syntax.Kind) and item.name.text == kind.name)
+    return next(item for item in statements if isinstance(item, tree.Kind) and item.name.text == kind.name)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from admc.explanation import Point
-from dsl.attempts import Limit, limits
-from dsl.disjoint import disjoint
+from dsl.checks.attempts import Limit, limits
+from dsl.checks.disjoint import disjoint
 from dsl.program import Effect, Element, Policy, Program, Verb
 
 _MET = frozenset((Verb.COUNTS, Verb.REJECTS, Verb.DELAYS, Verb.COPIES))

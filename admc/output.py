@@ -10,7 +10,7 @@ from dataclasses import replace
 from admc.exits import CommandError, Exit
 from admc.render.report import Format, Report
 from admc.terminal import is_dumb, is_terminal, takes_colour
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 
 class OutputError(CommandError):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from admc.exits import CommandError, Exit, refused_warnings, wrong_usage
 from dsl.collector import no_collection
-from dsl.diagnostics import Diagnostic, ProgramError, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, ProgramError, Severity
 from dsl.program import Program, Side
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def load_program(
 
 def _with_standard_input(include: Sequence[Path]) -> Callable[[str], bytes]:
     """Reads standard input for the program, and files from the working directory and the folders in `include`."""
-    from dsl.folders import MAX_FILE_BYTES, folder_reader
+    from dsl.files.folders import MAX_FILE_BYTES, folder_reader
 
     content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
     others = folder_reader(Path(), include)
@@ -98,7 +98,7 @@ def _program_in(folder: Path) -> str:
 
 def program_meant(path: Path) -> str | None:
     """A hint with the program beside a path that does not exist, whose name is nearest to it."""
-    from dsl.diagnostics import did_you_mean
+    from dsl.diagnostics.diagnostic import did_you_mean
 
     folder = folder_of(path)
     before = f"{folder.rstrip('/')}/" if folder else ""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from admc.exits import CommandError, wrong_usage
 from admc.files import said_by_system
-from dsl.diagnostics import Diagnostic
+from dsl.diagnostics.diagnostic import Diagnostic
 
 STANDARD_INPUT = "-"
 ENDING = ".adm"
@@ -103,8 +103,8 @@ def _too_much(folder: Path, cause: str) -> CommandError:
 
 def _is_program(path: Path) -> bool:
     """Whether a file has an `app` line. One that cannot be read counts: what is wrong with it has to be told."""
-    from dsl.folders import folder_reader
-    from dsl.scan import has_app
+    from dsl.files.folders import folder_reader
+    from dsl.syntax.scan import has_app
 
     try:
         return has_app(folder_reader(path.parent)(path.name).decode("utf-8", "replace"))

@@ -18,7 +18,7 @@ __all__ = ["format_text", "load", "load_text"]
 
 
 def load(path: Path, read: Callable[[str], bytes] | None = None, include: Sequence[Path] = ()) -> Program:
-    """Reads a program and every file that it names. Raises `dsl.diagnostics.ProgramError` with all findings.
+    """Reads a program and every file that it names. Raises `dsl.diagnostics.diagnostic.ProgramError` with all findings.
 
     All of them are in the program's folder or in one of `include`, or below. `read` gets paths relative to the
     program's folder, its own name among them, and may raise `OSError`; it is `read` then that keeps to these folders.
@@ -47,6 +47,6 @@ def load_text(
 
 def format_text(text: str, path: str = "policies.adm") -> str:
     """The same program in canonical layout, comments kept. Raises `ProgramError` where it does not parse."""
-    from dsl.format import format_text as format_text_
+    from dsl.syntax.format import format_text as format_text_
 
     return format_text_(text, path)

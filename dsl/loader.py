@@ -6,16 +6,16 @@ import posixpath
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dsl import syntax
 from dsl.collector import no_collection
-from dsl.diagnostics import Diagnostics, ProgramError
-from dsl.files import PROGRAM, TOPOLOGY, Reader, decode, no_reader
-from dsl.folders import folder_reader
-from dsl.parser import parse
+from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
+from dsl.files.folders import folder_reader
+from dsl.files.reading import PROGRAM, TOPOLOGY, Reader, decode, no_reader
 from dsl.program import Program
-from dsl.resolver import in_order, resolve
+from dsl.resolve.resolver import in_order, resolve
+from dsl.resolve.topology import read_topology
+from dsl.syntax import tree
+from dsl.syntax.parser import parse
 from dsl.text import SourceText, Span
-from dsl.topology import read_topology
 
 MAX_USE_DEPTH = 64
 
@@ -73,7 +73,7 @@ class _Files:
     def __init__(self, reader: Reader, diagnostics: Diagnostics) -> None:
         self.reader = reader
         self.diagnostics = diagnostics
-        self.statements: list[syntax.Statement | syntax.Broken] = []
+        self.statements: list[tree.Statement | tree.Broken] = []
         self.complete = True
         self._open: list[str] = []
         self._done: set[str] = set()
@@ -81,19 +81,19 @@ class _Files:
     def gather(self, source: SourceText) -> None:
         self._open.append(source.path)
         for statement in parse(source, self.diagnostics).statements:
-            if isinstance(statement, syntax.Use):
+            if isinstance(statement, tree.Use):
                 self._use(statement)
-            elif isinstance(statement, syntax.Topology):
+            elif isinstance(statement, tree.Topology):
                 self._topology(statement)
             else:
-                if isinstance(statement, syntax.Broken) and statement.keyword in ("use", "topology"):
+                if isinstance(statement, tree.Broken) and statement.keyword in ("use", "topology"):
                     self.complete = False
                 self.statements.append(statement)
         if self.diagnostics.full:
             self.complete = False
         self._done.add(self._open.pop())
 
-    def _path(self, written: syntax.String, endings: tuple[str, ...]) -> str | None:
+    def _path(self, written: tree.String, endings: tuple[str, ...]) -> str | None:
         path = self.reader.resolve(written.value, written.span, endings)
         if path is None:
             self.complete = False
@@ -105,7 +105,7 @@ class _Files:
             self.complete = False
         return source
 
-    def _use(self, statement: syntax.Use) -> None:
+    def _use(self, statement: tree.Use) -> None:
         path = self._path(statement.path, PROGRAM)
         if path is None or path in self._done:
             return
@@ -124,7 +124,7 @@ class _Files:
         if source is not None:
             self.gather(source)
 
-    def _topology(self, statement: syntax.Topology) -> None:
+    def _topology(self, statement: tree.Topology) -> None:
         path = self._path(statement.path, TOPOLOGY)
         if path is None or path in self._done:
             return

@@ -17,7 +17,7 @@ from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from dsl.diagnostics import Diagnostic
+from dsl.diagnostics.diagnostic import Diagnostic
 from dsl.match import Match
 from dsl.text import SourceText, Span
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dsl.diagnostics import Diagnostic, Diagnostics, Severity, did_you_mean
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean
 from emitters.errors import EmitError
 
 if TYPE_CHECKING:

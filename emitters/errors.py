@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dsl.diagnostics import Diagnostic
+    from dsl.diagnostics.diagnostic import Diagnostic
 
 
 class EmitError(Exception):

@@ -13,14 +13,14 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dsl.diagnostics import Diagnostics, Related
+from dsl.diagnostics.diagnostic import Diagnostics, Related
 from emitters.errors import EmitError
 from emitters.quoting import dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from dsl.diagnostics import Diagnostic
+    from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Call, External, Program, Service
     from solver.placement import Placement
 

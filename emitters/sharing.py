@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dsl.diagnostics import Diagnostic, Diagnostics
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
 from emitters.addresses import network
 from emitters.known import literal
 

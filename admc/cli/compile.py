@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from admc.emit_folder import Emitted
     from admc.pipeline import Compiled
     from admc.plan import Plan
-    from dsl.diagnostics import Diagnostic
+    from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Side
     from emitters.envoy.asking import Server
 
@@ -203,7 +203,7 @@ def _sides(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
 
 def _require_optimal(compiled: Compiled, folder: str) -> None:
     from admc.summary import summarize
-    from dsl.diagnostics import Diagnostic, Severity
+    from dsl.diagnostics.diagnostic import Diagnostic, Severity
     from solver.placement import Status
 
     if compiled.placement.status is Status.OPTIMAL:
@@ -271,7 +271,7 @@ def _write_plan(target: Path, content: bytes, inputs: tuple[Path, ...]) -> bool:
 
 
 def _other_app(earlier: Plan | None, compiled: Compiled) -> list[Diagnostic]:
-    from dsl.diagnostics import Diagnostic, Severity
+    from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
     if earlier is None or earlier.app == compiled.program.app:
         return []

@@ -29,7 +29,7 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 
 def subjects(incomplete: str) -> list[str]:
     """For the first argument of `admc explain`."""
-    from dsl.guide import guides
+    from dsl.kinds.guide import guides
 
     known = [ALL_KINDS, *guides()]
     if incomplete[:1].isupper():
@@ -71,7 +71,7 @@ def _paths(incomplete: str) -> list[str]:
 
 
 def _declared(path: Path, include: Sequence[Path]) -> Iterator[str]:
-    from dsl.folders import folder_reader, leads_out
+    from dsl.files.folders import folder_reader, leads_out
 
     read, until = folder_reader(path.parent, include), time.monotonic() + SECONDS
     waiting, seen = [path.name], {path.name}
@@ -101,7 +101,7 @@ def _declared(path: Path, include: Sequence[Path]) -> Iterator[str]:
 
 def _lines(text: str, until: float) -> Iterator[tuple[str, list[str]]]:
     """The keyword of each statement, and the names or the path behind it."""
-    from dsl.scan import KEYWORDS, next_line
+    from dsl.syntax.scan import KEYWORDS, next_line
 
     position = 0
     while position < len(text) and time.monotonic() < until:

@@ -79,8 +79,8 @@ def _general(subject: str) -> Explanation | None:
         return None
     from admc.explain_kind import explain_kind, explain_kinds
     from admc.pipeline import program_meant
-    from dsl import foreign, prelude
-    from dsl.diagnostics import did_you_mean
+    from dsl.diagnostics.diagnostic import did_you_mean
+    from dsl.kinds import other_meshes, prelude
 
     kinds = {name: declared.kind for name, declared in prelude.kinds().items()}
     if subject == ALL_KINDS:
@@ -92,7 +92,7 @@ def _general(subject: str) -> Explanation | None:
         f"`{subject}` is no program, no code, no rule and no built-in kind",
         cause="it is a folder" if is_folder(Path(subject)) else None,
         hint=_nearly(subject)
-        or foreign.kind(subject, (), prelude.kinds())
+        or other_meshes.kind(subject, (), prelude.kinds())
         or did_you_mean(subject, [*kinds, ALL_KINDS])
         or program_meant(Path(subject))
         or "give the path of a program: `admc explain policies.adm`; `admc explain kinds` lists the kinds",
@@ -154,7 +154,7 @@ def _solve(program: Program) -> Placement:
 
 
 def _check_name(program: Program, name: str) -> None:
-    from dsl.diagnostics import did_you_mean
+    from dsl.diagnostics.diagnostic import did_you_mean
 
     known = [*program.services, *program.policy_by_name, *program.kinds]
     if name in known:

@@ -33,7 +33,7 @@ def fmt(
     from admc.output import show_reports, write_out
     from admc.programs import named
     from admc.render.report import Report
-    from dsl.diagnostics import Diagnostic, Severity
+    from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
     meant = named(files, parts=True)
     failed = [Report(meant.problems, Exit.INPUT)] if meant.problems else []
@@ -75,7 +75,7 @@ def fmt(
 def _formatted(name: str) -> tuple[str, str]:
     import dsl
     from admc.pipeline import folder_of
-    from dsl.diagnostics import ProgramError
+    from dsl.diagnostics.diagnostic import ProgramError
 
     before = _text(name)
     try:
@@ -88,7 +88,7 @@ def _formatted(name: str) -> tuple[str, str]:
 def _text(name: str) -> str:
     from admc.exits import wrong_usage
     from admc.files import read_bounded
-    from dsl.folders import OutsideError, resolved
+    from dsl.files.folders import OutsideError, resolved
 
     if name == STANDARD_INPUT:
         content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_BYTES + 1)

@@ -53,7 +53,7 @@ def _bare(piece: str) -> str:
 
 def usage_error(error: TyperException, arguments: list[str], commands: Collection[str]) -> CommandError:
     """What the parser says, in the style of all other diagnostics."""
-    from dsl.diagnostics import did_you_mean
+    from dsl.diagnostics.diagnostic import did_you_mean
 
     first = arguments[0] if arguments else ""
     help_ = f"`admc {first} --help` shows what it takes" if first in commands else "`admc --help` lists all commands"

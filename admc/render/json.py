@@ -6,7 +6,7 @@ import json
 
 from admc import __version__
 from admc.render.report import Report, place
-from dsl.diagnostics import Diagnostic
+from dsl.diagnostics.diagnostic import Diagnostic
 from dsl.text import Span
 
 SCHEMA_VERSION = 1

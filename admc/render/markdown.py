@@ -7,7 +7,7 @@ import re
 from admc.render.excerpt import marked_line
 from admc.render.report import Report, counts, place
 from admc.terminal import visible
-from dsl.diagnostics import Diagnostic
+from dsl.diagnostics.diagnostic import Diagnostic
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~@&$:])")
 

@@ -9,7 +9,7 @@ from admc import __version__
 from admc.codes import title
 from admc.render.report import Report, place
 from admc.terminal import visible
-from dsl.diagnostics import Diagnostic
+from dsl.diagnostics.diagnostic import Diagnostic
 from dsl.text import Span
 
 

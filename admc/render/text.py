@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from admc.render.excerpt import marked_line
 from admc.render.report import Report, counts, place
 from admc.terminal import visible
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from dsl.text import Span
 
 BOLD, RED, YELLOW, BLUE, RESET = "\x1b[1m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;34m", "\x1b[0m"

@@ -25,7 +25,7 @@ from admc.serve.kept import Recipe
 from admc.serve.planned import recording
 from admc.serve.watch import look
 from dsl.collector import no_collection
-from dsl.folders import folder_reader
+from dsl.files.folders import folder_reader
 from emitters.addresses import Addresses, loopback
 from emitters.envoy import Mode
 from emitters.envoy.unlisted import Unlisted, unlisted
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from admc.serve.watch import Signature
-    from dsl.diagnostics import Diagnostic
+    from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from emitters.scope import Hop
     from solver.placement import Placement
@@ -153,10 +153,10 @@ def recalled(source: Source, recipe: Recipe) -> State:
 
 def _app(source: Source) -> str | None:
     """The app that a program or a plan says it is of; None where it is not readable now."""
-    from dsl.diagnostics import Diagnostics
-    from dsl.files import decode
-    from dsl.parser import parse
-    from dsl.syntax import App
+    from dsl.diagnostics.diagnostic import Diagnostics
+    from dsl.files.reading import decode
+    from dsl.syntax.parser import parse
+    from dsl.syntax.tree import App
 
     try:
         if source.is_plan:

@@ -25,7 +25,7 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.files import read_bounded
 from admc.serve.tokens import ACCOUNT, TokenKeys, load_keys
 from admc.terminal import visible
-from dsl.diagnostics import MAX_DIAGNOSTICS, Diagnostics
+from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostics
 from emitters.kubernetes import kubernetes_name
 from xds_server.limits.unauthenticated import address_of
 from xds_server.transport.client import Admission, Caller, DeniedError

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from admc.serve.identity import Identities, Settings
     from admc.serve.kept import Kept, Recipe
     from admc.serve.wrong import Problems
-    from dsl.diagnostics import Diagnostic
+    from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from xds_server.resources.snapshot import Snapshot
     from xds_server.transport.client import Caller

@@ -14,7 +14,7 @@ from admc.exits import CommandError, wrong_usage
 from admc.pipeline import expressible, folder_of, load_program
 from admc.plan_read import read_plan
 from admc.serve.watch import look
-from dsl.folders import folder_reader
+from dsl.files.folders import folder_reader
 from solver.placement import Adm, Decision, ObjectiveValue, Placement
 
 if TYPE_CHECKING:

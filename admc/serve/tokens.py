@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from admc.exits import CommandError, Exit
 from admc.files import read_bounded
 from admc.terminal import visible
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from xds_server.transport.client import DeniedError
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from admc.serve.kept import Recipe
-    from dsl.diagnostics import Diagnostic
+    from dsl.diagnostics.diagnostic import Diagnostic
     from emitters.addresses import Addresses
     from emitters.scope import Hop
     from xds_server.resources.snapshot import Snapshot

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from admc.exits import CommandError
 from admc.render import text
 from admc.render.report import Report, place
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from emitters.envoy.unlisted import Unlisted
 
 if TYPE_CHECKING:

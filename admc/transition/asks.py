@@ -15,7 +15,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.transition.schedule import single
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from dsl.program import Side, Verb
 from emitters.errors import EmitError
 from solver.rules.facts import targets

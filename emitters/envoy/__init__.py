@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dsl.diagnostics import Diagnostics
+from dsl.diagnostics.diagnostic import Diagnostics
 from emitters.addresses import Addresses
 from emitters.envoy.context import Context, Mode
 from emitters.envoy.resources import AdmResources
@@ -22,7 +22,7 @@ from emitters.scope import hops
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from dsl.diagnostics import Diagnostic
+    from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from emitters.scope import Hop
     from solver.placement import Placement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dsl.disjoint import disjoint
+from dsl.checks.disjoint import disjoint
 from dsl.match import Comparison, Match, Not, Operator, elements_of
 from dsl.program import Side, Stage, Verb
 from emitters.envoy import elements, embedded

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from dsl.diagnostics import Diagnostic, Diagnostics, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 
 if TYPE_CHECKING:
     from dsl.program import Policy, Program, Service

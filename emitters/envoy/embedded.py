@@ -9,12 +9,12 @@ import ipaddress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from dsl import contents, jwks
+from dsl.values import contents, jwks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from dsl.problem import Problem
+    from dsl.diagnostics.problem import Problem
 
 Found = tuple[str, str]
 """A field, and what is wrong with it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dsl.disjoint import disjoint
+from dsl.checks.disjoint import disjoint
 from dsl.program import Protocol, Side, Stage
 from emitters.envoy.clusters import needs_endpoints
 from emitters.envoy.context import Mode

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from dsl.diagnostics import Diagnostics
+from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Side
 from emitters.errors import EmitError
 from emitters.known import literal

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dsl.disjoint import disjoint
+from dsl.checks.disjoint import disjoint
 from dsl.program import Effect, Policy, Program, Side
 from solver.rules.effects import commute, in_order
 from solver.rules.options import Case

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admc.render.report import Report
-from dsl.diagnostics import Diagnostic, Related, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.text import SourceText, Span
 
 

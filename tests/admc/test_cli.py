@@ -850,7 +850,7 @@ def test_a_folder_where_one_program_is_expected(
             assert hint.replace("b/", f"{folder}/b/".removeprefix("./")) in done.err
 
 
-@pytest.mark.parametrize("module", ["admc.exits", "dsl.diagnostics", "admc.cli.app"])
+@pytest.mark.parametrize("module", ["admc.exits", "dsl.diagnostics.diagnostic", "admc.cli.app"])
 def test_ctrl_c_while_a_module_loads(module: str, tmp_path: Path) -> None:
     finder = f"""import os, signal, sys
 class Finder:

@@ -29,7 +29,7 @@ def test_all_codes_in_the_source_are_registered() -> None:
 
 
 def test_no_package_takes_the_code_of_another() -> None:
-    from dsl.codes import CODES as LANGUAGE
+    from dsl.diagnostics.codes import CODES as LANGUAGE
     from emitters.codes import CODES as ENVOY
     from emitters.codes_cluster import CODES as CLUSTER
 

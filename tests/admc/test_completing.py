@@ -13,8 +13,8 @@ import pytest
 
 from admc.cli import completing
 from admc.codes import registry
-from dsl.guide import guides
-from dsl.prelude import kinds
+from dsl.kinds.guide import guides
+from dsl.kinds.prelude import kinds
 from tests.admc.programs import SHOP, write
 
 ROOT = Path(__file__).parents[2]

@@ -146,7 +146,7 @@ def test_two_services_of_one_pod_are_refused(tmp_path: Path, capfd: pytest.Captu
 def test_what_envoy_cannot_express_is_exit_3_and_writes_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dsl.diagnostics import Diagnostic, Severity
+    from dsl.diagnostics.diagnostic import Diagnostic, Severity
     from emitters import output
     from emitters.errors import EmitError
 

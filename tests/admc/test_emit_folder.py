@@ -16,7 +16,7 @@ from admc import emit_folder
 from admc.__main__ import main
 from admc.emit_folder import MANIFEST, write_folder
 from admc.exits import CommandError, Exit
-from dsl.diagnostics import Diagnostic
+from dsl.diagnostics.diagnostic import Diagnostic
 from tests.admc.programs import SHOP, write
 
 ROOT = Path(__file__).parents[2]

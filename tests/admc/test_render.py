@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from admc.output import render
 from admc.render.report import Format, Report, counts
-from dsl.diagnostics import Diagnostic, Related, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.text import SourceText, Span
 from tests.admc.cases import CASES
 

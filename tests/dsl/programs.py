@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import dsl
-from dsl.diagnostics import Diagnostic, ProgramError
-from dsl.folders import FileTooLargeError
+from dsl.diagnostics.diagnostic import Diagnostic, ProgramError
+from dsl.files.folders import FileTooLargeError
 from dsl.program import Program
 from tests.emitters.envoy.wasm import module
 

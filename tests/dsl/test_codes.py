@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dsl
-from dsl.codes import CODES
+from dsl.diagnostics.codes import CODES
 from tests.dsl.programs import codes
 
 USED = {

@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from dsl import contents, jwks
+from dsl.values import contents, jwks
 from tests.dsl.programs import findings
 from tests.emitters.envoy.wasm import module
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dsl.diagnostics import MAX_DIAGNOSTICS
+from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS
 from tests.dsl.programs import findings
 
 GOLDEN = Path(__file__).with_name("diagnostics.golden")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsl.disjoint import disjoint
+from dsl.checks.disjoint import disjoint
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
 
 PATH = Field("path")

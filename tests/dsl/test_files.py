@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import dsl
-from dsl import folders
-from dsl.diagnostics import ProgramError
+from dsl.diagnostics.diagnostic import ProgramError
+from dsl.files import folders
 from tests.dsl.programs import codes, findings, load
 
 
@@ -410,5 +410,5 @@ def _told(main: Path, text: str | None) -> str:
 
 
 def test_importing_the_package_loads_no_parser() -> None:
-    script = "import sys, dsl; sys.exit('lark' in sys.modules or 'dsl.parser' in sys.modules)"
+    script = "import sys, dsl; sys.exit('lark' in sys.modules or 'dsl.syntax.parser' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from dsl.diagnostics import Diagnostic, Severity
-from dsl.guide import guides
-from dsl.prelude import kinds
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
+from dsl.kinds.guide import guides
+from dsl.kinds.prelude import kinds
 from tests.dsl.guide import FILES, program
 from tests.dsl.programs import findings
 

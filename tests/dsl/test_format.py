@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dsl
-from dsl.layout import WIDTH
+from dsl.syntax.layout import WIDTH
 from tests.dsl.strategies import COMMENTS
 from tests.dsl.test_properties import comments, tree
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dsl.diagnostics import Severity
-from dsl.guide import guides
-from dsl.prelude import kinds
+from dsl.diagnostics.diagnostic import Severity
+from dsl.kinds.guide import guides
+from dsl.kinds.prelude import kinds
 from tests.dsl.guide import FILES, program
 from tests.dsl.programs import load
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from admc.explain_kind import arguments, elsewhere
-from dsl.guide import frame, guides
-from dsl.prelude import kinds
+from dsl.kinds.guide import frame, guides
+from dsl.kinds.prelude import kinds
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "kinds.md"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dsl.annotations import ANNOTATIONS
-from dsl.diagnostics import Diagnostics
-from dsl.parser import parse
-from dsl.scan import KEYWORDS
+from dsl.diagnostics.diagnostic import Diagnostics
+from dsl.kinds.annotations import ANNOTATIONS
+from dsl.syntax.parser import parse
+from dsl.syntax.scan import KEYWORDS
 from dsl.text import SourceText
-from dsl.values import SCALARS
+from dsl.values.typed import SCALARS
 from tests.dsl.programs import load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsl import syntax
-from dsl.diagnostics import Diagnostics, Severity
-from dsl.parser import parse
+from dsl.diagnostics.diagnostic import Diagnostics, Severity
+from dsl.syntax import tree
+from dsl.syntax.parser import parse
 from dsl.text import SourceText
 from tests.dsl.programs import findings, load
 from tests.dsl.strategies import COMMENTS, NAMES, SOFT
@@ -118,7 +118,7 @@ def test_an_error_stays_in_its_line(broken: str, following: str) -> None:
     assert first.span.line == 1
     assert "the next line begins a statement" in (first.hint or "")
     assert [item.message for item in diagnostics.items[1:]] == [item.message for item in alone.items]
-    assert isinstance(module.statements[0], syntax.Broken)
+    assert isinstance(module.statements[0], tree.Broken)
     assert [type(one) for one in module.statements[1:]] == [type(one) for one in expected.statements]
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dsl.diagnostics import Severity
+from dsl.diagnostics.diagnostic import Severity
 from tests.dsl.programs import FILES, codes, findings
 
 HEAD = """\

@@ -11,11 +11,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import dsl
-from dsl import fastpath, syntax
-from dsl.diagnostics import Diagnostics, ProgramError
-from dsl.parser import parse
+from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
 from dsl.program import Program
-from dsl.scan import next_line
+from dsl.syntax import fastpath
+from dsl.syntax import tree as syntax
+from dsl.syntax.parser import parse
+from dsl.syntax.scan import next_line
 from dsl.text import SourceText, Span
 from tests.dsl.programs import findings, load
 from tests.dsl.strategies import COMMENTS, NAMES, SOFT, laid_out, programs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsl.diagnostics import Severity
+from dsl.diagnostics.diagnostic import Severity
 from dsl.loader import load_text
 from tests.dsl.programs import codes, findings
 

@@ -16,7 +16,7 @@ import pytest
 
 import dsl
 from admc.plan_build import build
-from dsl.diagnostics import ProgramError
+from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Program, Protocol, Side, Stage
 from emitters.addresses import Addresses
 from emitters.envoy import Mode, emit

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import dsl
-from dsl.diagnostics import ProgramError
+from dsl.diagnostics.diagnostic import ProgramError
 from solver.place import place
 from solver.placement import PlacementError, Rule
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import dsl
-from dsl.diagnostics import ProgramError
+from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Protocol, Side
 from emitters.addresses import Addresses
 from emitters.envoy import Mode, emit

@@ -11,7 +11,7 @@ from admc.exits import CommandError
 from admc.pipeline import load_program
 from admc.serve.kept import opened
 from admc.serve.wrong import Problems
-from dsl.diagnostics import Diagnostic, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dsl.diagnostics import Severity
+from dsl.diagnostics.diagnostic import Severity
 from dsl.program import Side
 from solver.rules.options import cases
 from solver.rules.order import EGRESS, INGRESS, clashes, holds

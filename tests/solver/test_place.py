@@ -9,9 +9,9 @@ import sys
 from dataclasses import replace
 
 import pytest
-import solver.model
 
 import dsl
+import solver.cpsat.model
 from dsl.program import Side
 from solver.place import place
 from solver.placement import Cost, Costs, Placement, PlacementError, Rule, Status
@@ -130,7 +130,7 @@ def test_every_way_to_solve_agrees(seed: int, monkeypatch: pytest.MonkeyPatch) -
         costs = Costs(adm=known, known=True)
     reduced = place(program, costs)
     plain = place(program, costs, reductions=False)
-    monkeypatch.setattr(solver.model, "FEW", 0)
+    monkeypatch.setattr(solver.cpsat.model, "FEW", 0)
     modelled = place(program, costs, reductions=False)
     for other in (plain, modelled):
         assert replace(other, stage_seconds={}) == replace(reduced, stage_seconds={})
@@ -141,12 +141,12 @@ def test_cp_sat_agrees_on_random_programs(monkeypatch: pytest.MonkeyPatch) -> No
     compared = 0
     for seed in range(60):
         of = case(random.Random(seed))  # noqa: S311
-        monkeypatch.setattr(solver.model, "FEW", 8)
+        monkeypatch.setattr(solver.cpsat.model, "FEW", 8)
         try:
             few = place(of.program, of.costs, previous=of.previous)
         except PlacementError:
             continue
-        monkeypatch.setattr(solver.model, "FEW", 0)
+        monkeypatch.setattr(solver.cpsat.model, "FEW", 0)
         many = place(of.program, of.costs, previous=of.previous)
         assert replace(few, stage_seconds={}) == replace(many, stage_seconds={})
         compared += 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import solver.cover
+import solver.cover.vertex_cover
 from solver.cover.branch_and_bound import Patience, cheapest
 from solver.cover.lp_relaxation import relax
 from solver.cover.reduction import Graph
@@ -83,7 +83,7 @@ def test_cp_sat_agrees_with_the_reductions(seed: int, monkeypatch: pytest.Monkey
     _, edges, weights, bonuses = graph(random.Random(seed))  # noqa: S311
     best = sum(part.value for part in cover(weights, bonuses, edges, Effort()))
     plain = cover(weights, bonuses, edges, Effort(), reductions=False)
-    monkeypatch.setattr(solver.cover, "EXACT_TIES", 0)
+    monkeypatch.setattr(solver.cover.vertex_cover, "EXACT_TIES", 0)
     kernels = cover(weights, bonuses, edges, Effort())
     for found in (plain, kernels):
         assert sum(part.value for part in found) == sum(part.bound for part in found) == best

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import pytest
 
 from dsl import load_text
-from dsl.diagnostics import ProgramError
+from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Program, Side
 from dsl.text import Span
 from solver.place import place

@@ -18,7 +18,7 @@ from admc.transition.change import Change
 from admc.transition.model import Placed
 from admc.transition.steps import steps
 from dsl import load
-from dsl.prelude import kinds
+from dsl.kinds.prelude import kinds
 from dsl.program import Protocol, Side
 from emitters.dial import sender
 from solver.place import place

@@ -23,7 +23,7 @@ from admc.transition.model import Part, Placed, Toggle
 from admc.transition.older import names, renamed
 from admc.transition.steps import steps
 from dsl import load_text
-from dsl.diagnostics import ProgramError
+from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Side
 from emitters.addresses import Addresses, from_json
 from emitters.envoy import emit

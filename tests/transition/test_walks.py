@@ -14,7 +14,7 @@ from admc.transition.older import names, renamed
 from admc.transition.schedule import single
 from admc.transition.steps import steps
 from dsl import load_text
-from dsl.diagnostics import ProgramError
+from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Protocol, Verb
 from emitters.errors import EmitError
 from solver.place import place

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import dsl
-from dsl.diagnostics import ProgramError
+from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Protocol, Side
 from emitters.envoy import Mode as EmitMode
 from emitters.envoy import emit

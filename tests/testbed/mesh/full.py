@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl.diagnostics import Diagnostics
+from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Side
 from emitters.envoy import Mode
 from emitters.envoy.bootstrap import static_json

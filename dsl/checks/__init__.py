@@ -1,0 +1,1 @@
+"""What policies of a resolved program mean together."""

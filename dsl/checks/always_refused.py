@@ -1,0 +1,178 @@
+"""Declared calls, and questions, that a guard refuses whatever the request is: hardly what the program is to mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.checks.disjoint import disjoint
+from dsl.checks.loops import asked
+from dsl.diagnostics.diagnostic import Diagnostics, Related
+from dsl.match import And, Match, Not
+from dsl.program import Call, Element, Policy, Side, Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dsl.resolve.entities import Application
+
+_CALLS = 3
+"""Refused calls that a warning points at."""
+_WRITTEN = (Element.PATH, Element.METHOD, Element.HEADER)
+
+
+def warn_of_refused_calls(application: Application, policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
+    """Warns once for each guard, or for guards that leave nothing together, about the calls that never get through."""
+    guards = [policy for policy in policies if _judges(policy)]
+    always = {policy.name for policy in guards if _always((policy,))}
+    parts: dict[int, list[Policy]] = {}
+    for policy in guards:
+        refused = _refused(application, policy)
+        if policy.name in always:
+            if refused:
+                _warn(application, (policy,), refused, diagnostics)
+        else:
+            for index in refused:
+                parts.setdefault(index, []).append(policy)
+    if any(_writes(policy) for policy in policies):
+        return  # what one guard matches on is then not what another one does
+    together: dict[tuple[Policy, ...], list[int]] = {}
+    for index, found in sorted(parts.items()):
+        together.setdefault(tuple(found), []).append(index)
+    for several, calls in together.items():
+        if len(several) > 1 and _always(several):
+            _warn(application, several, calls, diagnostics)
+
+
+def warn_of_refused_questions(application: Application, policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
+    """Warns of guards that refuse the ADMs that ask a service for another policy, whichever of them asks."""
+    guards = [policy for policy in policies if _judges(policy) and _always((policy,))]
+    for policy in policies if guards else ():
+        for helper, port in asked(application, policy):
+            for guard in guards:
+                if helper in guard.destinations and (guard.ports is None or port.number in guard.ports):
+                    destination, asker = _unheard(application, policy, helper, guard)
+                    if asker:
+                        _warn_of_question(policy, guard, helper, destination, asker, diagnostics)
+
+
+def _unheard(application: Application, policy: Policy, helper: str, guard: Policy) -> tuple[str, str]:
+    """A destination of the policy, and an asker, where each service that may ask about it is refused; empty names
+    where there is none."""
+    askers: dict[str, set[str]] = {}
+    for index in policy.calls:
+        call = application.calls[index]
+        found = askers.setdefault(call.destination, set())
+        found.update((call.destination,) if Side.INGRESS in policy.sides else ())
+        found.update((call.source,) if Side.EGRESS in policy.sides else ())
+    admitted = _admitted(guard)
+    for destination, found in askers.items():
+        hosts = sorted(name for name in found if name in application.services)
+        if hosts and all(name in guard.sources and name not in admitted and name != helper for name in hosts):
+            return destination, hosts[0]
+    return "", ""
+
+
+def _warn_of_question(
+    policy: Policy, guard: Policy, helper: str, destination: str, asker: str, diagnostics: Diagnostics
+) -> None:
+    hint = f"leave `{asker}` out of the sources of `{guard.name}`"
+    if guard.kind.name == "allow":
+        hint = f"add `{asker}` to the `callers` of `{guard.name}`"
+    diagnostics.warning(
+        "ADM425",
+        f"`{guard.name}` refuses what `{policy.name}` asks `{helper}` about requests to `{destination}`",
+        guard.span,
+        cause=f"the ADM of `{asker}` asks, so the question comes from `{asker}`, which `{guard.name}` does not admit",
+        hint=hint,
+        related=(Related(policy.span, f"`{policy.name}` is here"),),
+    )
+
+
+def _judges(policy: Policy) -> bool:
+    return policy.kind.prelude and policy.kind.name in ("allow", "deny")
+
+
+def _always(guards: Sequence[Policy]) -> bool:
+    """Whether every request meets at least one of the guards' matches."""
+    matches = [policy.match for policy in guards if policy.match is not None]
+    if len(matches) < len(guards):
+        return True
+    nothing_left: Match = And(tuple(Not(match) for match in matches))
+    return disjoint(nothing_left, None)
+
+
+def _writes(policy: Policy) -> bool:
+    if policy.effects is None:
+        return True
+    return any(effect.verb is Verb.WRITES and effect.element in _WRITTEN for effect in policy.effects)
+
+
+def _refused(application: Application, policy: Policy) -> list[int]:
+    """Declared calls in the scope whose caller is certain not to be admitted."""
+    admitted = _admitted(policy)
+    # An external without addresses stands for every unknown caller, and the addresses of two externals may overlap.
+    strangers = any(name in application.externals for name in admitted)
+    found = []
+    for index in policy.calls:
+        source = application.calls[index].source
+        service = application.services.get(source)
+        unknown = service is None or service.host_network
+        if source not in admitted and not (strangers and unknown):
+            found.append(index)
+    return found
+
+
+def _admitted(policy: Policy) -> frozenset[str]:
+    callers = policy.arguments.get("callers")
+    return frozenset(str(name) for name in callers) if isinstance(callers, tuple) else frozenset()
+
+
+def _warn(application: Application, guards: Sequence[Policy], refused: Sequence[int], diagnostics: Diagnostics) -> None:
+    policy = guards[-1]
+    calls = [application.calls[index] for index in refused]
+    first = calls[0]
+    more = "" if len(calls) == 1 else f" (and of {len(calls) - 1} more declared call{'s' if len(calls) > 2 else ''})"
+    name = f"`{policy.name}`"
+    if len(guards) > 1:
+        name = f"{', '.join(f'`{guard.name}`' for guard in guards[:-1])} and `{policy.name}` together"
+    verb = "refuse" if len(guards) > 1 else "refuses"
+    diagnostics.warning(
+        "ADM424",
+        f"{name} {verb} every request of the declared call `{_shown(application, first)}`{more}",
+        policy.span,
+        cause=_why(guards, calls),
+        hint=_what_to_do(guards, calls),
+        related=(
+            *(Related(guard.span, f"`{guard.name}` is here") for guard in guards[:-1][:_CALLS]),
+            *(
+                Related(call.span, f"the call `{_shown(application, call)}` is declared here")
+                for call in calls[:_CALLS]
+            ),
+        ),
+    )
+
+
+def _shown(application: Application, call: Call) -> str:
+    several = len(application.ports(call.destination)) > 1
+    port = f":{call.port.name or call.port.number}" if several else ""
+    return f"{call.source} -> {call.destination}{port}"
+
+
+def _why(guards: Sequence[Policy], calls: Iterable[Call]) -> str:
+    if len(guards) > 1:
+        return "every request fits the `when` of one of them, and none of them admits the caller"
+    (policy,) = guards
+    if policy.kind.name == "deny":
+        return "`deny` admits no caller, and no `when` leaves a request out"
+    return f"its `callers` do not name {_callers(calls)}, and no `when` leaves a request out"
+
+
+def _what_to_do(guards: Sequence[Policy], calls: Sequence[Call]) -> str:
+    if guards[-1].kind.name == "allow":
+        return f"add {_callers(calls)} to its `callers`, or remove what is not called"
+    return f"leave {_callers(calls)} out of its sources, or remove what is not called"
+
+
+def _callers(calls: Iterable[Call]) -> str:
+    names = list(dict.fromkeys(call.source for call in calls))
+    return ", ".join(f"`{name}`" for name in names[:_CALLS]) + (", ..." if len(names) > _CALLS else "")

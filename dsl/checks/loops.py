@@ -1,0 +1,358 @@
+"""Questions and copies that make others of their kind, and so never end.
+
+An ADM that asks a service calls it from behind its own filters: such a question meets only what stands at the ingress
+of the asked service. Where a policy that asks stands there too, the question is asked about. Rules R4 and R7 keep such
+a policy at that ingress in every placement, so whether it ends can be told from the program alone.
+
+What the asked service itself calls, or the target of a copy, cannot be told so: a path of declared calls back into the
+scope may lead to a loop, and is worth a warning.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsl.checks.disjoint import disjoint
+from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostics, Related
+from dsl.match import And, Comparison, Field, Match, Operator
+from dsl.program import Policy, Port, Protocol, Side, Verb, callee
+from dsl.resolve.narrowing import without
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from dsl.resolve.entities import Application
+    from dsl.syntax import tree
+
+_CHECK = And(
+    (
+        Comparison(Field("path"), Operator.EQUALS, "/envoy.service.auth.v3.Authorization/Check"),
+        Comparison(Field("method"), Operator.EQUALS, "POST"),
+    )
+)
+"""What Envoy sends to a service that it asks by gRPC."""
+
+
+class _Asking(NamedTuple):
+    """A policy at the ingress of a service that is itself asked by some policy."""
+
+    policy: int
+    at: str
+    asked: str
+    port: int
+
+
+def check_questions(
+    application: Application,
+    policies: Sequence[Policy],
+    scopes: Mapping[str, tree.Scope],
+    diagnostics: Diagnostics,
+) -> None:
+    """Refuses policies whose questions are asked about without an end."""
+    questions = _Questions(application, policies)
+    left: dict[int, list[Sequence[_Asking]]] = {}
+    for ring in questions.rings(MAX_DIAGNOSTICS):
+        left.setdefault(ring[0].policy, []).append(ring)
+    for position in sorted(left):
+        _refuse(application, policies, position, left[position], scopes, diagnostics)
+
+
+def asked(application: Application, policy: Policy) -> tuple[tuple[str, Port], ...]:
+    """Services, with the port, that an ADM calls by itself for a policy. Copies and routes are not questions."""
+    if _forwards(policy):
+        return ()
+    found = []
+    for name, number in callees(policy):
+        port = next((port for port in application.ports(name) if number in (None, port.number)), None)
+        if port is not None:
+            found.append((name, port))
+    return tuple(found)
+
+
+def _forwards(policy: Policy) -> bool:
+    return bool({effect.verb for effect in policy.effects or ()} & {Verb.COPIES, Verb.ROUTES})
+
+
+def callees(policy: Policy) -> Iterator[tuple[str, int | None]]:
+    """Names and ports of the services that a policy's arguments name, alone or in lists."""
+    for parameter in policy.kind.parameters:
+        value = policy.arguments[parameter.name]
+        listed = parameter.type.element is not None and parameter.type.element.name == "service"
+        if parameter.type.name == "service" and value is not None:
+            yield callee(value)
+        elif listed and isinstance(value, tuple):
+            yield from (callee(item) for item in value if isinstance(item, str))
+
+
+class _Questions:
+    """Who asks because of whose question. The edges between two `_Asking` are looked up as they are needed: where many
+    services are asked there are far more of them than it takes to find a ring."""
+
+    def __init__(self, application: Application, policies: Sequence[Policy]) -> None:
+        self.application = application
+        self.policies = policies
+        self.asked = {
+            position: found for position, policy in enumerate(policies) if (found := asked(application, policy))
+        }
+        helpers = {name for found in self.asked.values() for name, _ in found if name in application.services}
+        self.at: dict[str, list[int]] = {}
+        for position in self.asked:
+            policy = policies[position]
+            if Side.INGRESS in policy.sides and (policy.open_sources or not helpers.isdisjoint(policy.sources)):
+                for name in sorted(helpers.intersection(policy.destinations)):
+                    self.at.setdefault(name, []).append(position)
+        edges = {
+            name: sorted({helper for p in found for helper, _ in self.asked[p]}) for name, found in self.at.items()
+        }
+        self.groups = _groups({name: [other for other in found if other in edges] for name, found in edges.items()})
+
+    def rings(self, most: int) -> Iterator[Sequence[_Asking]]:
+        """Rings of questions, none of which is left if the policy of each one's first node is kept from that node."""
+        nodes = [
+            _Asking(position, name, helper, port.number)
+            for name, positions in self.at.items()
+            for position in positions
+            for helper, port in self.asked[position]
+            if self.groups.get(name) == self.groups.get(helper)
+        ]
+        gone = set()
+        for node in nodes:
+            if node.at == node.asked and node in self.following(node):
+                gone.add(node)
+                yield (node,)
+        for _ in range(most):
+            ring = self._ring(nodes, gone)
+            if not ring:
+                return
+            # Of several policies the last one is to change, but rather one that holds elsewhere as well.
+            first = max(ring, key=lambda node: (len(self.policies[node.policy].destinations) > 1, node))
+            gone.add(first)
+            at = ring.index(first)
+            yield (*ring[at:], *ring[:at])
+
+    def following(self, node: _Asking) -> Iterator[_Asking]:
+        """Who asks because of the question of `node`."""
+        policy = self.policies[node.policy]
+        port = next(port for name, port in self.asked[node.policy] if (name, port.number) == node[2:])
+        question = _question(policy, port)
+        for other in self.at.get(node.asked, ()):
+            before = [each for each in self.policies[:other] if node.asked in each.destinations]
+            if _covers(self.application, self.policies[other], node.at, node.asked, port, question, before):
+                for helper, number in self.asked[other]:
+                    if self.groups.get(helper) == self.groups[node.asked]:
+                        yield _Asking(other, node.asked, helper, number.number)
+
+    def _ring(self, nodes: Iterable[_Asking], gone: set[_Asking]) -> list[_Asking]:
+        """Some nodes each of which leads to the next, and the last one to the first; empty where there are none."""
+        seen: set[_Asking] = set(gone)
+        for start in nodes:
+            path = [] if start in seen else [start]
+            rest = [self.following(start)]
+            on = set(path)
+            while path:
+                seen.add(path[-1])
+                after = next((node for node in rest[-1] if node in on or node not in seen), None)
+                if after is None:
+                    on.discard(path.pop())
+                    rest.pop()
+                elif after in on:
+                    return path[path.index(after) :]
+                else:
+                    path.append(after)
+                    rest.append(self.following(after))
+                    on.add(after)
+        return []
+
+
+def _question(policy: Policy, port: Port) -> Match | None:
+    """What is known of the requests by which an ADM asks. By http the question has the path of what it is about."""
+    return _CHECK if policy.kind.name == "external_authorization" and port.protocol is Protocol.GRPC else None
+
+
+def _covers(
+    application: Application,
+    policy: Policy,
+    caller: str,
+    helper: str,
+    port: Port,
+    question: Match | None,
+    before: Sequence[Policy],
+) -> bool:
+    """Whether a call from inside the ADM of `caller` to a port of `helper` is in the scope of `policy`.
+
+    `before`: policies that the call meets earlier, and that may write what the match looks at.
+    """
+    if policy.ports is not None and port.number not in policy.ports:
+        return False
+    if port.protocol not in policy.kind.protocols or (policy.match is not None and port.protocol is Protocol.TCP):
+        return False
+    if policy.match is not None and question is not None and disjoint(policy.match, question, before):
+        return False
+    if caller == helper and policy.open_sources:
+        # What a service calls at itself may come from the address of its node, which no `except` leaves out.
+        return True
+    if caller not in policy.sources:
+        return False
+    if policy.open_sources or policy.kind.guard:
+        return True
+    calls = (application.calls[index] for index in application.calls_to.get(helper, ()))
+    return any(call.source == caller and call.port.number == port.number for call in calls)
+
+
+def _refuse(
+    application: Application,
+    policies: Sequence[Policy],
+    position: int,
+    rings: Sequence[Sequence[_Asking]],
+    scopes: Mapping[str, tree.Scope],
+    diagnostics: Diagnostics,
+) -> None:
+    policy = policies[position]
+    ring = rings[0]
+    name = ring[0].at
+    names = sorted({found[0].at for found in rings})
+    listed = ", ".join(f"`{each}`" for each in names)
+    related = [Related(application.services[name].span, f"`{name}` is declared here")]
+    if len(ring) == 1:
+        message = f"`{policy.name}` asks `{name}` about its own questions, which never end"
+        cause = (
+            f"a question is a call to `{name}`, and calls to `{name}` are in the scope of `{policy.name}`, "
+            "so each question needs another one"
+        )
+    else:
+        others = dict.fromkeys(policies[node.policy].name for node in ring[1:])
+        message = f"`{policy.name}` and {_and(others)} ask about each other's questions, which never end"
+        if policy.name in others:
+            message = f"`{policy.name}` asks about its own questions, which never end"
+        asks = [f"the ADM of `{node.at}` asks `{node.asked}` for `{policies[node.policy].name}`" for node in ring]
+        cause = f"{', '.join(asks)}; each of these questions is a call in the scope of the next policy"
+        related = [
+            Related(policies[node.policy].span, f"`{policies[node.policy].name}` is here")
+            for node in ring[1:]
+            if node.policy != position
+        ]
+    mended = without(scopes.get(policy.name), (), names) if len(policy.destinations) > len(names) else None
+    hint = f"leave {listed} out: `{mended}`" if mended else f"leave {listed} out of its destinations with `except`"
+    if len(policy.destinations) == len(names):
+        hint = f"remove `{policy.name}`, or name a service for it to ask whose calls it does not hold for"
+    diagnostics.error("ADM420", message, policy.span, cause=cause, hint=hint, related=tuple(related))
+
+
+def _and(names: Iterable[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+
+
+def warn_of_returns(
+    application: Application,
+    policies: Sequence[Policy],
+    scopes: Mapping[str, tree.Scope],
+    diagnostics: Diagnostics,
+) -> None:
+    """Warns where a service that is asked, or gets copies, calls what leads back into the scope of the policy."""
+    helped = [(policy, sorted({name for name, _ in callees(policy)})) for policy in policies if policy.calls]
+    helped = [(policy, names) for policy, names in helped if names]
+    if not helped:
+        return
+    edges = _edges(application, helped)
+    groups = _groups(edges)
+    for policy, names in helped:
+        for name in names:
+            group = groups.get(name)
+            sources = {application.calls[index].source for index in policy.calls}
+            back = sorted(source for source in sources if group is not None and groups.get(source) == group)
+            if back and not (_forwards(policy) and name in back):  # that is an error (`check_targets`)
+                _warn(application, policy, name, back, edges, scopes, diagnostics)
+                break
+
+
+def _edges(application: Application, helped: Iterable[tuple[Policy, Sequence[str]]]) -> dict[str, list[str]]:
+    """Which services get a request because a service got one, if each makes all its calls."""
+    edges: dict[str, dict[str, None]] = {name: {} for name in application.services}
+    for call in application.calls:
+        if call.source in edges and call.destination in edges:
+            edges[call.source][call.destination] = None
+    for policy, names in helped:
+        for source in {application.calls[index].source for index in policy.calls}:
+            if source in edges:
+                edges[source].update((name, None) for name in names if name in edges)
+    return {name: sorted(found) for name, found in edges.items()}
+
+
+def _groups(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """A number for each service: those with the same number can all reach each other (Kosaraju's algorithm)."""
+    done: list[str] = []
+    seen: set[str] = set()
+    for start in edges:
+        walk = [] if start in seen else [(start, iter(edges[start]))]
+        seen.add(start)
+        while walk:
+            name, rest = walk[-1]
+            following = next((other for other in rest if other not in seen), None)
+            if following is None:
+                done.append(name)
+                walk.pop()
+            else:
+                seen.add(following)
+                walk.append((following, iter(edges[following])))
+    back: dict[str, list[str]] = {}
+    for name, found in edges.items():
+        for other in found:
+            back.setdefault(other, []).append(name)
+    groups: dict[str, int] = {}
+    for start in reversed(done):
+        if start not in groups:
+            groups[start] = number = len(groups)
+            stack = [start]
+            while stack:
+                for other in back.get(stack.pop(), ()):
+                    if other not in groups:
+                        groups[other] = number
+                        stack.append(other)
+    return groups
+
+
+def _path(edges: Mapping[str, Sequence[str]], start: str, ends: frozenset[str]) -> list[str]:
+    """A shortest way from a service to one of others."""
+    before: dict[str, str] = {}
+    layer = [start]
+    while layer and not ends.intersection(layer):
+        found = {after: name for name in reversed(layer) for after in reversed(edges[name]) if after not in before}
+        found.pop(start, None)
+        before.update(found)
+        layer = sorted(found)
+    path = [min(ends.intersection(layer))]
+    while path[-1] != start:
+        path.append(before[path[-1]])
+    return path[::-1]
+
+
+def _warn(
+    application: Application,
+    policy: Policy,
+    helper: str,
+    back: Sequence[str],
+    edges: Mapping[str, Sequence[str]],
+    scopes: Mapping[str, tree.Scope],
+    diagnostics: Diagnostics,
+) -> None:
+    path = _path(edges, helper, frozenset(back))
+    call = next(application.calls[index] for index in policy.calls if application.calls[index].source == path[-1])
+    steps = [f"`{one}` calls `{other}`" for one, other in pairwise((*path, call.destination))]
+    steps = [*steps[:2], "...", steps[-1]] if len(steps) > 4 else steps
+    mended = without(scopes.get(policy.name), back, ())
+    listed = _and(back[:3]) if len(back) <= 3 else ", ".join(f"`{name}`" for name in back[:3]) + " and others"
+    hint = f"leave the calls of {listed} out: `{mended}`" if mended else f"leave the calls of {listed} out of the scope"
+    if all(application.calls[index].source in back for index in policy.calls):
+        hint = f"remove one of these calls if it is not made, or `{policy.name}`"
+    verb = "sends requests to" if _forwards(policy) else "asks"
+    diagnostics.warning(
+        "ADM422",
+        f"`{policy.name}` {verb} `{helper}`, whose own calls lead back into its scope",
+        policy.span,
+        cause=f"{', '.join(steps)}; the last of these calls is in the scope, and makes `{helper}` get one more "
+        "request: if each service makes its call for each request, they never end",
+        hint=hint,
+        related=(Related(call.span, "the call in scope is declared here"),),
+    )

@@ -1,0 +1,1 @@
+"""The one diagnostic model, and what every code of the language means."""

@@ -1,0 +1,1 @@
+"""Reading the files of a program, within bounds and from permitted folders."""

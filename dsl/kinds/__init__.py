@@ -1,0 +1,1 @@
+"""Kinds of policies: their declarations, annotations and the built-in ones."""

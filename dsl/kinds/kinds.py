@@ -1,0 +1,284 @@
+"""Kinds: parameters, protocols and capability annotations."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
+from dsl.files.reading import TEMPLATE, Reader
+from dsl.kinds.annotations import Annotations
+from dsl.program import Kind, Parameter, ParameterType, Protocol, Side, Stage, Template, Value
+from dsl.syntax import hints, tree
+from dsl.values import units
+from dsl.values.contents import FORMATS
+from dsl.values.typed import SCALARS, Bad, Context, convert
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dsl.text import Span
+
+_PLACE = re.compile(r"\$\{([^}\n]*)\}")
+
+
+class Constant(NamedTuple):
+    """A default that means the same everywhere."""
+
+    value: Value
+
+
+class Earlier(NamedTuple):
+    """A default that is the value of an earlier parameter."""
+
+    name: str
+
+
+class Later(NamedTuple):
+    """A default that names a service, and so is looked up in the application that uses the kind."""
+
+    value: tree.Value
+
+
+Default = Constant | Earlier | Later
+
+
+class Declared(NamedTuple):
+    kind: Kind
+    defaults: Mapping[str, Default]
+
+
+def resolve_kind(
+    statement: tree.Kind, reader: Reader | None, diagnostics: Diagnostics, *, prelude: bool = False
+) -> Declared | None:
+    """The kind, or None where it has an error."""
+    before = diagnostics.errors
+    parameters, defaults = _parameters(statement.parameters, Context(diagnostics, reader))
+    protocols = _protocols(statement.protocols, diagnostics)
+    annotations = Annotations(statement, diagnostics)
+    template = _template(statement, parameters, reader, diagnostics)
+    if not prelude:
+        _check_own(statement, annotations, protocols, diagnostics)
+    if diagnostics.errors > before:
+        return None
+    kind = Kind(
+        statement.name.text,
+        parameters,
+        protocols,
+        {side: annotations.sides[side] for side in Side if side in annotations.sides},
+        statement.name.span,
+        annotations.both,
+        annotations.guard,
+        annotations.state,
+        annotations.per_replica,
+        annotations.exclusive,
+        annotations.effects,
+        annotations.component,
+        template,
+        prelude,
+    )
+    return Declared(kind, defaults)
+
+
+def _check_own(
+    statement: tree.Kind, annotations: Annotations, protocols: frozenset[Protocol], diagnostics: Diagnostics
+) -> None:
+    """Only for kinds of the prelude is it known without a template what they are in a proxy, and at which stage."""
+    name = statement.name.text
+    if statement.template is None:
+        diagnostics.error(
+            "ADM310",
+            f"`{name}` does not say what it is in a proxy",
+            statement.name.span,
+            cause="a kind of your own is carried out by an Envoy filter that its template describes",
+            hint='name one behind its protocols: `template "filter.yaml"`',
+        )
+    for side, stage in annotations.sides.items():
+        if stage is Stage.FILTER:
+            continue
+        word = stage.name.lower()
+        place = annotations.places.get(side, statement.name.span)
+        if (side, stage) != (Side.EGRESS, Stage.UPSTREAM):
+            diagnostics.error(
+                "ADM311",
+                f"`{name}` cannot work at the `{word}` stage",
+                place,
+                cause="a template describes a filter: of requests, or of each attempt at one (`@egress(upstream)`)",
+                hint=f"write `@{side}`",
+            )
+        elif Protocol.TCP in protocols:
+            diagnostics.error(
+                "ADM311",
+                f"`{name}` cannot work at the `{word}` stage of `tcp`",
+                place,
+                cause="what passes that stage are attempts at a request, and `tcp` has none",
+                hint=f"leave `tcp` out, or write `@{side}`",
+            )
+
+
+def _protocols(words: Iterable[tree.Word], diagnostics: Diagnostics) -> frozenset[Protocol]:
+    found: set[Protocol] = set()
+    known = [protocol.value for protocol in Protocol]
+    for word in words:
+        if word.text not in known:
+            hint = (
+                hints.protocol(word.text) or did_you_mean(word.text, known) or "protocols are `tcp`, `http` and `grpc`"
+            )
+            diagnostics.error("ADM305", f"there is no protocol `{word.text}`", word.span, hint=hint)
+        elif word.text in found:
+            diagnostics.error("ADM305", f"protocol `{word.text}` is given twice", word.span, hint="remove one of them")
+        else:
+            found.add(Protocol(word.text))
+    return frozenset(found)
+
+
+def _type(written: tree.TypeName, diagnostics: Diagnostics, *, inside: bool = False) -> ParameterType | None:
+    name = written.name.text
+    if written.element is not None:
+        if inside or written.element.optional:
+            what = "a list of lists" if inside else "a list of optional items"
+            diagnostics.error("ADM211", f"{what} is not a type", written.span, hint="write `[T]` or `[T]?`")
+            return None
+        element = _type(written.element, diagnostics, inside=True)
+        return None if element is None else ParameterType("list", element)
+    if name == "one_of":
+        words = tuple(word.text for word in written.items)
+        if not words or len(set(words)) < len(words):
+            what = "names no words" if not words else "names a word twice"
+            diagnostics.error("ADM211", f"this `one_of` {what}", written.span, hint="write `one_of(first, second)`")
+            return None
+        return ParameterType("one_of", None, words)
+    if name == "file" and written.items:
+        return _file(written, diagnostics)
+    if name not in SCALARS:
+        hint = did_you_mean(name, (*SCALARS, "one_of")) or "types are " + ", ".join(f"`{word}`" for word in SCALARS)
+        diagnostics.error("ADM211", f"there is no type `{name}`", written.name.span, hint=hint)
+        return None
+    if written.items:
+        diagnostics.error("ADM211", f"`{name}` takes no words in parentheses", written.span)
+        return None
+    return _ranged(written, name, diagnostics)
+
+
+def _file(written: tree.TypeName, diagnostics: Diagnostics) -> ParameterType | None:
+    words = tuple(word.text for word in written.items)
+    if len(words) == 1 and words[0] in FORMATS:
+        return ParameterType("file", None, words)
+    hint = did_you_mean(words[0], FORMATS) or "formats are " + ", ".join(f"`{word}`" for word in FORMATS)
+    diagnostics.error("ADM211", f"`{written.span.text[:60]}` is no format of a file", written.span, hint=hint)
+    return None
+
+
+_BOUNDS: Mapping[str, Callable[[str], float | units.Wrong]] = {
+    "int": units.integer,
+    "float": units.decimal,
+    "duration": units.duration,
+    "size": units.size,
+    "percent": units.percent,
+    "string": units.integer,
+}
+"""How a bound of each type that takes a range is written."""
+_STEPPED = ("duration", "size", "percent")
+
+
+def _ranged(written: tree.TypeName, name: str, diagnostics: Diagnostics) -> ParameterType | None:
+    bounds: list[float | None] = []
+    for number in (written.low, written.high, written.step):
+        if number is not None and name not in _BOUNDS:
+            takers = ", ".join(f"`{taker}`" for taker in _BOUNDS)
+            diagnostics.error("ADM211", f"`{name}` takes no range", written.span, hint=f"ranges are for {takers}")
+            return None
+        value = None if number is None else _BOUNDS[name](number.text)
+        if isinstance(value, units.Wrong):
+            diagnostics.error(value.code, value.message, written.span, hint=value.hint)
+            return None
+        bounds.append(value)
+    low, high, step = bounds
+    problem = None
+    if step is not None and name not in _STEPPED:
+        problem = f"`{name}` takes no `by`", "only durations, sizes and percentages do"
+    elif step is not None and step <= 0:
+        problem = "this `by` is not more than zero", "write the finest difference between two values, such as `1ms`"
+    elif low is not None and high is not None and low > high:
+        problem = "this range is empty", "write the smaller number first"
+    if problem is not None:
+        diagnostics.error("ADM211", problem[0], written.span, hint=problem[1])
+        return None
+    return ParameterType(name, None, (), low, high, step)
+
+
+def _parameters(
+    written: Iterable[tree.Parameter], context: Context
+) -> tuple[tuple[Parameter, ...], dict[str, Default]]:
+    parameters: dict[str, Parameter] = {}
+    places: dict[str, Span] = {}
+    defaults: dict[str, Default] = {}
+    diagnostics = context.diagnostics
+    for item in written:
+        name = item.name.text
+        if name in places:
+            diagnostics.error(
+                "ADM105",
+                f"parameter `{name}` is declared twice",
+                item.name.span,
+                related=(Related(places[name], "first declared here"),),
+            )
+            continue
+        places[name] = item.name.span
+        type_ = _type(item.type, diagnostics)
+        if type_ is None:
+            continue
+        if item.default is not None:
+            default = _default(item.default, type_, parameters, context)
+            if default is not None:
+                defaults[name] = default
+        elif item.type.optional:
+            defaults[name] = Constant(None)
+        parameters[name] = Parameter(name, type_, item.type.optional)
+    return tuple(parameters.values()), defaults
+
+
+def _default(
+    value: tree.Value, type_: ParameterType, earlier: Mapping[str, Parameter], context: Context
+) -> Default | None:
+    if isinstance(value, tree.Reference) and value.port is None:
+        name = value.name.text
+        other = earlier.get(name)
+        if other is not None and not (type_.name == "one_of" and name in type_.items):
+            if other.type == type_ and not other.optional:
+                return Earlier(name)
+            what = "can be left out" if other.optional else "is of another type"
+            context.diagnostics.error("ADM212", f"`{name}` cannot be the default here, since it {what}", value.span)
+            return None
+        if type_.name not in ("one_of", "bool", "service", "caller"):
+            hint = did_you_mean(name, earlier) or "a default is a literal or the name of an earlier parameter"
+            context.diagnostics.error("ADM212", f"there is no earlier parameter `{name}`", value.span, hint=hint)
+            return None
+    if type_.name in ("service", "caller") or (type_.element and type_.element.name in ("service", "caller")):
+        return Later(value)
+    converted = convert(value, type_, context)
+    return None if isinstance(converted, Bad) else Constant(converted)
+
+
+def _template(
+    statement: tree.Kind, parameters: Iterable[Parameter], reader: Reader | None, diagnostics: Diagnostics
+) -> Template | None:
+    written = statement.template
+    if written is None or reader is None:
+        return None
+    path = reader.resolve(written.value, written.span, TEMPLATE)
+    source = None if path is None else reader.text(path, written.span)
+    if source is None:
+        return None
+    known = [parameter.name for parameter in parameters]
+    for place in _PLACE.finditer(source.text):
+        if place[1] not in known:
+            line = source.position(place.start())[0]
+            diagnostics.error(
+                "ADM308",
+                f"`{place[0][:60]}` in `{source.path}` (line {line}) is not a parameter of `{statement.name.text}`",
+                written.span,
+                hint=did_you_mean(place[1], known)
+                or f"declare it: `{statement.name.text}({place[1][:40] or 'name'}: string)`",
+            )
+    return Template(source.path, source.text, written.span)

@@ -1,0 +1,35 @@
+"""The built-in kinds, read from `prelude.adm` once in a process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
+from dsl.kinds.kinds import Declared, resolve_kind
+from dsl.syntax import tree
+from dsl.syntax.parser import parse
+from dsl.text import SourceText
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FILE = Path(__file__).parent.parent / "prelude.adm"
+_SHOWN = "<prelude>"
+"""No path: a program may have a `prelude.adm` of its own."""
+
+
+@lru_cache(maxsize=1)
+def kinds() -> Mapping[str, Declared]:
+    diagnostics = Diagnostics()
+    source = SourceText(_SHOWN, _FILE.read_text(encoding="utf-8"))
+    found: dict[str, Declared] = {}
+    for statement in parse(source, diagnostics).statements:
+        if isinstance(statement, tree.Kind):
+            declared = resolve_kind(statement, None, diagnostics, prelude=True)
+            if declared is not None:
+                found[declared.kind.name] = declared
+    if diagnostics.has_errors:
+        raise ProgramError(diagnostics.items)
+    return found

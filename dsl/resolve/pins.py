@@ -1,0 +1,154 @@
+"""Pins: which decisions a `pin` line settles (rule R10). What it names and cannot settle is an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
+from dsl.kinds import other_meshes
+from dsl.program import Pin, Policy, Protocol, Side
+from dsl.resolve.entities import Application
+from dsl.resolve.selectors import Destinations, Selectors, written
+from dsl.syntax import tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def resolve_pins(
+    statements: Sequence[object],
+    policies: Mapping[str, Policy],
+    broken: frozenset[str],
+    selectors: Selectors,
+    application: Application,
+    diagnostics: Diagnostics,
+) -> tuple[Pin, ...]:
+    """Every pin, one for each destination meant."""
+    pins: dict[tuple[str, str, Side], Pin] = {}
+    for statement in statements:
+        if not isinstance(statement, tree.Pin):
+            continue
+        side = statement.side.text
+        if side not in ("ingress", "egress"):
+            hint = (
+                other_meshes.side(side)
+                or did_you_mean(side, ("ingress", "egress"))
+                or "write `at ingress` or `at egress`"
+            )
+            diagnostics.error("ADM411", f"there is no side `{side}`", statement.side.span, hint=hint)
+            continue
+        policy = policies.get(statement.policy.text)
+        if policy is None:
+            _unknown_policy(statement, policies, broken, application, diagnostics)
+            continue
+        for destination in _pinned(statement, policy, selectors, application, diagnostics):
+            pin = Pin(policy.name, destination, Side(side), statement.span)
+            pins.setdefault((pin.policy, pin.destination, pin.side), pin)
+    return tuple(pins[key] for key in sorted(pins))
+
+
+def _unknown_policy(
+    statement: tree.Pin,
+    policies: Mapping[str, Policy],
+    broken: frozenset[str],
+    application: Application,
+    diagnostics: Diagnostics,
+) -> None:
+    name = statement.policy.text
+    if name not in broken and application.complete:
+        hint = diagnostics.did_you_mean(name, policies)
+        diagnostics.error("ADM103", f"there is no policy named `{name}`", statement.policy.span, hint=hint)
+
+
+def _pinned(
+    statement: tree.Pin,
+    policy: Policy,
+    selectors: Selectors,
+    application: Application,
+    diagnostics: Diagnostics,
+) -> tuple[str, ...]:
+    """Destinations of the policy that a pin means."""
+    scope = statement.scope
+    if scope is None:
+        found, absent = policy.destinations, None
+    else:
+        sources = selectors.sources(scope.sources)
+        destinations = selectors.destinations(scope.destinations)
+        if sources is None or destinations is None:
+            return ()
+        found = _of_calls(policy, sources.names, destinations, application)
+        absent = _absent(scope, policy, found, destinations, application)
+    related = (Related(policy.span, "the policy is here"),)
+    if scope is not None and not application.all_calls:
+        return found
+    if not found:
+        diagnostics.error(
+            "ADM410",
+            f"this pins nothing: `{policy.name}` has no such calls in its scope",
+            statement.span if scope is None else scope.span,
+            hint="choose calls that the policy applies to, or remove the pin",
+            related=related,
+        )
+    elif absent is not None:
+        diagnostics.error(
+            "ADM410",
+            f"this pins nothing for `{absent.text}`: `{policy.name}` has no such call in its scope",
+            absent.span,
+            hint=f"remove `{absent.text}` from the pin, or declare the call",
+            related=related,
+        )
+    return found
+
+
+def _of_calls(
+    policy: Policy, sources: frozenset[str], destinations: Destinations, application: Application
+) -> tuple[str, ...]:
+    wanted = frozenset(destinations.names)
+    called = {
+        call.destination
+        for call in (application.calls[index] for index in policy.calls)
+        if call.source in sources
+        and call.destination in wanted
+        and (destinations.ports is None or call.port.number in destinations.ports)
+    }
+    if (policy.open_sources or policy.kind.guard) and sources & policy.sources:
+        # It means undeclared callers, too: there it stands whether a call is declared or not.
+        called.update(
+            name
+            for name in wanted.intersection(policy.destinations).difference(called)
+            if _has_port(policy, name, destinations.ports, application)
+        )
+    return tuple(sorted(called))
+
+
+def _has_port(policy: Policy, name: str, wanted: frozenset[int] | None, application: Application) -> bool:
+    return any(
+        (wanted is None or port.number in wanted)
+        and (policy.ports is None or port.number in policy.ports)
+        and port.protocol in policy.kind.protocols
+        and (policy.match is None or port.protocol is not Protocol.TCP)
+        for port in application.ports(name)
+    )
+
+
+def _absent(
+    scope: tree.Scope,
+    policy: Policy,
+    found: tuple[str, ...],
+    destinations: Destinations,
+    application: Application,
+) -> tree.Word | None:
+    """The first service or external that the pin names, and that no decision it settles has to do with."""
+    for word in written(scope.destinations):
+        if word.text not in found:
+            return word
+    if policy.open_sources or policy.kind.guard:
+        sources = policy.sources
+    else:
+        wanted = frozenset(found)
+        sources = frozenset(
+            call.source
+            for call in (application.calls[index] for index in policy.calls)
+            if call.destination in wanted and (destinations.ports is None or call.port.number in destinations.ports)
+        )
+    return next((word for word in written(scope.sources) if word.text not in sources), None)

@@ -1,0 +1,222 @@
+"""Policies: a kind with arguments, a scope resolved to declared calls, a match, and the effects that follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
+from dsl.files.reading import Reader
+from dsl.kinds import other_meshes
+from dsl.kinds.annotations import effect_order
+from dsl.kinds.kinds import Declared
+from dsl.program import Effect, Kind, Policy, Protocol, Side, Value
+from dsl.resolve.arguments import Arguments, header_names, header_parameters, report_unwritable
+from dsl.resolve.conditions import resolve_condition, what_it_reads
+from dsl.resolve.entities import Application
+from dsl.resolve.scopes import ScopeChecks
+from dsl.resolve.selectors import Destinations, Selectors, Sources
+from dsl.syntax import tree
+from dsl.values.headers import ELEMENTS
+from dsl.values.typed import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dsl.match import Match
+    from dsl.text import Span
+
+
+class PolicyResolver:
+    """Resolves the policies of one application, one after the other."""
+
+    def __init__(
+        self,
+        application: Application,
+        kinds: Mapping[str, Declared],
+        broken_kinds: frozenset[str],
+        selectors: Selectors,
+        reader: Reader,
+        diagnostics: Diagnostics,
+    ) -> None:
+        self.application = application
+        self.kinds = kinds
+        self.broken_kinds = broken_kinds
+        self.selectors = selectors
+        self.diagnostics = diagnostics
+        self.arguments = Arguments(Context(diagnostics, reader, application))
+        self.checks = ScopeChecks(application, diagnostics)
+        self._scopes: dict[tuple[int, int], tuple[Sources, Destinations, tuple[int, ...]]] = {}
+
+    def resolve(self, statement: tree.Policy) -> Policy | None:
+        """The policy, or None after an error."""
+        before = self.diagnostics.errors
+        declared = self._kind(statement)
+        if declared is None:
+            self.selectors.sources(statement.scope.sources)
+            self.selectors.destinations(statement.scope.destinations)
+            return None
+        kind = declared.kind
+        arguments = self.arguments.resolve(statement, declared)
+        sides, narrowing = self._sides(statement, kind)
+        sources = self.selectors.sources(statement.scope.sources)
+        destinations = self.selectors.destinations(statement.scope.destinations)
+        match = None if statement.condition is None else resolve_condition(statement.condition, self.diagnostics)
+        if sources is None or destinations is None or arguments is None or self.diagnostics.errors > before:
+            return None
+        calls = self._calls(sources, destinations)
+        self.checks.check(statement, kind, destinations, calls)
+        if self._grpc(sources, destinations, calls):
+            names = sorted(_headers(kind, arguments) or ())
+            report_unwritable(kind, names, statement.kind.span, self.diagnostics, grpc=True)
+        if self.diagnostics.errors > before:
+            return None
+        self.checks.warn(statement, kind, sources, destinations, calls)
+        return Policy(
+            statement.name.text,
+            kind,
+            arguments,
+            sides,
+            sources.names,
+            sources.everything,
+            destinations.names,
+            calls,
+            _effects(kind, arguments, match),
+            statement.span,
+            destinations.ports,
+            match,
+            narrowing,
+        )
+
+    def _kind(self, statement: tree.Policy) -> Declared | None:
+        name = statement.kind.text
+        declared = self.kinds.get(name)
+        if declared is None and name not in self.broken_kinds and self.application.complete:
+            self.diagnostics.error(
+                "ADM102",
+                f"there is no kind named `{name}`",
+                statement.kind.span,
+                hint=other_meshes.kind(name, [_name(argument) for argument in statement.arguments], self.kinds)
+                or self.diagnostics.did_you_mean(name, self.kinds)
+                or "`admc explain kinds` lists the built-in kinds; declare your own with `kind`",
+            )
+        return declared
+
+    # ---- sides ----
+
+    def _sides(self, statement: tree.Policy, kind: Kind) -> tuple[frozenset[Side], Span | None]:
+        narrowed: dict[Side, tree.Annotation] = {}
+        error = self.diagnostics.error
+        for annotation in statement.annotations:
+            name = annotation.name.text
+            if name not in ("ingress", "egress") or annotation.arguments:
+                error(
+                    "ADM301",
+                    f"`{annotation.span.text[:60]}` cannot stand before a policy",
+                    annotation.span,
+                    cause="the annotations of a policy narrow where it may be enforced",
+                    hint=other_meshes.side(name, "@")
+                    or did_you_mean(name, ("ingress", "egress"), "@")
+                    or "write `@ingress` or `@egress`",
+                )
+            elif Side(name) in narrowed:
+                error("ADM309", f"`@{name}` is given twice", annotation.span, hint="keep one of them")
+            else:
+                narrowed[Side(name)] = annotation
+        allowed = frozenset(kind.sides)
+        if not narrowed:
+            return allowed, None
+        first = next(iter(narrowed.values()))
+        where = (Related(kind.span, "the kind is declared here"),)
+        sides = allowed & frozenset(narrowed)
+        if kind.both and len(sides) < 2:
+            error(
+                "ADM307",
+                f"`{kind.name}` works at both ends, so `{statement.name.text}` cannot be narrowed to one",
+                first.span,
+                hint=f"remove `{first.span.text}`",
+                related=where,
+            )
+        elif not sides:
+            listed = " and ".join(f"`@{side}`" for side in kind.sides)
+            error(
+                "ADM306",
+                f"`{kind.name}` cannot be enforced at {first.name.text}",
+                first.span,
+                cause=f"the kind allows {listed} only",
+                hint=f"remove `{first.span.text}`",
+                related=where,
+            )
+        return sides, first.span
+
+    # ---- scope ----
+
+    def _grpc(self, sources: Sources, destinations: Destinations, calls: tuple[int, ...]) -> bool:
+        """Whether some call of a scope, declared or not, is one of gRPC."""
+        if any(self.application.calls[index].port.protocol is Protocol.GRPC for index in calls):
+            return True
+        services = self.application.services
+        return sources.everything and any(
+            port.protocol is Protocol.GRPC and (destinations.ports is None or port.number in destinations.ports)
+            for name in destinations.names
+            if name in services
+            for port in services[name].ports
+        )
+
+    def _calls(self, sources: Sources, destinations: Destinations) -> tuple[int, ...]:
+        """Declared calls in scope. Scopes are kept, so policies that select the same share one tuple."""
+        key = id(sources), id(destinations)
+        known = self._scopes.get(key)
+        if known is None:
+            # Keeping both in the entry keeps their identities from being used again.
+            known = sources, destinations, _calls(self.application, sources, destinations)
+            self._scopes[key] = known
+        return known[2]
+
+
+def _name(argument: tree.Argument) -> str | None:
+    return None if argument.name is None else argument.name.text
+
+
+def _calls(application: Application, sources: Sources, destinations: Destinations) -> tuple[int, ...]:
+    names = sources.names
+    ports = destinations.ports
+    calls = application.calls
+    every_source = len(names) == len(application.names)
+    if every_source and ports is None and len(destinations.names) == len(application.callable):
+        return tuple(range(len(calls)))
+    if len(names) < len(destinations.names):
+        wanted = frozenset(destinations.names)
+        indices: Iterable[int] = sorted(
+            index
+            for name in names
+            for index in application.calls_from.get(name, ())
+            if calls[index].destination in wanted
+        )
+    else:
+        ranges = (application.calls_to.get(name, range(0)) for name in destinations.names)
+        indices = (index for found in ranges for index in found if every_source or calls[index].source in names)
+    if ports is not None:
+        return tuple(index for index in indices if calls[index].port.number in ports)
+    return tuple(indices)
+
+
+def _effects(kind: Kind, arguments: Mapping[str, Value], match: Match | None) -> tuple[Effect, ...] | None:
+    """The kind's effects with header names filled in, plus what the match reads."""
+    if kind.effects is None:
+        return None
+    headers = _headers(kind, arguments)
+    found: set[Effect] = set() if match is None else what_it_reads(match)
+    for effect in kind.effects:
+        if effect.element not in ELEMENTS or headers is None:
+            found.add(effect)
+        elif headers:
+            found.add(effect._replace(names=headers))
+    return tuple(sorted(found, key=effect_order))
+
+
+def _headers(kind: Kind, arguments: Mapping[str, Value]) -> frozenset[str] | None:
+    """Names given to header parameters; None where the kind has no such parameter, and so means every header."""
+    named = list(header_parameters(kind))
+    if not named:
+        return None
+    return frozenset(header for name in named for header in header_names(arguments[name]))

@@ -1,0 +1,1 @@
+"""Text to syntax tree, and back to text: tokens, grammar, canonical layout."""

@@ -1,0 +1,224 @@
+"""One statement as lines: which blanks stand between its tokens, and where it goes on in the next line.
+
+Nothing is added but blanks and line breaks, and a line is broken only where the language reads on: inside brackets,
+and after a `,` or `->`. What has no such place stays in one line, however long.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from dsl.syntax.scan import GOES_ON, KEYWORDS, Token, begins
+
+WIDTH = 100
+"""Most columns of a line, without the comment at its end."""
+BODIES = ("service", "external", "call")
+_INDENT = "  "
+_OPEN = ("(", "[", "{")
+_CLOSE = (")", "]", "}")
+_LOGIC = ("when", "and", "or", "not")
+_SIGNIFICANT = ("COMMENT", "NEWLINE")
+_AHEAD = 8
+"""Tokens that tell whether a line would begin a statement."""
+
+
+def text(tokens: list[Token], keyword: str) -> str:
+    return "".join(pieces_of(tokens, keyword))
+
+
+def statement(tokens: list[Token]) -> int:
+    """Where the statement's own keyword stands, past its annotations; their end where there are only these."""
+    depth = 0
+    previous = ""
+    for index, token in enumerate(tokens):
+        if depth == 0 and previous != "@" and token.text in KEYWORDS:
+            return index
+        depth += deeper(token)
+        previous = token.text
+    return len(tokens)
+
+
+def body(tokens: list[Token], keyword: str) -> int | None:
+    """Where the body's bracket stands; the brackets of a set stand before it, after `call`, `->` or `,`."""
+    if keyword not in BODIES:
+        return None
+    depth = 0
+    before = keyword
+    for index, token in enumerate(tokens):
+        if token.type in _SIGNIFICANT:
+            continue
+        if token.text == "{" and depth == 0 and (keyword != "call" or (before not in GOES_ON and index > 1)):
+            return index
+        depth += deeper(token)
+        before = token.text
+    return None
+
+
+def lines(tokens: list[Token], keyword: str) -> list[str]:
+    """Lines of at most `WIDTH` columns where that can be, indented by their depth; breaks in `tokens` are kept."""
+    pieces = pieces_of(tokens, keyword)
+    lengths = [
+        0,
+        *accumulate(0 if token.type in _SIGNIFICANT else len(piece) for token, piece in _pairs(tokens, pieces)),
+    ]
+    depths = _depths(tokens)
+    places = _places(tokens, keyword, pieces)
+    found: list[str] = []
+    start = index = best = 0  # `best` is where to break the line from `start` on, if it is not `start`
+    while index <= len(tokens):
+        if index == len(tokens) or tokens[index].type == "NEWLINE":
+            found.append(_line(tokens, pieces, depths, start, index))
+            index += 1
+            start = best = index
+            continue
+        if index > start and index in places and (best == start or depths[index] <= depths[best]):
+            best = index
+        indent = len(_indent(tokens[start], depths[start])) - len(pieces[start]) + len(pieces[start].lstrip(" "))
+        if best > start and indent * (start > 0) + lengths[index + 1] - lengths[start] > WIDTH:
+            found.append(_line(tokens, pieces, depths, start, best))
+            index = start = best
+            continue
+        index += 1
+    return [line for line in found if line]
+
+
+def _line(tokens: list[Token], pieces: list[str], depths: list[int], start: int, end: int) -> str:
+    line = "".join(pieces[start:end]).strip(" ")
+    return _indent(tokens[start], depths[start]) * (start > 0) + line if line else ""
+
+
+def _pairs(tokens: list[Token], pieces: list[str]) -> zip[tuple[Token, str]]:
+    return zip(tokens, pieces, strict=True)
+
+
+def _indent(token: Token, depth: int) -> str:
+    """Of a line that begins with `token`, and is not the statement's first one."""
+    closes = token.type == "SIGN" and token.text in _CLOSE
+    return _INDENT * (depth if closes else max(depth, 1))
+
+
+def deeper(token: Token) -> int:
+    return (token.text in _OPEN) - (token.text in _CLOSE)
+
+
+def _depths(tokens: list[Token]) -> list[int]:
+    """In how many brackets each token stands; a bracket stands outside of itself."""
+    depths: list[int] = []
+    depth = 0
+    for token in tokens:
+        depth -= token.text in _CLOSE
+        depths.append(depth)
+        depth += token.text in _OPEN
+    return depths
+
+
+def _places(tokens: list[Token], keyword: str, pieces: list[str]) -> frozenset[int]:
+    """Before which tokens a line may be broken, to be read as the same statement again."""
+    starts = _item_starts(tokens, keyword)
+    places: set[int] = set()
+    depth = 0
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1].text if index else ""
+        depth -= token.text in _CLOSE
+        fits = (
+            before == ","
+            or (before == "->" and depth == 0)
+            or (before in _OPEN and token.text not in _CLOSE)
+            or index in starts
+            or (depth > 0 and token.text in ("and", "or"))
+        )
+        if fits and token.type not in _SIGNIFICANT and not begins("".join(pieces[index : index + _AHEAD]), 0):
+            places.add(index)
+        depth += token.text in _OPEN
+    return frozenset(places)
+
+
+def pieces_of(tokens: list[Token], keyword: str) -> list[str]:
+    """Each token with the blanks before it."""
+    opening = body(tokens, keyword)
+    starts = _item_starts(tokens, keyword)
+    pieces: list[str] = []
+    brackets: list[str] = []
+    before: Token | None = None
+    before_that: Token | None = None
+    tight_colon = False
+    for index, token in enumerate(tokens):
+        if token.type == "NEWLINE":
+            pieces.append("\n")
+            continue
+        if token.type == "COMMENT":
+            pieces.append("  " + token.text.rstrip())
+            continue
+        if token.text == ":":
+            named = bool(brackets) and brackets[-1] == "("
+            tight_colon = not (named and before_that is not None and before_that.text in ("(", ","))
+        if before is None:
+            blanks = ""
+        elif index in starts and before.text not in ("{", ","):
+            blanks = "  "
+        else:
+            padded = opening is not None and index >= opening
+            blanks = " " * _apart(before, token, padded=padded, tight_colon=tight_colon)
+        pieces.append(blanks + token.text)
+        if token.type == "SIGN":
+            if token.text in _OPEN:
+                brackets.append(token.text)
+            elif token.text in _CLOSE and brackets:
+                brackets.pop()
+        before_that, before = before, token
+    return pieces
+
+
+def _apart(before: Token, token: Token, *, padded: bool, tight_colon: bool) -> bool:
+    """Whether a blank stands between two tokens."""
+    one, other = before.text, token.text
+    if "STRING" in (before.type, token.type) and before.type != "SIGN" and token.type != "SIGN":
+        return True
+    if before.type == "SIGN":
+        if one in ("(", "[", "@"):
+            return False
+        if one == "..":
+            return other == "by"
+        if one == "{":
+            return padded and other != "}"
+        if one == ":":
+            return not tight_colon
+    if token.type == "SIGN":
+        if other in (")", "]", ",", ":", "?", ".."):
+            return False
+        if other == "}":
+            return padded
+        if other == "(":
+            return before.type != "NAME" or one in _LOGIC
+    return True
+
+
+def _item_starts(tokens: list[Token], keyword: str) -> frozenset[int]:
+    """Where the items of a body and its labels begin: two blanks stand before each of them."""
+    opening = body(tokens, keyword)
+    if opening is None:
+        return frozenset()
+    order = [index for index in range(opening + 1, len(tokens)) if tokens[index].type not in _SIGNIFICANT]
+    words = [tokens[index] for index in order]
+    starts: set[int] = set()
+    at = 0
+    while at < len(words) and words[at].text != "}":
+        starts.add(order[at])
+        word = words[at].text
+        at += 1
+        if word in ("tcp", "http", "grpc"):
+            at += words[at].type == "NAME"
+            at += 1
+            at += 2 * (at < len(words) and words[at].text == "->")
+        elif word == "labels":
+            at += 1
+            while words[at].text != "}":
+                if words[at].text == ",":
+                    at += 1
+                    continue
+                starts.add(order[at])
+                at += 3 if words[at + 1].text == "=" else 1
+            at += 1
+        elif word not in ("untrusted", "host_network"):
+            at += 1
+    return frozenset(starts)

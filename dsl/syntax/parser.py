@@ -1,0 +1,303 @@
+"""Text to syntax tree, one statement at a time, so that one run finds the errors of every line.
+
+lark and its grammar are loaded on first use: a help page needs neither.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.kinds.guide import guides
+from dsl.syntax import fastpath, hints, tree
+from dsl.syntax.scan import GOES_ON, KEYWORDS, Fault, Line, Token, begins, first_token, next_line, unescape
+from dsl.text import SourceText, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import lark
+
+_GRAMMAR = Path(__file__).with_name("grammar.lark")
+
+
+def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) -> tree.Module:
+    """All statements of one file. Without `fast` every statement goes through lark (tests compare the two)."""
+    text = source.text
+    statements: list[tree.Statement | tree.Broken] = []
+    pending: list[tree.Annotation] = []
+    position = 0
+    if "\n" not in text and "\r" in text.rstrip():
+        return _one_line(source, diagnostics)
+    other = hints.other_language(text)
+    if other is not None:
+        return _no_program(source, other, diagnostics)
+    while position < len(text) and not diagnostics.full:
+        if fast and not pending:
+            position = fastpath.read(source, position, statements)
+        line = next_line(text, position)
+        if not line.tokens:
+            break
+        statement, position = _statement(source, line, diagnostics)
+        if isinstance(statement, tuple) and not hasattr(statement, "_fields"):
+            pending.extend(statement)
+            continue
+        if pending and isinstance(statement, tree.Kind | tree.Policy):
+            statement = statement._replace(annotations=(*pending, *statement.annotations))
+        elif pending and not isinstance(statement, tree.Broken):
+            _stray(pending, diagnostics)
+        pending.clear()
+        statements.append(statement)
+    if pending:
+        _stray(pending, diagnostics)
+    return tree.Module(source, tuple(statements))
+
+
+def _one_line(source: SourceText, diagnostics: Diagnostics) -> tree.Module:
+    """Lines that end as none has for decades would be one statement, or one comment: nothing in it can be told."""
+    at = source.text.index("\r")
+    span = Span(source, at, at + 1)
+    message = "the lines of this file end with a carriage return (CR) alone"
+    diagnostics.error("ADM002", message, span, hint=hints.LINE_ENDS)
+    return _unread(source, span)
+
+
+def _no_program(source: SourceText, other: hints.Other, diagnostics: Diagnostics) -> tree.Module:
+    """YAML or JSON: one finding says so, where each of its lines would be another one."""
+    span = Span(source, other.start, other.end)
+    message = f"this file is {other.language}, and a program is expected"
+    diagnostics.error("ADM008", message, span, cause=other.cause, hint=other.hint)
+    return _unread(source, span)
+
+
+def _unread(source: SourceText, span: Span) -> tree.Module:
+    return tree.Module(source, tuple(tree.Broken(keyword, (), span) for keyword in ("app", "use", "call")))
+
+
+def _stray(annotations: list[tree.Annotation], diagnostics: Diagnostics) -> None:
+    diagnostics.error(
+        "ADM007",
+        f"the annotation `{annotations[0].span.text}` belongs to nothing",
+        annotations[0].span,
+        cause="annotations describe the `kind` or the `policy` that follows them",
+        hint="put it on the line before a `kind` or a `policy`, or remove it",
+    )
+
+
+def _statement(source: SourceText, line: Line, diagnostics: Diagnostics) -> tuple[Any, int]:
+    """A statement, a tuple of annotations, or `Broken`; and where the next statement begins."""
+    span = line.span(source)
+    values: dict[int, str] = {}
+    fault = line.fault
+    for token in line.tokens if fault is None else ():
+        if token.type == "STRING":
+            value = unescape(token.text)
+            if isinstance(value, Fault):
+                fault = value._replace(start=value.start + token.start, end=value.end + token.start)
+                break
+            values[token.start] = value
+    if fault is not None:
+        diagnostics.error(fault.code, fault.message, Span(source, fault.start, fault.end), hint=fault.hint)
+        return _broken(line, span), line.next
+    first = line.tokens[0]
+    if first.text not in KEYWORDS and first.text != "@":
+        _unknown_statement(source, first, diagnostics)
+        return _broken(line, span), line.next
+    from lark.exceptions import UnexpectedToken
+
+    try:
+        node: Any = _lark().parse(_Input(source, line.tokens, values))
+    except UnexpectedToken as error:
+        cut = _misspelt(source.text, line, error)
+        if cut is not None:
+            # Read like this it is the line before that is not complete, and this one tells what is wrong with it.
+            line = Line(line.tokens[:cut], source.text.rindex("\n", 0, line.tokens[cut].start) + 1, None)
+            diagnostics.error(
+                "ADM001",
+                f"the statement ends too early, after `{line.tokens[-1].text}`",
+                Span(source, line.tokens[-1].end, line.tokens[-1].end),
+                hint=_goes_on(source.text, line),
+            )
+            return _broken(line, line.span(source)), line.next
+        return _broken(line, span), _unexpected(source, line, error, diagnostics)
+    if not hasattr(node, "_fields"):
+        return node, line.next
+    start = span.start
+    if first.text == "@":
+        # The statement itself begins at its keyword, which is the token before its name.
+        start = max(token.start for token in line.tokens if token.start < node.name.span.start)
+    return node._replace(span=Span(source, start, span.end)), line.next
+
+
+def _broken(line: Line, span: Span) -> tree.Broken:
+    """What a statement that does not parse would have declared, as far as that can be told."""
+    tokens = line.tokens
+    at = next((i for i, token in enumerate(tokens) if token.text in KEYWORDS), 0)
+    meant = difflib.get_close_matches(tokens[at].text, KEYWORDS, n=1)
+    names: list[str] = []
+    for token in tokens[at + 1 :]:
+        if token.type == "NAME":
+            names.append(token.text)
+        elif token.text != ",":
+            break
+    return tree.Broken(meant[0] if meant else "", tuple(names), span)
+
+
+def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostics) -> None:
+    rest = first.type != "NAME" or first.text in _INNER
+    diagnostics.error(
+        "ADM008",
+        f"a statement does not start with `{first.text}`",
+        Span(source, first.start, first.end),
+        cause="a statement starts with one of " + ", ".join(f"`{word}`" for word in KEYWORDS),
+        hint=_of_a_policy(first.text) or (_REST if rest else did_you_mean(first.text, KEYWORDS)),
+    )
+
+
+_INNER = ("on", "when", "except", "and", "or", "not", "for", "template", "at", "minimize", "then")
+"""Words inside a statement that often begin a line elsewhere."""
+_REST = f"if it belongs to the statement before: {hints.GOES_ON}"
+
+
+def _of_a_policy(word: str) -> str | None:
+    """For a kind that stands where its policy begins."""
+    return f"write `policy NAME = {word}(...) on SOURCES -> DESTINATIONS`" if word in guides() else None
+
+
+class _Input:
+    """What the lexer gets from `parse`, handed through lark untouched."""
+
+    __slots__ = ("source", "tokens", "values")
+
+    def __init__(self, source: SourceText, tokens: list[Token], values: dict[int, str]) -> None:
+        self.source = source
+        self.tokens = tokens
+        self.values = values
+
+
+@lru_cache(maxsize=1)
+def _lark() -> lark.Lark:
+    import lark
+    from lark.common import LexerConf
+    from lark.lexer import Lexer, LexerState, PatternStr
+
+    from dsl.syntax.build import Builder, Located
+
+    class StatementLexer(Lexer):
+        """Hands on the tokens of one statement; a word is a keyword where the parser can take that keyword."""
+
+        __future_interface__ = 2
+
+        def __init__(self, conf: LexerConf) -> None:
+            self.literals = {
+                terminal.pattern.value: terminal.name
+                for terminal in conf.terminals
+                if isinstance(terminal.pattern, PatternStr)
+            }
+
+        def lex(self, lexer_state: LexerState, parser_state: Any) -> Iterator[lark.Token]:
+            given: Any = lexer_state.text
+            source = given.source
+            values = given.values
+            literals = self.literals
+            states = parser_state.parse_conf.states
+            stack = parser_state.state_stack
+            for type_, text, start, end in given.tokens:
+                name = type_
+                value = text
+                if type_ == "SIGN":
+                    name = literals[text]
+                elif type_ == "NAME":
+                    keyword = literals.get(text)
+                    if keyword is not None and keyword in states[stack[-1]]:
+                        name = keyword
+                elif type_ == "STRING":
+                    value = values[start]
+                token = Located(name, value)
+                token.span = Span(source, start, end)
+                yield token
+
+    nowhere = Span(SourceText("", ""), 0, 0)
+    return lark.Lark(
+        _GRAMMAR.read_text(encoding="utf-8"),
+        parser="lalr",
+        lexer=StatementLexer,
+        transformer=Builder(nowhere),
+        maybe_placeholders=True,
+    )
+
+
+_SHOWN = {
+    "NAME": "a name",
+    "GLOB": "`*`",
+    "NUMBER": "a number",
+    "STRING": 'a string `"..."`',
+    "$END": "the end of the line",
+}
+
+
+def _unexpected(source: SourceText, line: Line, error: Any, diagnostics: Diagnostics) -> int:
+    """Reports what stands where it cannot; returns where the next statement begins."""
+    literals = {terminal.name: terminal.pattern.value for terminal in _lark().terminals if terminal.pattern is not None}
+    at_end = error.token.type == "$END"
+    at = len(line.tokens) if at_end else next(i for i, t in enumerate(line.tokens) if t.start == error.token.span.start)
+    states = error.state.parse_conf.states[error.state.position]
+    signs = hints.possible([literals[name] for name in states if name in literals], line.tokens[at - 1].text)
+    expected = sorted([f"`{sign}`" for sign in signs] + [_SHOWN[name] for name in states if name in _SHOWN])
+    words = sorted(literals[name] for name in error.expected if literals.get(name, "").replace("_", "").isalpha())
+    if at_end:
+        last = line.tokens[-1]
+        span = Span(source, last.end, last.end)
+        message = f"the statement ends too early, after `{_short(last.text)}`"
+    else:
+        span = error.token.span
+        message = f"`{_short(span.text)}` is unexpected here"
+    beyond = line.next
+    if at_end:
+        hint = _goes_on(source.text, line)
+        following = first_token(source.text, line.next)
+        if hint is None and following is not None and (following.type in states or following.text in signs):
+            # The rest of this statement is no other error.
+            hint = f"`{_short(following.text)}` begins another line: {hints.GOES_ON}"
+            beyond = next_line(source.text, line.next).next
+    else:
+        hint = hints.of(source.text, line.tokens, at, signs)
+    close = difflib.get_close_matches(span.text, words, n=1, cutoff=0.6)
+    if hint is None and close:
+        hint = f"did you mean `{close[0]}`?"
+    cause = "expected " + (" or ".join(expected) if len(expected) <= 6 else "one of " + ", ".join(expected))
+    diagnostics.error("ADM001", message, span, cause=cause, hint=hint)
+    return beyond
+
+
+def _misspelt(text: str, line: Line, error: Any) -> int | None:
+    """Which token begins a line after a `,` or `->` that is a statement, but for a letter of its first word."""
+    tokens = line.tokens
+    if error.token.type == "$END":
+        return None
+    at = next(index for index, token in enumerate(tokens) if token.start == error.token.span.start) - 1
+    if at < 1 or at + 2 >= len(tokens) or tokens[at - 1].text not in GOES_ON:
+        return None
+    depth = sum((token.text in ("(", "[", "{")) - (token.text in (")", "]", "}")) for token in tokens[:at])
+    shape = tokens[at].type == tokens[at + 1].type == "NAME" and tokens[at + 2].text in ("{", "=", "->", "(")
+    if depth or not shape or "\n" not in text[tokens[at - 1].end : tokens[at].start]:
+        return None
+    return at if difflib.get_close_matches(tokens[at].text, KEYWORDS, n=1, cutoff=0.8) else None
+
+
+def _goes_on(text: str, line: Line) -> str | None:
+    """For a statement that ends in `,` or `->`: why it is not read on in the next line."""
+    last = line.tokens[-1].text
+    if last not in GOES_ON:
+        return None
+    ends = first_token(text, line.next) is None and not begins(text, line.next)
+    why = "the file ends here" if ends else "the next line begins a statement"
+    remove = ", or remove the `,`" if last == "," else ""
+    return f"after `{last}` a statement goes on in the next line, but {why}: name what comes next{remove}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."

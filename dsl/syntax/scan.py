@@ -1,0 +1,257 @@
+"""Cuts a text into tokens and logical lines.
+
+A statement ends at the end of its line, except inside brackets and after a `,` or `->`: then it goes on in the next
+line that is not blank. A line that begins a statement ends the one before it, whatever that still waits for. Cutting
+before parsing is what makes recovery by line possible: an error in one statement leaves all others to be parsed. The
+formatter reads the same tokens, so that the two cannot disagree about what a comment or a string is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from dsl.syntax import hints
+from dsl.text import SourceText, Span
+
+MAX_DEPTH = 64
+MAX_WORD = 200
+"""Longest name or number."""
+MAX_TOKENS = 500_000
+"""Most tokens in one statement: a call to 200,000 destinations."""
+KEYWORDS = ("app", "use", "topology", "external", "service", "call", "kind", "policy", "pin", "objective")
+
+NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*"
+_TOKEN = re.compile(
+    r"""
+    (?P<BLANK>[ \t\r\ufeff]+)
+  | (?P<NEWLINE>\n)
+  | (?P<COMMENT>//[^\n]*)
+  | (?P<WORD>[A-Za-z_*][A-Za-z0-9_*]*(?:-[A-Za-z0-9_*]+)*)
+  | (?P<NUMBER>-?[0-9]+(?:\.[0-9]+)?[A-Za-z0-9_%µ]*(?:/[A-Za-z0-9]+)?)
+  | (?P<SIGN>->|==|!=|\.\.|[{}()\[\],:=@?])
+  | (?P<STRING>"(?:[^"\\\n]|\\[^\n])*")
+  | (?P<OPEN>"[^\n]*)
+  | (?P<BAD>.)
+    """,
+    re.VERBOSE,
+)
+_BLANKS = r"[ \t\r\ufeff]*"
+# Two names side by side stand neither inside brackets (but see `_LABELS`) nor after a `,` or `->`, so a line that
+# starts like this begins a statement. The one exception, `policy except a` where a service has the name `policy`, is
+# read as one, too. A body never starts with a name and `,`, and nothing follows it: `call {a,` and `call {a} ->` are
+# calls.
+_BEGINS = re.compile(
+    rf"{_BLANKS}(?:(?:{'|'.join(KEYWORDS)})[ \t]+[\"A-Za-z_]|@[A-Za-z_]"
+    rf"|call[ \t]*\{{[ \t]*{NAME}[ \t]*(?:,|\}}[ \t]*->))"
+)
+# The rest of the braces of `labels`, where `app  tier = "db"` is a line like any other.
+_LABELS = re.compile(rf'(?:[\s,=]|//[^\n]*|{NAME}|"(?:[^"\\\n]|\\[^\n])*")*+\}}')
+_APP = re.compile(rf"^{_BLANKS}app\b", re.MULTILINE)
+_EMPTY_LINES = re.compile(rf"(?:{_BLANKS}(?://[^\n]*)?\n)*+")
+_NOTHING = re.compile(rf"{_BLANKS}(?://[^\n]*)?\Z")
+_FIRST = re.compile(rf"{_BLANKS}(?:(?P<NAME>{NAME})|(?P<SIGN>->|[=,{{(]))")
+GOES_ON = (",", "->")
+"""What a line ends in whose statement goes on in the next one."""
+_OPENERS = {"(": ")", "[": "]", "{": "}"}
+_CLOSERS = frozenset(_OPENERS.values())
+
+
+class Token(NamedTuple):
+    """`type` is NAME, GLOB, NUMBER, STRING, SIGN, COMMENT or NEWLINE."""
+
+    type: str
+    text: str
+    start: int
+    end: int
+
+
+class Fault(NamedTuple):
+    """A text that cannot be cut into tokens."""
+
+    code: str
+    message: str
+    start: int
+    end: int
+    hint: str | None = None
+
+
+class Line(NamedTuple):
+    """One logical line: its tokens without comments, and where the next one begins."""
+
+    tokens: list[Token]
+    next: int
+    fault: Fault | None
+
+    def span(self, source: SourceText) -> Span:
+        return Span(source, self.tokens[0].start, self.tokens[-1].end)
+
+
+def next_line(text: str, position: int, *, comments: bool = False) -> Line:
+    """The first logical line at or after `position`; it has no tokens where only blank lines are left.
+
+    With `comments`, comments and line breaks inside brackets are tokens as well, and a comment before the statement
+    is a line of its own.
+    """
+    tokens: list[Token] = []
+    brackets: list[Token] = []
+    fault: Fault | None = None
+    last = ""
+    plain = position  # no line that starts before this one begins a statement
+    for found in _TOKEN.finditer(text, position):
+        type_ = found.lastgroup
+        if type_ == "BLANK":
+            continue
+        start, end = found.span()
+        if type_ == "NEWLINE":
+            if not brackets and last not in GOES_ON:
+                if tokens:
+                    return Line(tokens, end, fault)
+                continue
+            if end > plain:
+                goes_on = _in_brackets(text, end, brackets) if brackets else _after_sign(text, end)
+                if goes_on is None:
+                    return Line(tokens, end, fault or (_unclosed(brackets[0]) if brackets else None))
+                plain = goes_on
+            if comments:
+                tokens.append(Token("NEWLINE", "\n", start, end))
+            continue
+        word = found.group()
+        if type_ == "COMMENT":
+            if comments:
+                tokens.append(Token("COMMENT", word, start, end))
+            continue
+        if type_ == "WORD":
+            type_ = "GLOB" if "*" in word else "NAME"
+        elif type_ == "SIGN":
+            if word in _OPENERS:
+                brackets.append(Token("LABELS" if last == "labels" else "SIGN", word, start, end))
+                if len(brackets) > MAX_DEPTH:
+                    fault = fault or _too_deep(start)
+            elif word in _CLOSERS and brackets:
+                brackets.pop()
+        elif type_ in ("OPEN", "BAD"):
+            fault = fault or _bad(word, start, end, hints.apart(text, tokens[-1]) if tokens else None)
+        if end - start > MAX_WORD and type_ in ("NAME", "GLOB", "NUMBER"):
+            fault = fault or Fault("ADM009", f"`{word[:40]}...` is longer than {MAX_WORD} characters", start, end)
+        if len(tokens) < MAX_TOKENS:
+            tokens.append(Token(type_ or "", word, start, end))
+        else:
+            fault = fault or Fault("ADM009", f"a statement has at most {MAX_TOKENS} words and signs", start, end)
+        last = word
+    if brackets:
+        fault = fault or _unclosed(brackets[0])
+    return Line(tokens, len(text), fault)
+
+
+def has_app(text: str) -> bool:
+    """Whether a statement of the text starts with `app`, right or wrong."""
+    if _APP.search(text) is None:
+        return False
+    position = 0
+    while True:
+        line = next_line(text, position)
+        if not line.tokens or line.tokens[0].text == "app":
+            return bool(line.tokens)
+        position = line.next
+
+
+def begins(text: str, position: int) -> bool:
+    """Whether the line at or after `position` that is not blank begins a statement."""
+    return _BEGINS.match(text, _past_blank_lines(text, position)) is not None
+
+
+def first_token(text: str, position: int) -> Token | None:
+    """The first name or sign of the line at or after `position`, unless that line begins a statement."""
+    found = None if begins(text, position) else _FIRST.match(text, _past_blank_lines(text, position))
+    if found is None:
+        return None
+    group = found.lastgroup or ""
+    return Token(group, found[group], *found.span(group))
+
+
+def _past_blank_lines(text: str, position: int) -> int:
+    found = _EMPTY_LINES.match(text, position)
+    return position if found is None else found.end()
+
+
+def _in_brackets(text: str, start: int, brackets: list[Token]) -> int | None:
+    """None if the line at `start` begins a statement although brackets are open, else up to where no other one does."""
+    if _BEGINS.match(text, start) is None:
+        return start
+    # A service may have the name `labels`: its braces are not in others.
+    labels = _LABELS.match(text, start) if len(brackets) > 1 and brackets[-1].type == "LABELS" else None
+    return None if labels is None else labels.end()
+
+
+def _after_sign(text: str, start: int) -> int | None:
+    """The same after a line that ends in `,` or `->`: the next line that is not blank counts. None, too, at the end."""
+    following = _past_blank_lines(text, start)
+    return None if _BEGINS.match(text, following) or _NOTHING.match(text, following) else following
+
+
+def _unclosed(opener: Token) -> Fault:
+    return Fault(
+        "ADM005",
+        f"`{opener.text}` is never closed",
+        opener.start,
+        opener.end,
+        f"close it with `{_OPENERS[opener.text]}`",
+    )
+
+
+def _too_deep(start: int) -> Fault:
+    return Fault("ADM006", f"brackets are nested deeper than {MAX_DEPTH} levels", start, start + 1)
+
+
+def _bad(word: str, start: int, end: int, meant: str | None) -> Fault:
+    if len(word) > 1 or word == '"':
+        return Fault(
+            "ADM003",
+            "this string is not closed",
+            start,
+            end,
+            'close it with `"` on the same line; `\\n` is a line break',
+        )
+    hint = meant or {
+        "'": 'strings stand in double quotes: `"..."`',
+        "#": "comments start with `//`",
+        "/": "comments start with `//`",
+        ";": "a statement ends at the end of its line",
+        "-": "an arrow is written `->`; a name does not end with `-`",
+        ">": "an arrow is written `->`",
+        "&": "write `and`",
+        "|": "write `or`",
+        "!": "write `not`, or `!=` for a comparison",
+        "~": "write `matches` for a regular expression",
+    }.get(word)
+    shown = f"`{word}`" if word.isprintable() and not word.isspace() else f"the character U+{ord(word):04X}"
+    return Fault("ADM002", f"{shown} has no meaning here", start, end, hint)
+
+
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|[^\n])")
+_PLAIN = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r"}
+
+
+def unescape(literal: str) -> str | Fault:
+    """The value of a string literal with its quotes; a fault has offsets relative to the literal."""
+    body = literal[1:-1]
+    if "\\" not in body:
+        return body
+    fault: list[Fault] = []
+
+    def replace(found: re.Match[str]) -> str:
+        letter = found[1]
+        if letter[0] == "u" and len(letter) == 5:
+            code = int(letter[1:], 16)
+            if not 0xD800 <= code <= 0xDFFF:
+                return chr(code)
+        elif letter in _PLAIN:
+            return _PLAIN[letter]
+        start, end = found.span()
+        hint = 'known are `\\"`, `\\\\`, `\\n`, `\\t`, `\\r` and `\\uXXXX`; a backslash itself is `\\\\`'
+        fault.append(Fault("ADM004", f"`{found[0]}` is not an escape", start + 1, end + 1, hint))
+        return ""
+
+    value = _ESCAPE.sub(replace, body)
+    return fault[0] if fault else value

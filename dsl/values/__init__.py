@@ -1,0 +1,1 @@
+"""Arguments of policies: units, types, and what the text of each has to be."""
