@@ -13,7 +13,7 @@ from tests.dsl.programs import codes
 
 USED = {
     code
-    for path in Path(dsl.__file__).parent.glob("*.py")
+    for path in Path(dsl.__file__).parent.rglob("*.py")
     if not path.name.startswith("codes")
     for code in re.findall(r"\"(ADM[0-9]{3})\"", path.read_text(encoding="utf-8"))
 }
