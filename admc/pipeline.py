@@ -23,7 +23,7 @@ from dsl.diagnostics.diagnostic import Diagnostic, ProgramError, Severity
 from dsl.program import Program, Side
 
 if TYPE_CHECKING:
-    from admc.plan import Plan
+    from admc.plan.plan import Plan
     from solver.placement import Costs, Placement, Violation
 
 SHOWN_VIOLATIONS = 20
@@ -180,7 +180,7 @@ def compile_program(
     )
     verified = time.perf_counter()
     tell("explaining")
-    from admc.plan_build import build
+    from admc.plan.build import build
     from solver.placement import Costs
 
     plan = build(program, placement, costs or Costs())

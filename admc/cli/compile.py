@@ -15,9 +15,9 @@ from admc.render.report import Format
 from admc.words import counted
 
 if TYPE_CHECKING:
-    from admc.emit_folder import Emitted
+    from admc.emit.folder import Emitted
     from admc.pipeline import Compiled
-    from admc.plan import Plan
+    from admc.plan.plan import Plan
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Side
     from emitters.envoy.asking import Server
@@ -96,7 +96,7 @@ def compile_(
     server = server_of(emit, Asked(xds, xds_ca, xds_name, xds_cert, xds_key, xds_token, xds_files))
     from admc.output import Progress
     from admc.pipeline import compile_program, folder_of, input_files, refuse_warnings
-    from admc.plan_json import to_json
+    from admc.plan.to_json import to_json
 
     progress = Progress()
     try:
@@ -190,19 +190,19 @@ def _check_options(
 
 
 def _previous(path: Path) -> Plan:
-    from admc.plan_read import read_plan
+    from admc.plan.read import read_plan
 
     return read_plan(path)
 
 
 def _sides(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
-    from admc.plan_read import previous_sides
+    from admc.plan.read import previous_sides
 
     return previous_sides(plan)
 
 
 def _require_optimal(compiled: Compiled, folder: str) -> None:
-    from admc.summary import summarize
+    from admc.plan.summary import summarize
     from dsl.diagnostics.diagnostic import Diagnostic, Severity
     from solver.placement import Status
 
@@ -228,21 +228,21 @@ def _configuration(
     compiled: Compiled, folder: str, endpoints: Path | None, mode: AdmMode | None, server: Server | None
 ) -> dict[str, bytes]:
     """What `--emit` writes. Raises `CommandError`: exit 3 where Envoy cannot express what is asked."""
-    from admc.emission import configuration
+    from admc.emit.emission import configuration
 
     redirect = mode is AdmMode.REDIRECT or (mode is None and endpoints is not None)
     return configuration(compiled.program, compiled.placement, folder, endpoints, redirect=redirect, xds=server)
 
 
 def _kept(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...], *, force: bool) -> tuple[Diagnostic, ...]:
-    from admc.emit_folder import kept_files
+    from admc.emit.folder import kept_files
 
     return kept_files(folder, files, inputs, force=force)
 
 
 def _check_target(target: Path, inputs: tuple[Path, ...], emit: Path | None, files: dict[str, bytes] | None) -> None:
     """Whether the plan can go there, before the configuration is written. Raises `CommandError`."""
-    from admc.emit_folder import MANIFEST
+    from admc.emit.folder import MANIFEST
     from admc.files import check_folder, status_to_replace
 
     status_to_replace(target, inputs)
@@ -259,7 +259,7 @@ def _check_target(target: Path, inputs: tuple[Path, ...], emit: Path | None, fil
 
 
 def _write_folder(folder: Path, files: dict[str, bytes], inputs: tuple[Path, ...], *, force: bool) -> Emitted:
-    from admc.emit_folder import write_folder
+    from admc.emit.folder import write_folder
 
     return write_folder(folder, files, inputs, force=force)
 
@@ -317,8 +317,8 @@ def _show(
     compiled: Compiled, folder: str, notes: list[str], found: list[Diagnostic], target: Path | None, format_: Format
 ) -> None:
     from admc.output import show_report, write_out
+    from admc.plan.summary import facts, summarize
     from admc.render.report import Report
-    from admc.summary import facts, summarize
 
     summary = summarize(compiled.program, compiled.plan)
     # The summary shows the program's own warnings, which are in the plan. Its notes are not.

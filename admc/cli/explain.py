@@ -17,7 +17,7 @@ from admc.files import is_folder, present
 from admc.render.report import Format
 
 if TYPE_CHECKING:
-    from admc.explanation import Explanation
+    from admc.explain.explanation import Explanation
     from dsl.program import Program
     from solver.placement import Placement
 
@@ -77,7 +77,7 @@ def _general(subject: str) -> Explanation | None:
         return _code(f"ADM{600 + int(rule[1])}")
     if "." in subject or "/" in subject or not subject:
         return None
-    from admc.explain_kind import explain_kind, explain_kinds
+    from admc.explain.kind import explain_kind, explain_kinds
     from admc.pipeline import program_meant
     from dsl.diagnostics.diagnostic import did_you_mean
     from dsl.kinds import other_meshes, prelude
@@ -110,7 +110,7 @@ def _nearly(subject: str) -> str | None:
 
 def _code(code: str) -> Explanation:
     from admc.codes import registry
-    from admc.explanation import Explanation
+    from admc.explain.explanation import Explanation
 
     known = registry()
     if code not in known:
@@ -122,8 +122,8 @@ def _code(code: str) -> Explanation:
 
 
 def _answers(path: Path, name: str | None, include: list[Path] | None) -> list[Explanation]:
-    from admc.explain import explain_application, explain_policy, explain_service
-    from admc.explain_kind import explain_kind
+    from admc.explain.answers import explain_application, explain_policy, explain_service
+    from admc.explain.kind import explain_kind
     from admc.output import Progress
     from admc.pipeline import folder_of, load_program, place_program
 
@@ -174,7 +174,7 @@ def _check_name(program: Program, name: str) -> None:
 
 def _together(explanations: list[Explanation]) -> Explanation:
     """A service and a policy may share a name; then both are meant."""
-    from admc.explanation import Explanation
+    from admc.explain.explanation import Explanation
 
     return Explanation(
         " and ".join(item.subject for item in explanations),

@@ -14,8 +14,8 @@ from admc.exits import wrong_usage
 from admc.terminal import visible
 
 if TYPE_CHECKING:
-    from admc.serve.identity import Settings
-    from admc.serve.tls import TlsFiles
+    from admc.serve.auth.identity import Settings
+    from admc.serve.auth.tls import TlsFiles
 
 
 MAX_DRAIN: Final = 86_400.0
@@ -149,16 +149,16 @@ def serve(
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
     if not 0 <= drain <= MAX_DRAIN:
         raise wrong_usage("ADM801", f"`--drain` must be between 0 and {MAX_DRAIN:.0f}")
-    from admc.serve import handshakes
+    from admc.serve.auth import handshakes
 
     with handshakes.core_asked(tls=door.tls_cert is not None):
-        from admc.serve import identity
-        from admc.serve.feed import Source
-        from admc.serve.inforce import Options
-        from admc.serve.kept import opened
-        from admc.serve.log import LogFormat
-        from admc.serve.run import Listening
-        from admc.serve.run import serve as serve_
+        from admc.serve.active_config import Options
+        from admc.serve.app import Listening
+        from admc.serve.app import serve as serve_
+        from admc.serve.auth import identity
+        from admc.serve.build.source import Source
+        from admc.serve.observe.events import LogFormat
+        from admc.serve.state_dir.store import opened
         from emitters.envoy import Mode
 
     source = Source(program, Mode(mode), effort, tuple(include or ()))
@@ -279,7 +279,7 @@ def _is_address(host: str) -> bool:
 
 
 def _settings(door: Door) -> Settings:
-    from admc.serve.identity import TRUST_DOMAIN, Proof, Settings
+    from admc.serve.auth.identity import TRUST_DOMAIN, Proof, Settings
 
     if door.plaintext:
         return Settings(Proof.NONE)
@@ -294,7 +294,7 @@ def _settings(door: Door) -> Settings:
 
 
 def _tls(door: Door) -> TlsFiles | None:
-    from admc.serve.tls import TlsFiles
+    from admc.serve.auth.tls import TlsFiles
 
     if door.tls_cert is None or door.tls_key is None:
         return None

@@ -39,7 +39,7 @@ def status(
     """
     from admc.exits import Exit
     from admc.output import write_out
-    from admc.serve.status import StatusFormatError, from_json, to_json
+    from admc.serve.observe.status import StatusFormatError, from_json, to_json
 
     try:
         found = from_json(_fetched(server))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 
-from admc.explanation import Explanation, Point
+from admc.explain.explanation import Explanation, Point
 from admc.render.markdown import code, fenced, prose
 from admc.render.report import Format, place
 from admc.terminal import visible

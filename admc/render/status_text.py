@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from admc.serve.status import AdmRow, NodeRow, Phase, Status
+from admc.serve.observe.status import AdmRow, NodeRow, Phase, Status
 from admc.terminal import cells, visible
 from admc.words import counted
 

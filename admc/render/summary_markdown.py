@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from admc.plan.summary import Summary, headline
 from admc.render.markdown import code, prose
 from admc.render.report import shown_path
-from admc.summary import Summary, headline
 
 ROWS = 50
 

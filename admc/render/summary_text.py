@@ -10,8 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from admc.plan.summary import Summary, headline
 from admc.render.report import shown_path
-from admc.summary import Summary, headline
 from admc.terminal import visible
 
 ROWS = 25

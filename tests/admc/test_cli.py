@@ -18,8 +18,8 @@ from admc.__main__ import main
 from admc.cli.options import AdmMode
 from admc.cli.serve import ServeLog, serve
 from admc.pipeline import Compiled
-from admc.serve.log import LogFormat
-from admc.serve.moving import DRAIN_SECONDS
+from admc.serve.observe.events import LogFormat
+from admc.serve.rollout.controller import DRAIN_SECONDS
 from emitters.envoy import Mode
 from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
 
@@ -779,8 +779,8 @@ def test_a_dumb_terminal_gets_no_control_sequence(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("columns", [40, 60, 80, 91, 92, 120])
 def test_the_summary_breaks_no_word_on_a_narrow_terminal(tmp_path: Path, columns: int) -> None:
     from admc.pipeline import compile_program
+    from admc.plan.summary import summarize
     from admc.render.summary_text import render
-    from admc.summary import summarize
 
     compiled = compile_program(write(tmp_path, SHOP))
     summary = summarize(compiled.program, compiled.plan)

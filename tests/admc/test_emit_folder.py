@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from admc import emit_folder
 from admc.__main__ import main
-from admc.emit_folder import MANIFEST, write_folder
+from admc.emit import folder as emit_folder
+from admc.emit.folder import MANIFEST, write_folder
 from admc.exits import CommandError, Exit
 from dsl.diagnostics.diagnostic import Diagnostic
 from tests.admc.programs import SHOP, write

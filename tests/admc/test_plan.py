@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admc import plan as plan_module
 from admc.exits import CommandError, Exit
 from admc.pipeline import compile_program
-from admc.plan import Because, Plan
-from admc.plan_json import to_json
-from admc.plan_read import PlanFormatError, from_json, previous_sides, read_plan
+from admc.plan import plan as plan_module
+from admc.plan.plan import Because, Plan
+from admc.plan.read import PlanFormatError, from_json, previous_sides, read_plan
+from admc.plan.to_json import to_json
 from dsl.program import Side
 from tests.admc.programs import SHOP, write
 
@@ -224,7 +224,7 @@ def test_reading_a_plan_file(tmp_path: Path, shop: Plan) -> None:
 
 
 def test_a_reason_in_the_summary_names_its_policy_once() -> None:
-    from admc.summary import _why
+    from admc.plan.summary import _why
 
     narrowed = Because("log", Side.INGRESS, ("a",), "R4", "`log` is narrowed to ingress", ())
     assert _why(narrowed) == "`log` is narrowed to ingress"

@@ -37,15 +37,16 @@ def main() -> None:
     started = time.perf_counter()
 
     # What a compile imports on its way, at once.
-    import admc.plan_build
+    import admc.plan.build
+
     import solver.verify.verifier
     from admc import pipeline
     from admc.files import write_whole
-    from admc.plan_json import to_json
+    from admc.plan.to_json import to_json
     from dsl import loader
     from solver import place
 
-    _ = admc.plan_build, solver.verify.verifier, place
+    _ = admc.plan.build, solver.verify.verifier, place
     imported = time.perf_counter()
 
     stages: dict[str, float] = {}

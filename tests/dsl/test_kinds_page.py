@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from admc.explain_kind import arguments, elsewhere
+from admc.explain.kind import arguments, elsewhere
 from dsl.kinds.guide import frame, guides
 from dsl.kinds.prelude import kinds
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.codes import registry
-from admc.emission import configuration
+from admc.emit.emission import configuration
 from admc.exits import CommandError, Exit
 from dsl.program import Protocol
 from solver.place import place

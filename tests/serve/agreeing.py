@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from admc.serve import feed, groups, record
-from admc.serve.feed import Source
-from admc.serve.moving import Moving
-from admc.serve.underway import Planned
+from admc.serve.build import snapshots as groups
+from admc.serve.build import source
+from admc.serve.build.source import Source
+from admc.serve.rollout.controller import Moving
+from admc.serve.rollout.underway import Planned
+from admc.serve.state_dir import rollout_record
 from emitters.envoy import Mode
 from xds_server.resources.cache import SnapshotStore
 
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from admc.serve.feed import State
-    from admc.serve.groups import Groups
+    from admc.serve.build.snapshots import Groups
+    from admc.serve.build.source import State
     from admc.transition.model import Phase
 
 SECONDS = 60.0
@@ -78,7 +80,7 @@ def planned(folder: Path, side: str, value: str = "gold") -> Planned:
 def planned_by(path: Path, text: str, mode: Mode = Mode.EXPLICIT) -> Planned:
     path.write_text(text)
     endpoints = () if mode is Mode.EXPLICIT else (json.dumps({"services": PODS}).encode(),)
-    read = feed.read(Source(path, mode), endpoints, keep=True)
+    read = source.read(Source(path, mode), endpoints, keep=True)
     assert read.state is not None, read.findings
     return Planned(read.state, read.recipe)
 
@@ -93,7 +95,7 @@ async def begun(server: Agreeing, first: Planned, folder: Path | None) -> Moving
 
 async def back(moving: Moving, folder: Path, old: Planned, new: Planned) -> Moving:
     """A server that comes back, and goes on with what the one before it was in."""
-    kept = record.read(folder)
+    kept = rollout_record.read(folder)
     assert kept is not None
     again = Moving(moving._telling._server, moving._publish, drain_seconds=0.0, folder=folder)
     await again.resume(kept, old, new)

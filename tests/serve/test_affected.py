@@ -10,9 +10,9 @@ import pytest
 
 import dsl
 from admc.exits import CommandError
-from admc.serve import groups
-from admc.serve.affected import Index
-from admc.serve.feed import Source, State
+from admc.serve.build import snapshots
+from admc.serve.build.address_deps import Index
+from admc.serve.build.source import Source, State
 from emitters.addresses import Addresses, Located
 from emitters.envoy import Mode
 from solver.place import place
@@ -142,7 +142,7 @@ def _changed(program: Program, before: Addresses, rng: random.Random) -> Address
 
 def _versions(state: State) -> dict[str, str] | None:
     try:
-        return {name: item.version for name, item in groups.snapshots(state).adms.items()}
+        return {name: item.version for name, item in snapshots.snapshots(state).adms.items()}
     except CommandError:
         return None
 
@@ -165,10 +165,10 @@ def test_whoever_is_told_something_else_is_emitted_again(name: str) -> None:
         if new is None:
             # What is refused is found among those, too.
             with pytest.raises(CommandError):
-                groups.snapshots(State(source, program, placement, after, ""), affected, index.hops)
+                snapshots.snapshots(State(source, program, placement, after, ""), affected, index.hops)
             continue
         assert {service for service in new if old[service] != new[service]} <= affected
-        part = groups.snapshots(State(source, program, placement, after, ""), affected, index.hops).adms
+        part = snapshots.snapshots(State(source, program, placement, after, ""), affected, index.hops).adms
         assert {service: item.version for service, item in part.items()} == {
             service: version for service, version in new.items() if service in affected
         }

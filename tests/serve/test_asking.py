@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from admc.__main__ import main
-from admc.serve.tokens import LEEWAY
+from admc.serve.auth.tokens import LEEWAY
 from tests.serve.pki import Authority
 from tests.serve.serving import served
 from tests.serve.test_identity import RSA, jwk, signed, written

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from admc.serve import groups, record
+from admc.serve.build import snapshots as groups
+from admc.serve.state_dir import rollout_record
 from admc.transition.driver import TAKING_OVER
 from admc.transition.model import Phase
 from tests.serve.agreeing import PROGRAM, Agreeing, begun, following, hasten, phase_of, planned_by
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from admc.serve.underway import Planned
+    from admc.serve.rollout.underway import Planned
 
 
 class _Stubborn(Agreeing):
@@ -69,7 +70,7 @@ def test_a_newer_plan_goes_forward_again_where_the_way_back_is_refused(
             assert refused in moving.said
             await moving.change(newer, last, groups.snapshots(last.state))
             assert phase_of(moving) is Phase.RECEIVERS
-            kept = record.read(tmp_path)
+            kept = rollout_record.read(tmp_path)
             assert kept is not None
             assert (kept.at, kept.back) == (list(Phase).index(Phase.RECEIVERS), False)
             assert moving.underway is not None

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.exits import CommandError
-from admc.serve import feed, groups, record
-from admc.serve.capturing import NAME, Capturing, Rules, write
-from admc.serve.feed import Source
-from admc.serve.underway import Planned
+from admc.serve.build import snapshots, source
+from admc.serve.build.source import Source
+from admc.serve.rollout.redirection import NAME, Capturing, Rules, write
+from admc.serve.rollout.underway import Planned
+from admc.serve.state_dir import rollout_record as record
 from admc.transition.model import Phase
 from emitters.envoy import Mode
 from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned_by
@@ -31,7 +32,7 @@ def planned(folder: Path, side: str) -> Planned:
     services = {"web": {"pods": ["10.1.0.2"]}, "cart": {"addresses": ["10.2.0.1"], "pods": ["10.1.0.3"]}}
     path = folder / f"{side}.adm"
     path.write_text(PROGRAM.replace("SIDE", side))
-    read = feed.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
+    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
     assert read.state is not None, read.findings
     return Planned(read.state, read.recipe)
 
@@ -47,7 +48,7 @@ def test_what_was_loaded_for_an_earlier_transition_is_not_taken_for_loaded(
         moving = await begun(Agreeing(), egress, tmp_path)
 
         async def walk(until: Until, old: Planned, new: Planned, service: str) -> None:
-            await moving.change(old, new, groups.snapshots(new.state))
+            await moving.change(old, new, snapshots.snapshots(new.state))
             await until(lambda: moving.waits == (f"`{service}`: its interception",))
             assert phase_of(moving) is Phase.PREPARE
             place = tmp_path / "interception" / service
@@ -74,7 +75,7 @@ def test_rules_that_somebody_removes_or_changes_are_written_again_and_what_was_s
 
     async def run() -> None:
         moving = await begun(Agreeing(), egress, tmp_path)
-        await moving.change(egress, ingress, groups.snapshots(ingress.state))
+        await moving.change(egress, ingress, snapshots.snapshots(ingress.state))
         async with following(moving) as until:
             await until(lambda: moving.waits == ("`cart`: its interception",))
             rules = {path: path.read_bytes() for path in place.iterdir()}
@@ -107,10 +108,10 @@ def test_what_no_plan_needs_any_more_is_asked_for_no_more(tmp_path: Path, monkey
     async def run() -> None:
         moving = await begun(Agreeing(), plans[0], tmp_path)
         async with following(moving) as until:
-            await moving.change(*plans, groups.snapshots(plans[1].state))
+            await moving.change(*plans, snapshots.snapshots(plans[1].state))
             await until(lambda: moving.underway is None)
             assert "nobody has said that all redirection is loaded at `web`" in moving.said
-            await moving.change(*plans[::-1], groups.snapshots(plans[0].state))
+            await moving.change(*plans[::-1], snapshots.snapshots(plans[0].state))
             await until(lambda: moving.underway is None)
             assert moving.said == ""
         assert json.loads((tmp_path / "redirected.json").read_text())["asked"] == {}
@@ -130,7 +131,7 @@ def test_rules_that_go_while_no_server_runs_are_asked_for_again(
     async def run() -> None:
         moving = await begun(Agreeing(), none, tmp_path)
         async with following(moving) as until:
-            await moving.change(none, some, groups.snapshots(some.state))
+            await moving.change(none, some, snapshots.snapshots(some.state))
             await until(lambda: moving.underway is None)
         (place / name).unlink()
         again = await begun(Agreeing(), some, tmp_path)
@@ -161,9 +162,9 @@ def test_what_is_known_to_be_loaded_and_goes_while_no_server_runs_has_to_be_said
         server = Agreeing()
         moving = await begun(server, plans[0], tmp_path)
         async with following(moving) as until:
-            await moving.change(plans[0], plans[1], groups.snapshots(plans[1].state))
+            await moving.change(plans[0], plans[1], snapshots.snapshots(plans[1].state))
             await until(lambda: moving.underway is None)
-            await moving.change(plans[1], plans[2], groups.snapshots(plans[2].state))
+            await moving.change(plans[1], plans[2], snapshots.snapshots(plans[2].state))
         (tmp_path / "redirected.json").unlink()
         again = await back(moving, tmp_path, plans[1], plans[2])
         async with following(again) as until:
@@ -195,7 +196,7 @@ def test_a_step_says_what_is_to_be_redirected_only_where_connections_are(
     async def run() -> None:
         moving = await begun(Agreeing(), old, None)
         async with following(moving) as until:
-            await moving.change(old, new, groups.snapshots(new.state))
+            await moving.change(old, new, snapshots.snapshots(new.state))
             # With redirection nobody can say that it is loaded, so it goes no further.
             await until(lambda: "`web`: its interception" in moving.waits or moving.underway is None)
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from admc.files import write_whole
-from admc.serve import serving, worker
-from admc.serve.feed import Source
-from admc.serve.identity import Proof, Settings
-from admc.serve.inforce import Options
+from admc.serve import reconciler
+from admc.serve.active_config import Options
+from admc.serve.auth.identity import Proof, Settings
+from admc.serve.build import worker
+from admc.serve.build.source import Source
 from emitters.envoy import Mode
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ AGAIN_SECONDS = 0.3
 def test_it_leaves_in_silence_when_it_has_lost_its_parent_while_it_starts(first: str) -> None:
     ours, theirs = multiprocessing.Pipe()
     read, write = os.pipe()
-    command = [sys.executable, "-P", "-m", "admc.serve.compiling", str(theirs.fileno()), str(read)]
+    command = [sys.executable, "-P", "-m", "admc.serve.build.worker_process", str(theirs.fileno()), str(read)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
         command, pass_fds=(theirs.fileno(), read), stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
@@ -84,7 +85,7 @@ class _Gone(worker.Worker):
 
 
 @asynccontextmanager
-async def _following(options: Options, *workers: type[worker.Worker]) -> AsyncIterator[serving.Serving]:
+async def _following(options: Options, *workers: type[worker.Worker]) -> AsyncIterator[reconciler.Serving]:
     """What follows the files, with these processes in turn, and then with any."""
     given = iter(workers)
 
@@ -92,9 +93,9 @@ async def _following(options: Options, *workers: type[worker.Worker]) -> AsyncIt
         return next(given, worker.Worker)()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(serving, "AGAIN_SECONDS", AGAIN_SECONDS)
-        patch.setattr(serving, "Worker", made)
-        one = serving.Serving(options)
+        patch.setattr(reconciler, "AGAIN_SECONDS", AGAIN_SECONDS)
+        patch.setattr(reconciler, "Worker", made)
+        one = reconciler.Serving(options)
         following = asyncio.ensure_future(one.follow())
         try:
             yield one

@@ -9,7 +9,7 @@ import pytest
 
 ASK = """
 import resource, sys
-from admc.serve.handles import connections
+from admc.serve.file_descriptors import connections
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
 print(connections(int(sys.argv[3])), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """

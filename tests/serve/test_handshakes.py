@@ -19,9 +19,9 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from admc.serve import overhear
-from admc.serve.handshakes import REASONS, cause_of, core_asked
-from admc.serve.overhear import MAX_LINE, MAX_WORDS, REPEATS, Listener, Others
+from admc.serve.auth import grpc_log
+from admc.serve.auth.grpc_log import MAX_LINE, MAX_WORDS, REPEATS, Listener, Others
+from admc.serve.auth.handshakes import REASONS, cause_of, core_asked
 from tests.serve.pki import Authority, Pair
 from tests.serve.serving import SECONDS, served
 from tests.testbed.envoys import Envoys, envoy_binary
@@ -371,7 +371,7 @@ def test_events_are_short_and_repetition_is_counted() -> None:
 
 def test_the_last_words_of_a_server_are_passed_on() -> None:
     """It is gone when they are read."""
-    command = [sys.executable, "-I", "-S", overhear.__file__]
+    command = [sys.executable, "-I", "-S", grpc_log.__file__]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import dsl
 from admc.exits import CommandError
-from admc.serve.identity import Identities, Proof, Settings, by_service_account, from_json, is_loopback, load
-from admc.serve.tokens import FAR, load_keys
+from admc.serve.auth.identity import Identities, Proof, Settings, by_service_account, from_json, is_loopback, load
+from admc.serve.auth.tokens import FAR, load_keys
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS
 from tests.serve.pki import Authority
 from xds_server.protocol.wire import Node

@@ -12,8 +12,8 @@ import pytest
 from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
 import dsl
-from admc.serve.identity import Identities, Proof, Settings, load
-from admc.serve.tls import Certificates
+from admc.serve.auth.identity import Identities, Proof, Settings, load
+from admc.serve.auth.tls import Certificates
 from tests.serve.pki import Pair
 from tests.serve.test_identity import PROGRAM, RSA, jwk, signed, written
 from tests.serve.test_tls import CLIENTS, SERVER, files

@@ -19,8 +19,8 @@ from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.endpoint.v3 import endpoint_pb2
 
 from admc.exits import CommandError
-from admc.serve import record
-from admc.serve.kept import Recalled, Recipe, opened
+from admc.serve.state_dir import rollout_record
+from admc.serve.state_dir.store import Recalled, Recipe, opened
 from tests.testbed.envoys import LAUNCHER
 from xds_server.resources.snapshot import Resource, Snapshot
 
@@ -194,7 +194,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.serve.test_kept import RECIPE, snapshot
-from admc.serve.kept import opened
+from admc.serve.state_dir.store import opened
 kept = opened(Path(sys.argv[1]))
 for number in range(1_000_000):
     recipe = RECIPE._replace(endpoints=str(number).encode())
@@ -243,12 +243,12 @@ def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
 def test_a_transition_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path) -> None:
     """It has the key of the marker, and the folder may be one that others can look into."""
     recipe = Recipe("a.adm", "redirect", {"a.adm": b"app a"}, b"{}", None)
-    path = tmp_path / record.NAME
+    path = tmp_path / rollout_record.NAME
     path.touch(0o644)
     for at in (0, 1):
-        record.write(tmp_path, record.Record(recipe, recipe, at, False, b"key"))
+        rollout_record.write(tmp_path, rollout_record.Record(recipe, recipe, at, False, b"key"))
         assert path.stat().st_mode & 0o777 == 0o600
-    assert record.read(tmp_path) == record.Record(recipe, recipe, 1, False, b"key")
+    assert rollout_record.read(tmp_path) == rollout_record.Record(recipe, recipe, 1, False, b"key")
 
 
 def test_what_has_to_be_known_is_kept_in_no_folder_of_another_server(tmp_path: Path) -> None:

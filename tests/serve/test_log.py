@@ -20,7 +20,7 @@ import pytest
 from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
-from admc.serve.log import TextLines
+from admc.serve.observe.events import TextLines
 from tests.serve.serving import SECONDS, served
 from xds_server.resources.types import CLUSTER
 

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from admc.exits import CommandError, wrong_usage
-from admc.serve import feed, groups, progress, record
-from admc.serve.feed import Source
-from admc.serve.moving import Moving
-from admc.serve.underway import Planned
+from admc.serve.build import snapshots as groups
+from admc.serve.build import source
+from admc.serve.build.source import Source
+from admc.serve.rollout import progress
+from admc.serve.rollout.controller import Moving
+from admc.serve.rollout.underway import Planned
+from admc.serve.state_dir import rollout_record
 from admc.transition.driver import Walk
 from admc.transition.model import Phase
 from admc.transition.steps import steps
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from admc.serve.feed import State
-    from admc.serve.groups import Groups
+    from admc.serve.build.snapshots import Groups
+    from admc.serve.build.source import State
 
 
 def test_a_sentence_says_who_changes_sides_and_what_is_waited_for(tmp_path: Path) -> None:
@@ -66,7 +69,7 @@ def test_few_policies_that_change_sides_are_named_and_many_counted(tmp_path: Pat
         policy = 'policy p{0} = set_request_header(name: "x-{0}", value: "a") on web -> cart\npin p{0} at ' + side
         path = tmp_path / f"{side}.adm"
         path.write_text("\n".join(lines[:4] + [policy.format(each) for each in range(number)]) + "\n")
-        read = feed.read(Source(path, Mode.EXPLICIT), (), keep=True)
+        read = source.read(Source(path, Mode.EXPLICIT), (), keep=True)
         assert read.state is not None
         return Planned(read.state, read.recipe)
 
@@ -160,12 +163,12 @@ def test_a_plan_that_moves_nothing_makes_way_at_once_and_leaves_older_connection
         assert moving.underway.new.state is third.state
         assert "web" in moving.underway.involved
         assert tables() >= before
-        kept = record.read(tmp_path)
+        kept = rollout_record.read(tmp_path)
         assert kept is not None
         assert "web" in kept.lingering
         async with following(moving) as until:
             await until(lambda: moving.underway is None)
-        assert record.read(tmp_path) is None
+        assert rollout_record.read(tmp_path) is None
 
     asyncio.run(run())
 
@@ -226,7 +229,7 @@ def test_what_is_refused_is_taken_back_before_a_plan_that_moves_something(
             Phase.SENDERS,
             Phase.RECEIVERS,
         ]
-        assert record.read(tmp_path) is None
+        assert rollout_record.read(tmp_path) is None
         for service, snapshot in groups.snapshots(last.state).adms.items():
             now = server.store.current(service)
             assert now is not None
@@ -465,9 +468,9 @@ def test_a_step_that_there_is_not_is_none_to_go_on_with(tmp_path: Path) -> None:
     async def run() -> None:
         moving = await begun(server, first, tmp_path)
         await moving.change(first, second, groups.snapshots(second.state))
-        kept = record.read(tmp_path)
+        kept = rollout_record.read(tmp_path)
         assert kept is not None
-        record.write(tmp_path, kept._replace(at=7))
+        rollout_record.write(tmp_path, kept._replace(at=7))
         with pytest.raises(CommandError, match="the kept transition"):
             await back(moving, tmp_path, first, second)
 
@@ -578,7 +581,7 @@ def test_a_folder_that_goes_is_made_again_with_what_is_redirected_and_what_was_a
 @pytest.mark.parametrize("touched", [True, False])
 def test_the_step_is_written_again_if_somebody_removes_or_touches_it(tmp_path: Path, touched: bool) -> None:
     old, new = planned(tmp_path, "ingress"), planned(tmp_path, "egress")
-    path = tmp_path / record.NAME
+    path = tmp_path / rollout_record.NAME
 
     async def run() -> None:
         moving = await begun(Agreeing(), old, tmp_path)
@@ -619,13 +622,13 @@ def test_a_transition_is_over_once_a_restart_would_begin_with_what_it_led_to(
         async with following(moving) as until:
             await until(lambda: "cannot keep the state in `state`" in moving.waits)
             assert phase_of(moving) is Phase.CLEAN
-            kept = record.read(tmp_path)
+            kept = rollout_record.read(tmp_path)
             assert kept is not None
             assert kept.new == new.recipe
             full = False
             await until(lambda: moving.underway is None)
         assert settled[-1] == new.recipe
-        assert record.read(tmp_path) is None
+        assert rollout_record.read(tmp_path) is None
 
     asyncio.run(run())
 
@@ -677,7 +680,7 @@ def test_each_transition_has_markers_of_its_own(tmp_path: Path, monkeypatch: pyt
             for number in range(3):
                 old, new = plans[number % 2], plans[(number + 1) % 2]
                 await moving.change(old, new, groups.snapshots(new.state))
-                kept = record.read(tmp_path)
+                kept = rollout_record.read(tmp_path)
                 assert moving.underway is not None
                 assert kept is not None
                 assert kept.key == moving.underway.key

@@ -16,11 +16,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from admc.__main__ import main
 from admc.exits import CommandError
-from admc.serve import ops
-from admc.serve.exposition import Now, Sources
-from admc.serve.status import Phase, Status, from_json
-from admc.serve.tls import TlsCounts
-from admc.serve.wrong import Counts
+from admc.serve.auth.tls import TlsCounts
+from admc.serve.observe import http
+from admc.serve.observe.metrics import Now, Sources
+from admc.serve.observe.problems import Counts
+from admc.serve.observe.status import Phase, Status, from_json
 from tests.serve.pki import Authority
 from tests.serve.serving import SECONDS, served
 from tests.serve.test_status import client
@@ -49,9 +49,9 @@ class Bed:
         self.made += 1
         return self.now
 
-    def view(self) -> ops.View:
+    def view(self) -> http.View:
         sources = Sources(self.xds, self.counts, self.look, self.tls)
-        return ops.View(lambda: self.status, lambda: self.status.server, sources)
+        return http.View(lambda: self.status, lambda: self.status.server, sources)
 
     async def get(self, path: str, method: str = "GET") -> tuple[int, str]:
         async with (
@@ -64,7 +64,7 @@ class Bed:
 @contextlib.asynccontextmanager
 async def running() -> AsyncIterator[Bed]:
     bed = Bed()
-    server = await ops.serve(bed.view(), "127.0.0.1", 0)
+    server = await http.serve(bed.view(), "127.0.0.1", 0)
     bed.port = server.address[1]
     try:
         yield bed
@@ -98,19 +98,19 @@ async def test_the_status_is_the_published_document() -> None:
 
 async def test_a_large_status_holds_up_nobody_and_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     go, made, asked = threading.Event(), [], []
-    get = ops._Shared.get
+    get = http._Shared.get
 
     def slowly(status: Status) -> bytes:
         made.append(status)
         go.wait(SECONDS)
         return b"{}"
 
-    def counted(document: ops._Shared) -> Awaitable[bytes]:
+    def counted(document: http._Shared) -> Awaitable[bytes]:
         asked.append(document)
         return get(document)
 
-    monkeypatch.setattr(ops, "to_json", slowly)
-    monkeypatch.setattr(ops._Shared, "get", counted)
+    monkeypatch.setattr(http, "to_json", slowly)
+    monkeypatch.setattr(http._Shared, "get", counted)
     async with running() as bed:
         asking = [asyncio.create_task(bed.get("/status.json")) for _ in range(5)]
         async with asyncio.timeout(SECONDS):
@@ -162,7 +162,7 @@ async def test_on_loopback_no_page_of_a_browser_gets_an_answer_under_its_own_nam
 
 async def test_elsewhere_names_are_not_asked_for() -> None:
     bed = Bed()
-    server = await ops.serve(bed.view(), "0.0.0.0", 0)
+    server = await http.serve(bed.view(), "0.0.0.0", 0)
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.address[1])
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: admc.admc-system.svc\r\n\r\n")
@@ -236,7 +236,7 @@ async def test_clients_that_ask_thousands_of_times_at_once_hold_up_nobody() -> N
     async with running() as bed, contextlib.AsyncExitStack() as stack:
         asked = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50
         readers = []
-        for _ in range(ops.CONNECTIONS - 4):
+        for _ in range(http.CONNECTIONS - 4):
             reader, writer = await asyncio.open_connection("127.0.0.1", bed.port)
             stack.callback(writer.close)
             writer.write(asked)
@@ -301,7 +301,7 @@ async def test_metrics_are_as_prometheus_wants_them() -> None:
 
 async def test_garbage_and_silence_hurt_nobody(caplog: pytest.LogCaptureFixture) -> None:
     async with running() as bed, contextlib.AsyncExitStack() as stack:
-        for _ in range(ops.CONNECTIONS + 20):
+        for _ in range(http.CONNECTIONS + 20):
             _, writer = await asyncio.open_connection("127.0.0.1", bed.port)
             stack.callback(writer.close)
         assert (await bed.get("/healthz"))[0] == 200
@@ -323,7 +323,7 @@ async def test_silent_connections_give_way_to_new_ones() -> None:
     async with running() as bed, contextlib.AsyncExitStack() as stack:
         first, writer = await asyncio.open_connection("127.0.0.1", bed.port)
         stack.callback(writer.close)
-        for _ in range(ops.CONNECTIONS):
+        for _ in range(http.CONNECTIONS):
             _, writer = await asyncio.open_connection("127.0.0.1", bed.port)
             stack.callback(writer.close)
         with contextlib.suppress(ConnectionError):
@@ -334,7 +334,7 @@ async def test_silent_connections_give_way_to_new_ones() -> None:
 async def test_two_servers_do_not_share_an_address() -> None:
     async with running() as bed:
         with pytest.raises(CommandError) as caught:
-            await ops.serve(bed.view(), "127.0.0.1", bed.port)
+            await http.serve(bed.view(), "127.0.0.1", bed.port)
         (found,) = caught.value.diagnostics
         assert (found.code, found.message) == ("ADM825", f"cannot listen at `127.0.0.1:{bed.port}`")
         assert found.cause == "address already in use"
@@ -344,7 +344,7 @@ async def test_two_servers_do_not_share_an_address() -> None:
 async def test_an_address_that_cannot_be_is_refused_in_the_systems_words() -> None:
     async with running() as bed:
         with pytest.raises(CommandError) as caught:
-            await ops.serve(bed.view(), "::2", 1)
+            await http.serve(bed.view(), "::2", 1)
         (found,) = caught.value.diagnostics
         assert (found.message, found.cause) == ("cannot listen at `[::2]:1`", "cannot assign requested address")
 
@@ -402,7 +402,7 @@ def bed() -> Iterator[Bed]:
     loop = asyncio.new_event_loop()
 
     async def run() -> None:
-        server = await ops.serve(found.view(), "127.0.0.1", 0)
+        server = await http.serve(found.view(), "127.0.0.1", 0)
         found.port = server.address[1]
         started.set()
         await stop.wait()

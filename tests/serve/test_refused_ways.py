@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.exits import CommandError
-from admc.serve import groups
+from admc.serve.build import snapshots
 from admc.transition.model import Phase
 from tests.serve.agreeing import Agreeing, begun, following, hasten, phase_of, planned_by
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.serve.underway import Planned
+    from admc.serve.rollout.underway import Planned
 
 APP = """\
 app shop
@@ -49,15 +49,15 @@ def test_a_newer_plan_that_no_way_leads_to_is_refused_at_once(
 
     async def run() -> None:
         moving = await begun(server, first, tmp_path)
-        await moving.change(first, second, groups.snapshots(second.state))
+        await moving.change(first, second, snapshots.snapshots(second.state))
         async with following(moving) as until:
             await until(lambda: phase_of(moving) is phase)
             with pytest.raises(CommandError) as refused:
-                await moving.change(second, third, groups.snapshots(third.state))
+                await moving.change(second, third, snapshots.snapshots(third.state))
             assert [item.code for item in refused.value.diagnostics] == ["ADM855"]
             assert moving.underway is not None
             assert not moving.underway.walk.back
             await until(lambda: moving.underway is None)
-            await moving.change(second, third, groups.snapshots(third.state))  # from there is a way
+            await moving.change(second, third, snapshots.snapshots(third.state))  # from there is a way
 
     asyncio.run(run())

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from admc.serve import elsewhere, feed, groups
-from admc.serve.feed import Source, State
-from admc.serve.underway import Planned
+from admc.serve.build import snapshots as groups
+from admc.serve.build import source
+from admc.serve.build.source import Source, State
+from admc.serve.rollout import addresses
+from admc.serve.rollout.underway import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
 from tests.serve.agreeing import Agreeing, begun, following, hasten, phase_of
@@ -69,7 +71,7 @@ def planned(folder: Path, side: str, cart: tuple[str, ...], stock: str = "10.1.0
     }
     path = folder / f"{side}-{value}.adm"
     path.write_text(PROGRAM.replace("SIDE", side).replace('"gold") on web', f'"{value}") on web'))
-    read = feed.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
+    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
     assert read.state is not None, read.findings
     return Planned(read.state, read.recipe)
 
@@ -164,13 +166,13 @@ def test_who_has_gone_keeps_no_address_that_another_party_has_now(tmp_path: Path
     def state(name: str, text: str, endpoints: object) -> State:
         path = tmp_path / name
         path.write_text(shared + text)
-        read = feed.read(Source(path, Mode.REDIRECT), (json.dumps(endpoints).encode(),))
+        read = source.read(Source(path, Mode.REDIRECT), (json.dumps(endpoints).encode(),))
         assert read.state is not None, read.findings
         return read.state
 
-    both = elsewhere.during(state("a.adm", GONE, BEFORE), state("b.adm", "service new { http 80 }\n", now)).addresses
+    both = addresses.during(state("a.adm", GONE, BEFORE), state("b.adm", "service new { http 80 }\n", now)).addresses
     assert both.service_addresses("partner") == ("10.1.0.6", "10.1.0.8/31")
     assert both.pod_addresses("old") == ("10.1.0.4",)
-    kept = json.loads(elsewhere.overlaid(json.dumps(BEFORE).encode(), json.dumps(now).encode()))
+    kept = json.loads(addresses.overlaid(json.dumps(BEFORE).encode(), json.dumps(now).encode()))
     assert kept["externals"]["partner"] == {"addresses": ["10.1.0.6", "10.1.0.8/31"]}
     assert kept["services"]["old"]["pods"] == ["10.1.0.4"]

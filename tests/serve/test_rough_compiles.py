@@ -64,7 +64,7 @@ def busy(pid: int) -> bool:
 def compiling(pid: int) -> list[int]:
     """The children that have become what they are to be. Till then the kernel holds up whoever started them: who stops
     such a one stops its parent, too."""
-    return [child for child in _children(pid) if b"admc.serve.compiling" in _command(child)]
+    return [child for child in _children(pid) if b"admc.serve.build.worker_process" in _command(child)]
 
 
 def _command(pid: int) -> bytes:

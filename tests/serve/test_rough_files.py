@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from admc.emission import MAX_ENDPOINTS
-from admc.serve import feed, groups, record
-from admc.serve.feed import Source
-from admc.serve.kept import opened
+from admc.emit.emission import MAX_ENDPOINTS
+from admc.serve.build import snapshots, source
+from admc.serve.build.source import Source
+from admc.serve.state_dir import rollout_record
+from admc.serve.state_dir.store import opened
 from emitters.envoy import Mode
 from tests.serve.serving import served
 from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, client, folder, write
@@ -30,8 +31,8 @@ from xds_server.resources.types import ENDPOINTS, EXTENSION
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.serve.groups import Groups
-    from admc.serve.kept import Recipe
+    from admc.serve.build.snapshots import Groups
+    from admc.serve.state_dir.store import Recipe
     from tests.serve.serving import Served
 
 __all__ = ["folder"]
@@ -101,11 +102,13 @@ def test_addresses_that_changed_while_nobody_served_are_told_though_the_program_
 
 def test_nobody_is_told_what_is_older_than_the_program_that_is_being_compiled(folder: Path) -> None:
     options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
-    read = feed.read(Source(folder / "policies.adm", Mode.REDIRECT), (json.dumps(ENDPOINTS_FILE).encode(),), keep=True)
+    read = source.read(
+        Source(folder / "policies.adm", Mode.REDIRECT), (json.dumps(ENDPOINTS_FILE).encode(),), keep=True
+    )
     assert read.state is not None
     assert read.recipe is not None
     with closing(opened(folder / "state")) as kept:
-        kept.save(read.recipe, groups.snapshots(read.state).adms)
+        kept.save(read.recipe, snapshots.snapshots(read.state).adms)
     # What was published last may not have been kept any more when the server was killed.
     write(folder / "policies.adm", PROGRAM.replace("gold", "bronze"))
     with served(folder, *options) as server:
@@ -146,10 +149,10 @@ def test_a_policy_that_changed_sides_while_nobody_served_moves_step_by_step(tmp_
 def made(path: Path, text: str, pod: str) -> tuple[Recipe, Groups, str]:
     """What a server keeps of a program at some address, what it tells, and the version of that state."""
     write(path, text)
-    read = feed.read(Source(path, Mode.REDIRECT), (with_pod(pod).encode(),), keep=True)
+    read = source.read(Source(path, Mode.REDIRECT), (with_pod(pod).encode(),), keep=True)
     assert read.state is not None
     assert read.recipe is not None
-    return read.recipe, groups.snapshots(read.state), read.state.version
+    return read.recipe, snapshots.snapshots(read.state), read.state.version
 
 
 def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_told_again(folder: Path) -> None:
@@ -176,7 +179,7 @@ def test_of_a_transition_the_plan_that_it_leads_to_is_in_force_at_the_latest_add
     third, _, _ = made(folder / "policies.adm", PROGRAM.replace("gold", "bronze"), "10.1.0.9")
     with closing(opened(folder / "state")) as kept:
         kept.save(third, told.adms)
-        record.write(folder / "state", record.Record(first, second, 0, False, b"key"))
+        rollout_record.write(folder / "state", rollout_record.Record(first, second, 0, False, b"key"))
     write(folder / "policies.adm", PROGRAM + "nonsense\n")
     with served(folder, "policies.adm", "--state", "state") as server:
         server.until_event("last_good_state_stays")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.exits import CommandError
-from admc.serve.identity import Proof, Settings, load
-from admc.serve.tls import Certificates
+from admc.serve.auth.identity import Proof, Settings, load
+from admc.serve.auth.tls import Certificates
 from dsl import load_text
 from tests.serve.serving import served
 from tests.serve.test_identity import PROGRAM as KNOWN

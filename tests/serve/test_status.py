@@ -13,14 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.render.status_text import render
-from admc.serve import status as model
-from admc.serve.status import NodeRow, Phase, Status, StatusFormatError, TypeRow, from_json, of, server_row, to_json
+from admc.serve.observe import status as model
+from admc.serve.observe.status import (
+    NodeRow,
+    Phase,
+    Status,
+    StatusFormatError,
+    TypeRow,
+    from_json,
+    of,
+    server_row,
+    to_json,
+)
 from xds_server.protocol.events import TypeStatus
 from xds_server.protocol.wire import Node
 from xds_server.resources.types import CLUSTER, LISTENER
 from xds_server.transport.client import ClientStatus
 
-SCHEMA = json.loads((Path(model.__file__).parents[1] / "status.schema.json").read_text())
+SCHEMA = json.loads((Path(model.__file__).parents[2] / "status.schema.json").read_text())
 NEW, OLD = "1a2b3c4d5e6f", "99aabbccddee"
 
 

@@ -14,7 +14,7 @@ import pytest
 from cryptography import x509
 
 from admc.exits import CommandError
-from admc.serve.tls import Certificates, TlsFiles
+from admc.serve.auth.tls import Certificates, TlsFiles
 from tests.serve.pki import Authority, Pair
 from tests.xds_server.transcript import world
 from xds_server.resources.cache import SnapshotStore

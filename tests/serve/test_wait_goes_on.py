@@ -8,10 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from admc.serve import feed, groups
-from admc.serve.feed import Source
-from admc.serve.groups import Groups
-from admc.serve.underway import Planned
+from admc.serve.build import snapshots as groups
+from admc.serve.build import source
+from admc.serve.build.snapshots import Groups
+from admc.serve.build.source import Source
+from admc.serve.rollout.underway import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
 from tests.serve.agreeing import PODS, PROGRAM, Agreeing, begun, following, phase_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from admc.serve.moving import Moving
+    from admc.serve.rollout.controller import Moving
 
 
 class _Slow(Agreeing):
@@ -48,7 +49,7 @@ def _at(folder: Path, side: str, *cart: str) -> Planned:
     path = folder / f"{side}.adm"
     path.write_text(PROGRAM.replace("SIDE", side))
     services = {**PODS, "cart": {"addresses": ["10.2.0.1"], "pods": cart}}
-    read = feed.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
+    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
     assert read.state is not None, read.findings
     return Planned(read.state, read.recipe)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.serve.watch import signature, until_changed
+from admc.serve.file_watch import signature, until_changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ async def test_a_change_is_noticed(name: str, tmp_path: Path) -> None:
 
 
 async def test_what_is_still_being_written_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("admc.serve.watch.QUIET_LIMIT_SECONDS", 600.0)
+    monkeypatch.setattr("admc.serve.file_watch.QUIET_LIMIT_SECONDS", 600.0)
     path = tmp_path / "policies.adm"
     path.write_text("")
     quiet = 0.3

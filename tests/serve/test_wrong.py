@@ -9,8 +9,8 @@ import pytest
 
 from admc.exits import CommandError
 from admc.pipeline import load_program
-from admc.serve.kept import opened
-from admc.serve.wrong import Problems
+from admc.serve.observe.problems import Problems
+from admc.serve.state_dir.store import opened
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:

@@ -28,15 +28,15 @@ from envoy.config.route.v3 import route_pb2
 from google.protobuf import wrappers_pb2
 
 from admc.exits import CommandError
-from admc.serve import feed
-from admc.serve.capturing import Rules
-from admc.serve.feed import Read, Source, State
-from admc.serve.groups import Groups
-from admc.serve.identity import Proof, Settings
-from admc.serve.inforce import Change, InForce, NotKeptError, Options
-from admc.serve.keeping import Keeping
-from admc.serve.kept import opened
-from admc.serve.wrong import Problems
+from admc.serve.active_config import Change, InForce, NotKeptError, Options
+from admc.serve.auth.identity import Proof, Settings
+from admc.serve.build import source as feed
+from admc.serve.build.snapshots import Groups
+from admc.serve.build.source import Read, Source, State
+from admc.serve.observe.problems import Problems
+from admc.serve.rollout.redirection import Rules
+from admc.serve.state_dir.restore import Keeping
+from admc.serve.state_dir.store import opened
 from admc.transition.captures import captures, of_parts
 from admc.transition.model import Placed, Toggle
 from emitters.envoy import Mode
@@ -48,8 +48,8 @@ from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from admc.serve.kept import Recipe
-    from admc.serve.worker import Recall
+    from admc.serve.build.worker import Recall
+    from admc.serve.state_dir.store import Recipe
     from admc.transition.model import Step
     from dsl.program import Policy
     from emitters.addresses import Addresses
@@ -215,7 +215,7 @@ def content_of(resource: Resource) -> Any:
 
 
 def told(step: Step, state: State, only: frozenset[str]) -> dict[str, Snapshot]:
-    """In the place of `admc.serve.stepping.told`."""
+    """In the place of `admc.serve.rollout.stepping.told`."""
     return {
         service: snapshot(service, part.placed, part.toggles, state.addresses)
         for service, part in step.parts.items()
@@ -224,13 +224,13 @@ def told(step: Step, state: State, only: frozenset[str]) -> dict[str, Snapshot]:
 
 
 def passing(state: State) -> Snapshot:
-    """In the place of `admc.serve.stepping.passing`."""
+    """In the place of `admc.serve.rollout.stepping.passing`."""
     nothing = Placed(state.program, replace(state.placement, decisions=(), adms=()))
     return snapshot("", nothing, {}, state.addresses)
 
 
 def whole(state: State) -> Groups:
-    """In the place of `admc.serve.groups.snapshots`."""
+    """In the place of `admc.serve.build.snapshots.snapshots`."""
     placed = Placed(state.program, state.placement)
     return Groups(
         {name: snapshot(name, placed, {}, state.addresses) for name in hops(*placed)},
@@ -239,7 +239,7 @@ def whole(state: State) -> Groups:
 
 
 def wanted(redirected: Mapping[str, Placed], addresses: Addresses) -> dict[str, Rules]:
-    """In the place of `admc.serve.capturing.wanted`."""
+    """In the place of `admc.serve.rollout.redirection.wanted`."""
     found = {}
     for service, names in of_parts(redirected).items():
         if names:
@@ -815,14 +815,14 @@ def simulated(world: Callable[[], World | None]) -> Iterator[None]:
 
     with ExitStack() as stack:
         for name, new in (
-            ("admc.serve.telling.told", told),
-            ("admc.serve.stepping.told", told),
-            ("admc.serve.moving.passing", passing),
-            ("admc.serve.moving.changed", changed),
-            ("admc.serve.capturing.wanted", wanted),
-            ("admc.serve.keeping.recalled", _remade),
-            ("admc.serve.moving.time", SimpleNamespace(monotonic=clock)),
-            ("admc.serve.telling.time", SimpleNamespace(monotonic=clock)),
+            ("admc.serve.rollout.publisher.told", told),
+            ("admc.serve.rollout.stepping.told", told),
+            ("admc.serve.rollout.controller.passing", passing),
+            ("admc.serve.rollout.controller.changed", changed),
+            ("admc.serve.rollout.redirection.wanted", wanted),
+            ("admc.serve.state_dir.restore.recalled", _remade),
+            ("admc.serve.rollout.controller.time", SimpleNamespace(monotonic=clock)),
+            ("admc.serve.rollout.publisher.time", SimpleNamespace(monotonic=clock)),
             ("asyncio.to_thread", at_once),
             ("os.fsync", lambda _: None),
             ("pathlib.Path.unlink", checked(_UNLINK)),

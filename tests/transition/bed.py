@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
 
-from admc.serve.groups import snapshot
+from admc.serve.build.snapshots import snapshot
 from admc.transition.resources import keeping, resources
 from emitters.addresses import Addresses
 from emitters.dial import binds, sender

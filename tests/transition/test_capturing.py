@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from admc.serve.capturing import MAX_LOADED, NAME, Capturing
+from admc.serve.rollout.redirection import MAX_LOADED, NAME, Capturing
 from admc.transition.model import Phase
 from admc.transition.steps import steps
 from emitters.addresses import Addresses

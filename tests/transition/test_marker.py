@@ -15,7 +15,7 @@ from envoy.config.route.v3 import route_pb2
 from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
 from admc.__main__ import main
-from admc.serve.log import JsonLines
+from admc.serve.observe.events import JsonLines
 from admc.transition.marker import MARKER, concealed, concealed_text
 from admc.transition.model import Phase, Placed
 from admc.transition.steps import steps

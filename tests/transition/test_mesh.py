@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from google.protobuf import json_format
 
-from admc.serve.groups import snapshot
+from admc.serve.build.snapshots import snapshot
 from admc.transition.driver import MARGIN_SECONDS
 from admc.transition.model import Placed
 from admc.transition.resources import keeping, resources

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, note, settings
 from hypothesis import strategies as st
 
-from admc.serve.feed import Source, State
-from admc.serve.stepping import where
+from admc.serve.build.source import Source, State
+from admc.serve.rollout.stepping import where
 from admc.transition.change import Change
 from admc.transition.model import Part, Placed, Toggle
 from admc.transition.older import names, renamed

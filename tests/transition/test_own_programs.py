@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from admc.serve.feed import Source, State
-from admc.serve.groups import snapshots
-from admc.serve.stepping import told, where
+from admc.serve.build.snapshots import snapshots
+from admc.serve.build.source import Source, State
+from admc.serve.rollout.stepping import told, where
 from admc.transition.model import Phase, Placed
 from admc.transition.steps import steps
 from dsl import load_text

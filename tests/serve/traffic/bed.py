@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from admc.files import write_whole
-from admc.serve.feed import Source, read
+from admc.serve.build.source import Source, read
 from admc.transition.model import Phase
 from emitters.dial import binds, sender
 from emitters.envoy import Mode
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from admc.serve.feed import State
+    from admc.serve.build.source import State
 
 DRAIN_SECONDS = 3
 """Envoy looks at whole seconds: with less, connections are cut without having been told to close."""

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from admc.files import write_whole
-from admc.serve.feed import Source, read
+from admc.serve.build.source import Source, read
 from admc.transition.driver import SETTLE_SECONDS
 from admc.transition.model import Phase
 from dsl import load_text

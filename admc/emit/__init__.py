@@ -1,0 +1,1 @@
+"""Writing the configuration of a placement into a folder."""

@@ -1,0 +1,194 @@
+"""Answers to "why": an application, a service or a policy, from the placement that was computed.
+
+"What would remove this sidecar" is not guessed from reasons: the program is solved again with the service marked as
+unable to host one, and either that works, at a cost that can be named, or the conflict names the lines in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from admc.explain.explanation import Explanation, Point, Section, section
+from admc.explain.order import order_points
+from admc.plan.because import becauses, named, sentence
+from admc.plan.build import SIDES, Share, hosts, shares_by_service
+from dsl.program import Policy, Program, Service, Side
+from solver.placement import ConflictPart, Decision, Placement, PlacementError
+
+SHOWN = 40
+"""Points of a section that are listed before the rest is counted."""
+
+Solve = Callable[[Program], Placement]
+
+
+def explain_application(program: Program, placement: Placement) -> Explanation:
+    """Every ADM with its reasons, and who has none."""
+    shares = shares_by_service(program, placement)
+    hosting = {adm.service for adm in placement.adms}
+    sections: list[Section] = []
+    for adm in placement.adms[:SHOWN]:
+        sections += section(f"ADM of `{adm.service}`", _reasons(program, adm.service, shares.get(adm.service, [])))
+    without = [name for name in program.services if name not in hosting]
+    points = [Point(named(without) + (" need none" if len(without) > 1 else " needs none"))] if without else []
+    if len(placement.adms) > SHOWN:
+        points.append(Point(f"{len(placement.adms) - SHOWN} more ADMs are in the plan"))
+    sections += section("without an ADM", points)
+    have = "has" if len(placement.adms) == 1 else "have"
+    answer = f"{len(placement.adms)} of {len(program.services)} services {have} an ADM"
+    return Explanation(f"`{program.app}`", answer, tuple(sections))
+
+
+def explain_service(program: Program, placement: Placement, name: str, solve: Solve) -> Explanation:
+    """Why a service has an ADM or has none. `solve` places a changed program, or raises `PlacementError`."""
+    shares = shares_by_service(program, placement).get(name, [])
+    if any(adm.service == name for adm in placement.adms):
+        return Explanation(
+            f"service `{name}`",
+            f"`{name}` has an ADM",
+            (
+                *section("why it is there", _reasons(program, name, shares)),
+                *section("why not at the other side", _others(program, name, shares)),
+                *section("what would remove it", _removal(program, placement, name, solve)),
+            ),
+        )
+    service = program.services[name]
+    points = _elsewhere(program, placement, name)
+    sections = section("where its policies are", points)
+    answer = f"`{name}` has no ADM: " + ("its policies are enforced elsewhere" if points else "no policy concerns it")
+    if not service.hosts_adm or service.host_network:
+        sections += section("can it have one", [_cannot_host(service)])
+    return Explanation(f"service `{name}`", answer, sections)
+
+
+def explain_policy(program: Program, placement: Placement, name: str) -> Explanation:
+    """Where a policy is enforced, destination by destination, and why not at the other side."""
+    policy = program.policy_by_name[name]
+    decisions = [decision for decision in placement.decisions if decision.policy == name]
+    points: list[Point] = []
+    for decision in decisions[:SHOWN]:
+        points.append(Point(_where(program, decision)))
+        points += [_not_taken(decision, side) for side in SIDES if side in decision.ruled_out]
+        if decision.closes:
+            points.append(Point(f"`{decision.destination}` is closed to all but its declared senders"))
+    if not decisions:
+        points.append(Point("nowhere: no declared call is in its scope, and it is for declared callers only"))
+    if len(decisions) > SHOWN:
+        points.append(Point(f"{len(decisions) - SHOWN} more destinations are in the plan"))
+    answer = f"`{name}` is enforced for {named(policy.destinations)}" if decisions else f"`{name}` applies to nothing"
+    return Explanation(
+        f"policy `{name}`",
+        answer,
+        (
+            *section("declared", _declared(policy)),
+            *section("where it is enforced", points),
+            *section("what its place in the order means", order_points(program, name)[:SHOWN]),
+        ),
+    )
+
+
+def _declared(policy: Policy) -> list[Point]:
+    sides = " or ".join(side.value for side in SIDES if side in policy.kind.sides)
+    points = [
+        Point("the policy", (policy.span,)),
+        Point(
+            f"its kind `{policy.kind.name}` works at {'both ends' if policy.kind.both else sides}", (policy.kind.span,)
+        ),
+    ]
+    if policy.narrowing is not None:
+        narrowed = " or ".join(side.value for side in SIDES if side in policy.sides)
+        points.append(Point(f"the policy itself asks for {narrowed}", (policy.narrowing,)))
+    return points
+
+
+def _reasons(program: Program, name: str, shares: Sequence[Share]) -> list[Point]:
+    found = becauses(program, [(share.side, share.decision) for share in shares])
+    points = [
+        Point(sentence(because, name), (program.policy_by_name[because.policy].span,)) for because in found[:SHOWN]
+    ]
+    if len(found) > SHOWN:
+        points.append(Point(f"{len(found) - SHOWN} more reasons are in the plan"))
+    return points
+
+
+def _others(program: Program, name: str, shares: Sequence[Share]) -> list[Point]:
+    """For each decision that this ADM carries out, the side not taken."""
+    points = [
+        _not_taken(share.decision, side) for share in shares for side in SIDES if side in share.decision.ruled_out
+    ]
+    return list(dict.fromkeys(points))[:SHOWN]
+
+
+def _not_taken(decision: Decision, side: Side) -> Point:
+    reason = decision.ruled_out[side]
+    at = _at(side, decision.destination)
+    if reason is None:
+        return Point(f"`{decision.policy}` could stand {at}: nothing forbids it, but it does not save an ADM")
+    return Point(f"`{decision.policy}` cannot stand {at}: {reason.message} ({reason.rule})", reason.spans)
+
+
+def _at(side: Side, destination: str) -> str:
+    return f"at the ingress of `{destination}`" if side is Side.INGRESS else f"at the senders to `{destination}`"
+
+
+def _where(program: Program, decision: Decision) -> str:
+    places = []
+    for side in decision.sides:
+        at = list(hosts(program, decision, side))
+        if not at:
+            places.append("nowhere, since nobody can reach it")
+        elif side is Side.INGRESS:
+            places.append(f"at the ingress of `{decision.destination}`")
+        else:
+            places.append(f"at the egress of {named(at)}")
+    return f"towards `{decision.destination}`: {' and '.join(places)}"
+
+
+def _elsewhere(program: Program, placement: Placement, name: str) -> list[Point]:
+    """Decisions that concern a service's calls, in or out, all of which others carry out."""
+    points = []
+    for decision in placement.decisions:
+        sends = any(program.calls[index].source == name for index in decision.calls)
+        if decision.destination != name and not sends:
+            continue
+        points.append(Point(f"`{decision.policy}` {_where(program, decision)}"))
+        here = Side.INGRESS if decision.destination == name else Side.EGRESS
+        if here in decision.ruled_out:
+            points.append(_not_taken(decision, here))
+    return points[: 2 * SHOWN]
+
+
+def _cannot_host(service: Service) -> Point:
+    why = "it is on the host's network" if service.host_network else "the program says `no adm`"
+    return Point(f"no: {why}", (service.note or service.span,))
+
+
+def _removal(program: Program, placement: Placement, name: str, solve: Solve) -> list[Point]:
+    service = program.services[name]
+    without = replace(program, services={**program.services, name: replace(service, hosts_adm=False)})
+    try:
+        other = solve(without)
+    except PlacementError as error:
+        return _in_the_way(name, service, error.parts)
+    before = {adm.service for adm in placement.adms}
+    after = {adm.service for adm in other.adms}
+    cost = len(after) - len(before)
+    added = sorted(after - before)
+    change = f"{named(added)} would get one instead" if added else "nothing would take its place"
+    if cost > 0:
+        said = f"`no adm` at `{name}` is possible, but costs {cost} more in total: {change}"
+    elif cost == 0:
+        said = f"`no adm` at `{name}` is possible at the same number of ADMs: {change}"
+    else:  # only where the placement was not proven optimal
+        said = f"`no adm` at `{name}` would save {-cost}: the placement was not proven optimal"
+    return [Point(said, (service.span,))]
+
+
+def _in_the_way(name: str, service: Service, parts: Sequence[ConflictPart]) -> list[Point]:
+    """Lines of the conflict that marking the service as `no adm` would cause, other than that mark itself."""
+    own = {service.span, service.note}
+    lines = [part for part in parts if part.span not in own]
+    head = f"without changing a line nothing would: some request would pass no ADM. Any of these would free `{name}`"
+    points = [Point(head)] if lines else [Point(f"nothing: `{name}` itself is the only place")]
+    points += [Point(f"{part.remedy}, because {part.message}", (part.span,)) for part in lines[:SHOWN]]
+    return points

@@ -1,0 +1,1 @@
+"""The plan: the file that people review."""

@@ -1,0 +1,214 @@
+"""From a program and its placement to the plan that people review."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from typing import NamedTuple
+
+from admc.plan.because import becauses
+from admc.plan.plan import (
+    FREE,
+    AdmPlan,
+    AdmPolicy,
+    AdmPort,
+    Assumption,
+    Closed,
+    DecisionPlan,
+    Enforcement,
+    InputFile,
+    Line,
+    NotTaken,
+    Objective,
+    Plan,
+    PolicyLine,
+    Solver,
+    Warned,
+)
+from dsl.program import Metric, Policy, Program, Side, Verb
+from dsl.text import Span
+from solver.placement import Costs, Decision, Placement, Reason
+
+SIDES = (Side.INGRESS, Side.EGRESS)
+
+
+class Share(NamedTuple):
+    """What one decision gives to one service: the unit from which an ADM and its reasons are put together."""
+
+    side: Side
+    position: int
+    """Of the policy, in declared order."""
+    decision: Decision
+
+
+_MEASURED = {Metric.CPU, Metric.LATENCY, Metric.OVERHEAD}
+"""Levels of the objective that only profiles can tell."""
+
+
+def build(program: Program, placement: Placement, costs: Costs) -> Plan:
+    shares = shares_by_service(program, placement)
+    return Plan(
+        app=program.app,
+        inputs=tuple(InputFile(item.path, item.sha256) for item in program.inputs),
+        solver=Solver(
+            "or-tools cp-sat",
+            version("ortools"),
+            placement.status,
+            tuple(
+                Objective(*level)
+                if costs.known or level.metric not in _MEASURED
+                else Objective(level.metric, None, None)
+                for level in placement.objectives
+            ),
+        ),
+        policies=tuple(
+            PolicyLine(policy.name, policy.kind.name, line_of(policy.span), line_of(policy.kind.span))
+            for policy in program.policies
+        ),
+        adms=tuple(_adm(program, adm.service, shares.get(adm.service, [])) for adm in placement.adms),
+        enforcements=tuple(_enforcements(program, placement)),
+        decisions=tuple(_decision(program, decision) for decision in placement.decisions),
+        closed=_closed(program, placement),
+        assumptions=tuple(_assumptions(program, placement)),
+        warnings=tuple(
+            Warned(item.code, item.message, None if item.span is None else line_of(item.span))
+            for item in program.warnings
+        ),
+    )
+
+
+def line_of(span: Span) -> Line:
+    return Line(span.source.path, span.line)
+
+
+def shares_by_service(program: Program, placement: Placement) -> dict[str, list[Share]]:
+    """For each service what it enforces: ingress before egress, then declared order, then destination."""
+    position = {policy.name: index for index, policy in enumerate(program.policies)}
+    shares: dict[str, list[Share]] = {}
+    for decision in placement.decisions:
+        for side in decision.sides:
+            share = Share(side, position[decision.policy], decision)
+            for host in hosts(program, decision, side):
+                shares.setdefault(host, []).append(share)
+    for held in shares.values():
+        # Stable: decisions already come by policy and destination.
+        held.sort(key=lambda share: share.side is Side.EGRESS)
+    return shares
+
+
+def hosts(program: Program, decision: Decision, side: Side) -> Iterable[str]:
+    """Services whose ADM does the work of a decision at a side."""
+    if side is Side.INGRESS:
+        return (decision.destination,)
+    # One sender may call several ports.
+    return dict.fromkeys(program.calls[index].source for index in decision.calls)
+
+
+def _enforcements(program: Program, placement: Placement) -> Iterable[Enforcement]:
+    calls = program.calls
+    for decision in placement.decisions:
+        name, destination = decision.policy, decision.destination
+        if not decision.calls and Side.INGRESS in decision.sides:
+            for number in decision.ports:
+                yield Enforcement(name, "*", destination, number, Side.INGRESS, destination)
+        for index in decision.calls:
+            call = calls[index]
+            for side in decision.sides:
+                host = destination if side is Side.INGRESS else call.source
+                yield Enforcement(name, call.source, destination, call.port.number, side, host)
+
+
+def _adm(program: Program, service: str, held: Sequence[Share]) -> AdmPlan:
+    grouped: dict[tuple[Side, str], list[str]] = {}
+    ports: set[AdmPort] = set()
+    for side, _position, decision in held:
+        grouped.setdefault((side, decision.policy), []).append(decision.destination)
+        if side is Side.INGRESS:
+            ports.update(AdmPort(side, service, number) for number in decision.ports)
+            continue
+        for index in decision.calls:
+            call = program.calls[index]
+            if call.source == service:
+                ports.add(AdmPort(side, call.destination, call.port.number))
+    return AdmPlan(
+        service=service,
+        dataplane="envoy",
+        directions=tuple(side for side in SIDES if any(share.side is side for share in held)),
+        ports=tuple(sorted(ports, key=lambda port: (port.direction is Side.EGRESS, port.service, port.port))),
+        policies=tuple(
+            AdmPolicy(policy, side, tuple(destinations), line_of(program.policy_by_name[policy].span))
+            for (side, policy), destinations in grouped.items()
+        ),
+        replicas=program.services[service].replicas,
+        because=becauses(program, [(side, decision) for side, _position, decision in held]),
+    )
+
+
+def _decision(program: Program, decision: Decision) -> DecisionPlan:
+    return DecisionPlan(
+        decision.policy,
+        decision.destination,
+        decision.sides,
+        decision.ports,
+        decision.open,
+        decision.closes,
+        tuple(_not_taken(side, decision.ruled_out[side]) for side in SIDES if side in decision.ruled_out),
+        line_of(program.policy_by_name[decision.policy].span),
+    )
+
+
+def _not_taken(side: Side, reason: Reason | None) -> NotTaken:
+    if reason is None:
+        return NotTaken(side, FREE, None, ())
+    return NotTaken(side, reason.rule.value, reason.message, tuple(line_of(span) for span in reason.spans))
+
+
+def _closed(program: Program, placement: Placement) -> tuple[Closed, ...]:
+    policies: dict[str, list[str]] = {name: [] for name in placement.closed}
+    senders: dict[str, dict[str, None]] = {name: {} for name in placement.closed}
+    for decision in placement.decisions:
+        if decision.closes:
+            policies.setdefault(decision.destination, []).append(decision.policy)
+    for call in program.calls:
+        if call.destination in senders:
+            senders[call.destination][call.source] = None
+    return tuple(Closed(name, tuple(policies[name]), tuple(sorted(senders[name]))) for name in placement.closed)
+
+
+def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]:
+    if placement.closed:
+        yield Assumption(placement.closed, "the cluster's network plugin enforces the NetworkPolicy that closes these")
+        yield Assumption(placement.closed, "no other NetworkPolicy admits more callers to these")
+    outside: set[str] = set()
+    trusting: set[str] = set()
+    by_address: set[str] = set()
+    for decision in placement.decisions:
+        policy = program.policy_by_name[decision.policy]
+        if Side.EGRESS in decision.sides:
+            if decision.open and decision.destination in program.externals:
+                outside.add(decision.destination)
+            if policy.kind.guard or any(effect.verb is Verb.REJECTS for effect in policy.effects or ()):
+                trusting.update(program.calls[index].source for index in decision.calls)
+        if Side.INGRESS in decision.sides and _tells_callers_apart(policy):
+            by_address.add(decision.destination)
+    if outside:
+        yield Assumption(
+            tuple(sorted(outside)),
+            "these lie outside the mesh, so nothing closes them: callers that the program does not declare are not met",
+        )
+    if trusting:
+        yield Assumption(
+            tuple(sorted(trusting)),
+            "no container here can change its network (NET_ADMIN) or runs as the sidecar's user; mark it `untrusted` "
+            "if one can",
+        )
+    if by_address:
+        yield Assumption(
+            tuple(sorted(by_address)),
+            "these tell their callers apart by address, so nothing on the way translates addresses",
+        )
+
+
+def _tells_callers_apart(policy: Policy) -> bool:
+    types = (parameter.type.element or parameter.type for parameter in policy.kind.parameters)
+    return not policy.open_sources or any(item.name == "caller" for item in types)

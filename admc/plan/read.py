@@ -1,0 +1,80 @@
+"""A plan read back, for comparing and for the least change.
+
+The file may be hostile, half written or of another version: every field is checked against the types in `plan.py`, and
+each way in which it can be wrong has its own message.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from admc.exits import wrong_usage
+from admc.files import read_bounded
+from admc.plan.plan import SCHEMA_VERSION, Plan
+from admc.typed_json import WrongError, checker
+from dsl.collector import no_collection
+from dsl.program import Side
+
+MAX_BYTES = 256_000_000
+MAX_VERSION = 1 << 31
+
+
+class PlanFormatError(Exception):
+    """The text is no plan that this admc reads. `code` tells a newer plan from a broken one."""
+
+    def __init__(self, message: str, *, code: str = "ADM804") -> None:
+        self.code = code
+        super().__init__(message)
+
+
+def read_plan(path: Path, *, regular: bool = False) -> Plan:
+    """The plan in a file. Raises `CommandError` (exit 1) where there is none; `regular` as in `read_bounded`."""
+    content = read_bounded(path, MAX_BYTES, "the plan", regular=regular)
+    try:
+        return from_json(content)
+    except PlanFormatError as error:
+        if error.code == "ADM805":
+            hint = "use the admc that wrote it, or a newer one, or compile again with this one, without `--previous`"
+            said = f"the plan `{path}` was written by a newer admc"
+        else:
+            hint, said = "compile again to write a new one", f"`{path}` is not a plan that admc can read"
+        raise wrong_usage(error.code, said, cause=str(error), hint=hint) from error
+
+
+def previous_sides(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
+    """What the solver wants to know of an earlier plan: (policy, destination) -> sides."""
+    return {(decision.policy, decision.destination): decision.sides for decision in plan.decisions}
+
+
+@no_collection()
+def from_json(content: bytes) -> Plan:
+    """Raises `PlanFormatError`."""
+    try:
+        document = json.loads(content.decode("utf-8"), parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise PlanFormatError(f"byte {error.start} is not UTF-8") from error
+    except RecursionError as error:
+        raise PlanFormatError("it is nested too deeply") from error
+    except json.JSONDecodeError as error:
+        raise PlanFormatError(f"line {error.lineno} is not JSON; the file may be cut short") from error
+    except ValueError as error:  # numbers beyond what Python reads, and NaN
+        raise PlanFormatError("it holds a number that is none") from error
+    if not isinstance(document, dict):
+        raise PlanFormatError("it is not a JSON object")
+    found = document.get("schema_version")
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 < found < MAX_VERSION:
+        raise PlanFormatError("it has no `schema_version`")
+    if found > SCHEMA_VERSION:
+        raise PlanFormatError(
+            f"it has schema version {found}, and this admc reads up to {SCHEMA_VERSION}", code="ADM805"
+        )
+    try:
+        plan: Plan = checker(Plan)(document, "")
+    except WrongError as wrong:
+        raise PlanFormatError(f"`{wrong.where or 'the plan'}` {wrong.what}") from wrong
+    return plan
+
+
+def _no_constant(_name: str) -> object:
+    raise ValueError("not a number")

@@ -1,0 +1,112 @@
+"""What a person wants to know of a plan in ten seconds: how many sidecars, where, and why.
+
+What is placed where is taken from the plan itself, so that the summary cannot say what the plan does not. What the
+order of policies means is taken from the program, which alone has their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from admc.explain.order import limit_sentences
+from admc.plan.plan import FREE, AdmPlan, Because, Line, Plan
+from admc.words import counted
+from dsl.program import Program, Side
+from solver.placement import Status
+
+
+class Row(NamedTuple):
+    """One ADM: its policies at each side, and the reason that says most."""
+
+    service: str
+    ingress: tuple[str, ...]
+    egress: tuple[str, ...]
+    because: str
+    line: Line | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    app: str
+    services: int
+    instances: int
+    """Sidecars of a full mesh: every replica of every service."""
+    sidecars: int
+    """Sidecars of this plan: every replica of every ADM."""
+    policies: int
+    proof: str
+    rows: tuple[Row, ...]
+    plan: Plan
+    limits: tuple[str, ...] = ()
+    """For each timeout with a retry on the same call: which attempts it limits."""
+
+
+def summarize(program: Program, plan: Plan) -> Summary:
+    return Summary(
+        app=plan.app,
+        services=len(program.services),
+        instances=sum(service.replicas for service in program.services.values()),
+        sidecars=sum(adm.replicas for adm in plan.adms),
+        policies=len(plan.policies),
+        proof=_proof(plan),
+        rows=tuple(_row(adm) for adm in plan.adms),
+        plan=plan,
+        limits=limit_sentences(program.policies),
+    )
+
+
+def headline(summary: Summary) -> str:
+    adms = len(summary.rows)
+    if not adms:
+        return f"{counted(summary.services, 'service')}, and none needs an ADM"
+    share = round(100 * adms / summary.services)
+    text = f"{adms} of {counted(summary.services, 'service')} {'get' if adms > 1 else 'gets'} an ADM ({share}%)"
+    if summary.instances != summary.services:
+        text += f"; with replicas {counted(summary.sidecars, 'sidecar')} instead of {summary.instances}"
+    return text
+
+
+def facts(summary: Summary) -> dict[str, object]:
+    """The same for a machine."""
+    return {
+        "app": summary.app,
+        "services": summary.services,
+        "adms": len(summary.rows),
+        "full_mesh_sidecars": summary.instances,
+        "sidecars": summary.sidecars,
+        "policies": summary.policies,
+        "enforcements": len(summary.plan.enforcements),
+        "status": summary.plan.solver.status.value,
+        "timeouts": list(summary.limits),
+    }
+
+
+def _row(adm: AdmPlan) -> Row:
+    # A forced reason explains an ADM; a free choice only explains why a policy joined it.
+    because = next((item for item in adm.because if item.rule != FREE), adm.because[0] if adm.because else None)
+    return Row(
+        adm.service,
+        tuple(item.policy for item in adm.policies if item.side is Side.INGRESS),
+        tuple(item.policy for item in adm.policies if item.side is Side.EGRESS),
+        _why(because),
+        because.lines[0] if because is not None and because.lines else None,
+    )
+
+
+def _why(because: Because | None) -> str:
+    if because is None:
+        return ""
+    name = f"`{because.policy}`"
+    return because.text if because.text.startswith(name) else f"{name}: {because.text}"
+
+
+def _proof(plan: Plan) -> str:
+    if plan.solver.status is Status.OPTIMAL:
+        return "proven optimal: no correct placement needs less"
+    open_levels = [
+        f"{level.metric} {level.value}, proven to be at least {level.bound}"
+        for level in plan.solver.objectives
+        if level.value != level.bound
+    ]
+    return "correct, but not proven optimal: " + "; ".join(open_levels or ["a later objective is open"])

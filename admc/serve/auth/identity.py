@@ -1,0 +1,332 @@
+"""Who may ask for what: the only door to the configuration of a service, closed unless something opens it.
+
+    certificate or token --> identity --> services that it may be --> one of them
+
+An identity is a SPIFFE URI (`spiffe://cluster.local/ns/shop/sa/search`, from a certificate) or the name of a service
+account (`system:serviceaccount:shop:search`, from a token). What a client says of itself chooses among the services
+that its identity may be, and nothing else. Without TLS what it says is all there is.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from cryptography import x509
+
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.files import read_bounded
+from admc.serve.auth.tokens import ACCOUNT, TokenKeys, load_keys
+from admc.terminal import visible
+from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostics
+from emitters.kubernetes import kubernetes_name
+from xds_server.limits.unauthenticated import address_of
+from xds_server.transport.client import Admission, Caller, DeniedError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from dsl.program import Program
+
+TRUST_DOMAIN: Final = "cluster.local"
+MAX_FILE: Final = 8_000_000
+MAX_IDENTITIES: Final = 100_000
+MAX_IDENTITY: Final = 2048
+"""Characters, as SPIFFE has it."""
+_DOMAIN: Final = re.compile(r"[a-z0-9._-]{1,255}")
+_SPIFFE: Final = re.compile(r"spiffe://[a-z0-9._-]{1,255}(?:/[A-Za-z0-9._-]+)+")
+_SHAPE: Final = 'its shape is {"services": {"search": ["spiffe://cluster.local/ns/shop/sa/search"]}}'
+
+
+class Proof(Enum):
+    """How a client shows who it is."""
+
+    NONE = auto()
+    """Plain text: it is believed."""
+    CERTIFICATE = auto()
+    TOKEN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line says of who may ask."""
+
+    proof: Proof
+    trust_domain: str = TRUST_DOMAIN
+    identities: Path | None = None
+    """The identities file (docs/identity.md); without one each service is its own service account."""
+    token_keys: Path | None = None
+    token_audience: str = ""
+    admins: tuple[str, ...] = ()
+    """Identities that may see what every client has."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What has to be read again when it changes."""
+        return tuple(path for path in (self.identities, self.token_keys) if path is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Which client is which service. Never changes: a newer file makes a newer one."""
+
+    proof: Proof
+    services: frozenset[str]
+    allowed: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    """Identity -> the services that it may be."""
+    admins: frozenset[str] = frozenset()
+    tokens: TokenKeys | None = None
+
+    def identify(self, caller: Caller) -> Admission:
+        """The service of a client, and until when. Raises `DeniedError`."""
+        claimed = caller.node.cluster
+        if self.proof is Proof.NONE:
+            if claimed not in self.services:
+                raise DeniedError("unknown", f"the program has no service `{_shown(claimed)}`")
+            return Admission(claimed)
+        identity, expires = self._proven(caller)
+        may_be = self.allowed.get(identity, frozenset())
+        if not may_be:
+            raise DeniedError("unmapped", f"no service is `{_shown(identity)}`")
+        if len(may_be) == 1:
+            (service,) = may_be
+        elif claimed in may_be:
+            service = claimed
+        else:
+            raise DeniedError(
+                "ambiguous", f"`{_shown(identity)}` may be several services, and its node names none of them"
+            )
+        return Admission(service, identity, expires)
+
+    def may_administer(self, caller: Caller) -> bool:
+        """Whether a client may see what every other one has."""
+        if self.proof is Proof.NONE:
+            return is_loopback(caller.peer)
+        try:
+            return self._proven(caller)[0] in self.admins
+        except DeniedError:
+            return False
+
+    def _proven(self, caller: Caller) -> tuple[str, float]:
+        """The identity of a client, and when its proof ends."""
+        if self.proof is Proof.CERTIFICATE:
+            return _certified(caller.auth.get("x509_pem_cert", ()))
+        if self.tokens is None or not caller.auth:
+            raise DeniedError("token", "tokens count only over TLS")
+        subject, expires = self.tokens.prove(_bearer(caller.metadata))
+        return subject, expires
+
+
+def check(settings: Settings) -> None:
+    """What the command line alone decides, before any file is read. Raises `CommandError`."""
+    if not _DOMAIN.fullmatch(settings.trust_domain):
+        raise wrong_usage(
+            "ADM801",
+            f"`--trust-domain`: `{visible(settings.trust_domain)}` is no trust domain",
+            hint=f"a trust domain is lower case letters, digits, `.`, `-` and `_`, such as `{TRUST_DOMAIN}`",
+        )
+    for admin in settings.admins:
+        if not _is_identity(admin):
+            raise wrong_usage("ADM801", f"`--admin`: `{visible(admin)}` is no identity", hint=_IDENTITY_HINT)
+    if settings.proof is Proof.TOKEN and (settings.token_keys is None or not settings.token_audience):
+        raise wrong_usage(
+            "ADM801",
+            "tokens need keys and an audience",
+            hint="give both `--token-keys FILE` and `--token-audience NAME`",
+        )
+
+
+def load(settings: Settings, program: Program, *, others: bool = False) -> Identities:
+    """Who may ask, for the services of a program. Reads the files. Raises `CommandError` with all findings.
+
+    `others`: the identities file may be that of another program; services that this one has not are left out.
+    """
+    services = {service.name: service.namespace for service in program.services.values()}
+    if settings.proof is Proof.NONE:
+        return Identities(Proof.NONE, frozenset(services))
+    check(settings)
+    tokens = None
+    if settings.proof is Proof.TOKEN and settings.token_keys is not None:
+        tokens = load_keys(settings.token_keys, settings.token_audience)
+    if settings.identities is None:
+        allowed = by_service_account(services, settings.trust_domain)
+    else:
+        content = read_bounded(settings.identities, MAX_FILE, "the identities file", regular=True)
+        allowed = from_json(content, services, others=others)
+    return Identities(settings.proof, frozenset(services), allowed, frozenset(settings.admins), tokens)
+
+
+def by_service_account(services: Mapping[str, str], trust_domain: str) -> Mapping[str, frozenset[str]]:
+    """The rule without a file: a service runs as the service account of its own name, in its own namespace.
+
+    `services` is name -> namespace. Names that Kubernetes writes alike (`a_b`, `a-b`) are nobody's: one of them could
+    pass for the other.
+    """
+    accounts = {name: (namespace, kubernetes_name(name)) for name, namespace in services.items()}
+    alike = Counter(accounts.values())
+    found: dict[str, frozenset[str]] = {}
+    for name, account in accounts.items():
+        if alike[account] == 1 and account[1]:
+            namespace, own = account
+            found[f"spiffe://{trust_domain}/ns/{namespace}/sa/{own}"] = frozenset({name})
+            found[f"system:serviceaccount:{namespace}:{own}"] = frozenset({name})
+    return MappingProxyType(found)
+
+
+# ---- the identities file ----
+
+_IDENTITY_HINT: Final = (
+    "a certificate's identity is `spiffe://TRUST_DOMAIN/PATH`, and a token's `system:serviceaccount:NAMESPACE:NAME`"
+)
+
+
+def from_json(data: bytes, services: Collection[str], *, others: bool = False) -> Mapping[str, frozenset[str]]:
+    """Read an identities file (docs/identity.md). Raises `CommandError` with all findings. With `others`, names of
+    services that are not among these are none."""
+    findings = Diagnostics()
+    try:
+        content = json.loads(data, object_pairs_hook=_no_duplicates)
+    except _DuplicateError as error:
+        _wrong(findings, f"`{_shown(str(error))}` is there twice", "give all identities of a service in one list")
+        content = {"services": {}}
+    except (ValueError, RecursionError) as error:
+        _wrong(findings, f"it is not JSON: {_reason(error)}")
+        content = {"services": {}}
+    found: dict[str, set[str]] = {}
+    for name, listed in _listed(findings, content):
+        if name not in services:
+            if others:
+                continue
+            _wrong(findings, f"the program has no service `{_shown(name)}`", findings.did_you_mean(name, services))
+        elif not isinstance(listed, list):
+            _wrong(findings, f"`services.{name}` is not a list of identities")
+        else:
+            for identity in listed:
+                if findings.full:
+                    break
+                if not isinstance(identity, str) or not _is_identity(identity):
+                    shown = _shown(identity if isinstance(identity, str) else json.dumps(identity))
+                    _wrong(findings, f"`services.{name}` has `{shown}`, which is no identity", _IDENTITY_HINT)
+                else:
+                    found.setdefault(identity, set()).add(name)
+    if len(found) > MAX_IDENTITIES:
+        _wrong(findings, f"it has more than {MAX_IDENTITIES:,} identities")
+    if findings.has_errors:
+        raise CommandError(Exit.INPUT, findings.items)
+    return MappingProxyType({identity: frozenset(names) for identity, names in sorted(found.items())})
+
+
+class _DuplicateError(ValueError):
+    pass
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two entries of one name JSON keeps the last: here that would take away what somebody allowed, or give it."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _DuplicateError(name)
+        found[name] = value
+    return found
+
+
+def _listed(findings: Diagnostics, content: object) -> Iterable[tuple[str, object]]:
+    if not isinstance(content, dict):
+        _wrong(findings, "it is not an object")
+        return ()
+    for name in sorted(content.keys() - {"services"})[: MAX_DIAGNOSTICS + 1]:
+        _wrong(findings, f"it has an unknown name `{_shown(name)}`", findings.did_you_mean(name, ["services"]))
+    services = content.get("services")
+    if not isinstance(services, dict):
+        _wrong(findings, "`services` is not an object" if "services" in content else "it has no `services`")
+        return ()
+    return sorted(services.items())
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg.lower()} at line {error.lineno} column {error.colno}"
+    return "nested too deeply" if isinstance(error, RecursionError) else "not UTF-8 text"
+
+
+def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None:
+    findings.error("ADM820", f"the identities file cannot be used: {message}", None, hint=hint or _SHAPE)
+
+
+def _is_identity(text: str) -> bool:
+    return len(text) <= MAX_IDENTITY and bool(_SPIFFE.fullmatch(text) or ACCOUNT.fullmatch(text))
+
+
+# ---- what a client shows ----
+
+
+def is_loopback(peer: str) -> bool:
+    """Whether an address, as gRPC writes it (`ipv4:127.0.0.1:5`, `ipv6:%5B::1%5D:5`), is on this machine."""
+    if not peer.startswith(("ipv4:", "ipv6:")):
+        return False
+    try:
+        address = ipaddress.ip_address(address_of(peer)[0].partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped.is_loopback
+    return address.is_loopback
+
+
+def _certified(shown: tuple[bytes, ...]) -> tuple[str, float]:
+    """The SPIFFE URI of a certificate that TLS has verified."""
+    if not shown:
+        raise DeniedError("certificate", "it has no certificate")
+    try:
+        certificate = x509.load_pem_x509_certificate(shown[0])
+        authority = _is_authority(certificate)
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+    except x509.ExtensionNotFound:
+        uris = []
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+        raise DeniedError("certificate", "its certificate cannot be read") from error
+    # SPIFFE: who signs for others is not a workload, whatever it is called.
+    if authority:
+        raise DeniedError("certificate", "its certificate is that of an authority")
+    # SPIFFE: exactly one, so that nobody has to choose.
+    if len(uris) != 1:
+        has = f"{len(uris)} URIs" if uris else "no URI"
+        raise DeniedError("certificate", f"its certificate has {has} among its names, and needs exactly one, of SPIFFE")
+    if len(uris[0]) > MAX_IDENTITY or not _SPIFFE.fullmatch(uris[0]):
+        raise DeniedError("certificate", f"`{_shown(uris[0])}` in its certificate is no SPIFFE URI with a path")
+    expires = certificate.not_valid_after_utc.timestamp()
+    if expires <= time.time():
+        raise DeniedError("expired", "its certificate has expired")
+    return uris[0], expires
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def _bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
+    found = [value for key, value in metadata if key == "authorization"]
+    if not found:
+        raise DeniedError("token", "it has no token")
+    if len(found) > 1 or not isinstance(found[0], str):
+        raise DeniedError("token", "it has several tokens")
+    scheme, _, token = found[0].partition(" ")
+    if scheme.lower() != "bearer":
+        raise DeniedError("token", "its authorization is not a bearer token")
+    return token.strip()
+
+
+def _shown(text: str) -> str:
+    return visible(text if len(text) <= 200 else text[:200] + "...")

@@ -1,0 +1,152 @@
+"""The certificate of the server, and whose certificates it takes, from files that others replace while it runs.
+
+The files are looked at for every new connection; a change counts from the next one on. What cannot be used is logged
+and counted once, and the last good one stays in use.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import grpc  # type: ignore[import-untyped]
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+
+from admc.exits import CommandError, wrong_usage
+from admc.files import read_bounded
+from admc.serve.file_watch import look
+from admc.terminal import visible
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from admc.serve.file_watch import Seen
+
+LOG: Final = logging.getLogger("admc.serve")
+MAX_FILE: Final = 1_000_000
+
+
+class TlsFiles(NamedTuple):
+    """PEM files. Without `client_ca` nobody is asked for a certificate."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+class _Material(NamedTuple):
+    certificate: bytes
+    key: bytes
+    client_ca: bytes | None
+    expires: float
+
+
+@dataclass(slots=True)
+class TlsCounts:
+    """What has happened since the start. `expires` is in seconds since 1970."""
+
+    reloads: int = 0
+    reload_errors: int = 0
+    expires: float = 0.0
+    """When the certificate in use ends."""
+
+
+class Certificates:
+    """The server's certificate, kept up with its files. `credentials` is what a gRPC server wants."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Read the files. Raises `CommandError` if they cannot be used."""
+        self.counts = TlsCounts()
+        self._files = files
+        self._lock = threading.Lock()  # gRPC asks from threads of its own
+        self._seen = _looks(files)
+        self._material = self._given = _load(files)
+        self.counts.expires = self._material.expires
+        self.credentials: Any = grpc.dynamic_ssl_server_credentials(
+            _configuration(self._material), self._newer, require_client_authentication=files.client_ca is not None
+        )
+
+    def refresh(self) -> None:
+        """Look at the files now, whether or not somebody connects."""
+        with self._lock:
+            seen = _looks(self._files)
+            if seen == self._seen:
+                return
+            self._seen = seen
+            try:
+                material = _load(self._files)
+            except CommandError as error:
+                self.counts.reload_errors += 1
+                said = "; ".join(item.message + (f": {item.cause}" if item.cause else "") for item in error.diagnostics)
+                LOG.error("last_good_certificate_stays", extra={"problem": said})
+                return
+            if material != self._material:
+                self._material = material
+                self.counts.reloads += 1
+                self.counts.expires = material.expires
+                ends = datetime.fromtimestamp(material.expires, UTC).isoformat(timespec="seconds")
+                LOG.info("certificate_renewed", extra={"ends": ends})
+
+    def _newer(self) -> Any:
+        """For gRPC, before each handshake: the certificate to use from now on, or None for no change."""
+        self.refresh()
+        with self._lock:
+            if self._material is self._given:
+                return None
+            self._given = self._material
+            return _configuration(self._given)
+
+
+def _configuration(material: _Material) -> Any:
+    return grpc.ssl_server_certificate_configuration(
+        [(material.key, material.certificate)], root_certificates=material.client_ca
+    )
+
+
+def _looks(files: TlsFiles) -> tuple[Seen | None, ...]:
+    return tuple(look(path) for path in files if path is not None)
+
+
+def _load(files: TlsFiles) -> _Material:
+    """Read what belongs together and see that it does. Raises `CommandError`."""
+    certificate = _read(files.certificate, "the certificate")
+    key = _read(files.key, "the key")
+    client_ca = _read(files.client_ca, "the clients' CA") if files.client_ca else None
+    own = _parsed(files.certificate, certificate)[0]
+    try:
+        private = serialization.load_pem_private_key(key, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        # The library's words are about the content, which is a secret.
+        raise _wrong(files.key, "it is no private key in PEM form, or a password protects it") from None
+    if _public(private.public_key()) != _public(own.public_key()):
+        raise _wrong(files.key, f"it is not the key of `{visible(str(files.certificate))}`")
+    if own.not_valid_after_utc <= datetime.now(UTC):
+        raise _wrong(files.certificate, f"it ended at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
+    if files.client_ca is not None and client_ca is not None:
+        _parsed(files.client_ca, client_ca)
+    return _Material(certificate, key, client_ca, own.not_valid_after_utc.timestamp())
+
+
+def _read(path: Path, what: str) -> bytes:
+    return read_bounded(path, MAX_FILE, what, regular=True)
+
+
+def _parsed(path: Path, content: bytes) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(content)
+    except ValueError:
+        raise _wrong(path, "it has no certificate in PEM form") from None
+
+
+def _public(key: Any) -> bytes:
+    found: bytes = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return found
+
+
+def _wrong(path: Path, what: str) -> CommandError:
+    return wrong_usage("ADM822", f"`{visible(str(path))}` cannot be used for TLS", cause=what)

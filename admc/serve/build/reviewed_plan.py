@@ -1,0 +1,132 @@
+"""A plan served as it was reviewed: its decisions, not what a solver would decide today.
+
+A plan names the files that it was made from, with digests, and what it decided. Both have to hold: the program is
+read again, and every file must be the very one; the decisions become a placement again, and the verifier has to accept
+it, so that no hand in the plan can leave a policy out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from admc.exits import CommandError, wrong_usage
+from admc.pipeline import expressible, folder_of, load_program
+from admc.plan.read import read_plan
+from admc.serve.file_watch import look
+from dsl.files.folders import folder_reader
+from solver.placement import Adm, Decision, ObjectiveValue, Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from admc.plan.plan import Plan
+    from admc.serve.file_watch import Signature
+    from dsl.program import Program
+
+SHOWN = 3
+
+
+def recording(
+    folder: Path, tried: Signature, contents: dict[str, bytes], include: Sequence[Path] = ()
+) -> Callable[[str], bytes]:
+    """Reads files of a folder and of those in `include`, and notes what each looked like just before: they are what has
+    to be watched."""
+    inner = folder_reader(folder, include)
+
+    def read(path: str) -> bytes:
+        tried[folder / path] = look(folder / path)
+        contents[path] = inner(path)
+        return contents[path]
+
+    return read
+
+
+def placed(
+    path: Path, tried: Signature, contents: dict[str, bytes], include: Sequence[Path] = ()
+) -> tuple[Program, Placement]:
+    """The program that a plan was made from, and its placement. Raises `CommandError`."""
+    tried[path] = look(path)
+    plan = read_plan(path, regular=True)
+    if not plan.inputs:
+        raise _unfit(path, "it names no program", "compile again to write a new one")
+    main = path.parent / plan.inputs[0].path
+    if main.parent != path.parent:
+        raise _unfit(path, f"its program `{plan.inputs[0].path}` is not beside it", "compile again to write a new one")
+    program = load_program(main, recording(path.parent, tried, contents, include), include=include)
+    return program, checked(path, plan, program)
+
+
+def checked(path: Path, plan: Plan, program: Program) -> Placement:
+    """The placement of a plan, if it is one of this program and a correct one. Raises `CommandError`."""
+    _same_files(path, plan, program)
+    placement = _placement(path, plan, program)
+    from solver.verify.verifier import verify
+
+    violations = verify(program, placement)
+    if violations:
+        said = "; ".join(violation.message for violation in violations[:SHOWN])
+        raise _unfit(path, said, "compile again to write a new one; a plan is not to be changed by hand", code="ADM853")
+    expressible(program, placement, folder_of(path))
+    return placement
+
+
+def _same_files(path: Path, plan: Plan, program: Program) -> None:
+    wanted = {item.path: item.sha256 for item in plan.inputs}
+    found = {item.path: item.sha256 for item in program.inputs}
+    others = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    if others:
+        names = ", ".join(f"`{name}`" for name in others[:SHOWN])
+        raise _unfit(
+            path,
+            f"{names} {'has' if len(others) == 1 else 'have'} changed since",
+            "compile again to write a new plan, or put back what it was made from",
+        )
+
+
+def _placement(path: Path, plan: Plan, program: Program) -> Placement:
+    """The plan's decisions as the solver would have handed them on. Reasons stay in the plan: nobody here asks."""
+    calls = {(call.source, call.destination, call.port.number): index for index, call in enumerate(program.calls)}
+    covered: dict[tuple[str, str], set[int]] = {}
+    for row in plan.enforcements:
+        index = calls.get((row.source, row.destination, row.port))
+        if index is not None:
+            covered.setdefault((row.policy, row.destination), set()).add(index)
+        elif row.source != "*":
+            raise _unfit(
+                path,
+                f"it enforces `{row.policy}` on a call from `{row.source}` to port {row.port} of `{row.destination}`, "
+                "which there is not",
+                "compile again to write a new one",
+                code="ADM853",
+            )
+    decisions = tuple(
+        Decision(
+            row.policy,
+            row.destination,
+            row.sides,
+            tuple(sorted(covered.get((row.policy, row.destination), ()))),
+            {refused.side: None for refused in row.not_taken},
+            open=row.open,
+            ports=row.ports,
+            closes=row.closes,
+        )
+        for row in plan.decisions
+    )
+    from dsl.program import Side
+
+    adms = tuple(
+        Adm(
+            adm.service,
+            tuple(item.policy for item in adm.policies if item.side is Side.INGRESS),
+            tuple(item.policy for item in adm.policies if item.side is Side.EGRESS),
+        )
+        for adm in plan.adms
+    )
+    levels = tuple(ObjectiveValue(level.metric, level.value or 0, level.bound or 0) for level in plan.solver.objectives)
+    return Placement(decisions, adms, tuple(item.destination for item in plan.closed), plan.solver.status, levels)
+
+
+def _unfit(path: Path, cause: str, hint: str, *, code: str = "ADM852") -> CommandError:
+    what = "was not made from the files beside it" if code == "ADM852" else "is no correct placement of its program"
+    return wrong_usage(code, f"the plan `{path}` {what}", cause=cause, hint=hint)

@@ -1,0 +1,214 @@
+"""What the server serves, read from files: a program or a plan, and the addresses of its services.
+
+    program or plan --read--> State        endpoints file --located--> State with other addresses
+
+A state never changes once made. What is wrong with a file is a `CommandError` with diagnostics, as in every other
+command; whoever has an earlier state goes on with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.emit.emission import addresses_of
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.pipeline import folder_of, load_program, place_program
+from admc.plan.build import build
+from admc.plan.to_json import to_json
+from admc.plan.read import PlanFormatError, from_json, read_plan
+from admc.serve.build import reviewed_plan
+from admc.serve.state_dir.store import Recipe
+from admc.serve.build.reviewed_plan import recording
+from admc.serve.file_watch import look
+from dsl.collector import no_collection
+from dsl.files.folders import folder_reader
+from emitters.addresses import Addresses, loopback
+from emitters.envoy import Mode
+from emitters.envoy.unlisted import Unlisted, unlisted
+from solver.placement import Costs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from admc.serve.file_watch import Signature
+    from dsl.diagnostics.diagnostic import Diagnostic
+    from dsl.program import Program
+    from emitters.scope import Hop
+    from solver.placement import Placement
+
+PLAN_ENDING: Final = ".plan.json"
+
+
+class Source(NamedTuple):
+    """What the command line names."""
+
+    path: Path
+    """A program, or a plan."""
+    mode: Mode
+    effort: float | None = None
+    include: tuple[Path, ...] = ()
+    """Folders that files of the program may be in besides its own."""
+
+    @property
+    def is_plan(self) -> bool:
+        return self.path.name.endswith(PLAN_ENDING)
+
+
+@dataclass(frozen=True)
+class State:
+    """A placement that was verified, and where its services are. Everything that is served follows from it."""
+
+    source: Source
+    program: Program
+    placement: Placement
+    addresses: Addresses
+    located: str
+    """Digest of the endpoints file; empty without one."""
+
+    @cached_property
+    def version(self) -> str:
+        """The same for the same inputs, for people: what is in force and what is wanted."""
+        parts = [f"{item.path}\0{item.sha256}\0" for item in self.program.inputs]
+        parts += [
+            f"{decision.policy}\0{decision.destination}\0{'+'.join(decision.sides)}\0"
+            for decision in self.placement.decisions
+        ]
+        parts += [self.source.mode, self.located]
+        return hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+class Read(NamedTuple):
+    """What came of reading: a state, or findings; and in both cases which files it depended on."""
+
+    state: State | None
+    findings: tuple[Diagnostic, ...]
+    """Errors without a state, warnings with one."""
+    folder: str
+    files: Signature
+    """What each file looked like before it was read; also those that were not there."""
+    recipe: Recipe | None = None
+    """With which the state can be made again, where that was asked for."""
+    seconds: float = 0.0
+    unlisted: Unlisted = Unlisted()
+    """Whose addresses are missing."""
+
+
+@no_collection()
+def read(source: Source, endpoints: Sequence[bytes], *, keep: bool = False) -> Read:
+    """Read, place and verify. What is wrong is in the findings; bugs of admc are raised.
+
+    `endpoints`: what the endpoints file holds, or held, of which the first that can be used is. `keep`: with the
+    recipe.
+    """
+    tried: Signature = {source.path: look(source.path)}
+    contents: dict[str, bytes] = {}
+    try:
+        if source.is_plan:
+            program, placement = reviewed_plan.placed(source.path, tried, contents, source.include)
+        else:
+            program, placement = _compiled(source, tried, contents)
+        state, findings = _located(source, program, placement, endpoints)
+    except CommandError as error:
+        return Read(None, error.diagnostics, error.folder, tried)
+    recipe = None
+    if keep:
+        used = next((content for content in endpoints if digest(content) == state.located), None)
+        inputs = {item.path: contents[item.path] for item in program.inputs}
+        plan = to_json(build(program, placement, Costs()))
+        recipe = Recipe(program.inputs[0].path, source.mode.value, inputs, plan, used)
+    return Read(state, (*findings, *program.warnings), folder_of(source.path), tried, recipe)
+
+
+@no_collection()
+def recalled(source: Source, recipe: Recipe) -> State:
+    """The state that a recipe makes. Raises `CommandError` where it makes none, not being what this admc wrote."""
+
+    def content(path: str) -> bytes:
+        if path not in recipe.inputs:
+            raise FileNotFoundError(2, "there is no such file")
+        return recipe.inputs[path]
+
+    main = Path(recipe.main)
+    # How the inputs were found was tested when they were read.
+    program = load_program(main, content, include=source.include)
+    app = _app(source)
+    if app is not None and app != program.app:
+        raise wrong_usage(
+            "ADM854",
+            f"the kept state is that of app `{program.app}`, not of `{app}`",
+            hint="give each app a folder of its own with `--state`",
+        )
+    try:
+        plan = from_json(recipe.plan)
+    except PlanFormatError as error:
+        raise wrong_usage("ADM854", "the kept plan cannot be used", cause=str(error)) from error
+    placement = reviewed_plan.checked(main, plan, program)
+    kept = source._replace(mode=Mode(recipe.mode))
+    return _located(kept, program, placement, () if recipe.endpoints is None else (recipe.endpoints,))[0]
+
+
+def _app(source: Source) -> str | None:
+    """The app that a program or a plan says it is of; None where it is not readable now."""
+    from dsl.diagnostics.diagnostic import Diagnostics
+    from dsl.files.reading import decode
+    from dsl.syntax.parser import parse
+    from dsl.syntax.tree import App
+
+    try:
+        if source.is_plan:
+            return read_plan(source.path, regular=True).app
+        content = folder_reader(source.path.parent, source.include)(source.path.name)
+    except (CommandError, OSError):
+        return None
+    text = decode(source.path.name, content, None, Diagnostics())
+    statements = () if text is None else parse(text, Diagnostics()).statements
+    return next((item.name.text for item in statements if isinstance(item, App)), None)
+
+
+@no_collection()
+def relocated(state: State, endpoints: bytes) -> State:
+    """The same placement at other addresses. Raises `CommandError` where the endpoints file cannot be used."""
+    redirected = state.source.mode is Mode.REDIRECT
+    found = addresses_of(state.program, endpoints, redirected=redirected)
+    return replace(state, addresses=found, located=digest(endpoints))
+
+
+def missing(state: State, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
+    """Whose addresses are not known, so that connections that may be theirs are refused. Without redirection nobody's
+    is: what is missing there is refused as in any other command."""
+    if state.source.mode is not Mode.REDIRECT:
+        return Unlisted()
+    return unlisted(state.program, state.addresses, enforced)
+
+
+def _located(
+    source: Source, program: Program, placement: Placement, endpoints: Sequence[bytes]
+) -> tuple[State, tuple[Diagnostic, ...]]:
+    """With the first endpoints that can be used; what is wrong with those before them."""
+    state = State(source, program, placement, Addresses(), "")
+    if not endpoints:
+        explicit = source.mode is Mode.EXPLICIT
+        return (replace(state, addresses=loopback(program)) if explicit else state), ()
+    findings: list[Diagnostic] = []
+    for content in endpoints:
+        try:
+            return relocated(state, content), tuple(findings)
+        except CommandError as error:
+            findings += error.diagnostics
+    raise CommandError(Exit.INPUT, findings)
+
+
+def digest(endpoints: bytes) -> str:
+    return hashlib.sha256(endpoints).hexdigest()[:16]
+
+
+def _compiled(source: Source, tried: Signature, contents: dict[str, bytes]) -> tuple[Program, Placement]:
+    folder = folder_of(source.path)
+    reader = recording(source.path.parent, tried, contents, source.include)
+    program = load_program(source.path, reader, include=source.include)
+    placement, _ = place_program(program, folder, effort=source.effort)
+    return program, placement

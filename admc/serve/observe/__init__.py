@@ -1,0 +1,1 @@
+"""What the server shows of itself: HTTP, metrics, status, events, problems."""

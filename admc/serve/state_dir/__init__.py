@@ -1,0 +1,1 @@
+"""What survives a restart of the server: the folder of `--state`."""
