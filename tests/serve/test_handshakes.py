@@ -244,13 +244,13 @@ def asking(server: Served, folder: Path, pair: Pair, trusted: Authority) -> Path
 
 def test_if_the_listening_program_is_killed_another_one_listens(tmp_path: Path) -> None:
     with over_tls(tmp_path) as server:
-        (listening,) = [pid for pid in children(server.process.pid) if "overhear" in command(pid)]
+        (listening,) = [pid for pid in children(server.process.pid) if "grpc_log" in command(pid)]
         os.kill(listening, signal.SIGKILL)
         server.until_event("handshakes_unheard")
         shaken(server, tmp_path, None)  # nobody hears it, and nobody waits
-        server.until(lambda: any("overhear" in command(pid) for pid in children(server.process.pid)))
+        server.until(lambda: any("grpc_log" in command(pid) for pid in children(server.process.pid)))
         server.until(lambda: shaken(server, tmp_path, None) and counted(server, "no_certificate"))
-        (listening,) = [pid for pid in children(server.process.pid) if "overhear" in command(pid)]
+        (listening,) = [pid for pid in children(server.process.pid) if "grpc_log" in command(pid)]
         server.stop(signal.SIGKILL)
         deadline = time.monotonic() + SECONDS
         while command(listening):
@@ -261,7 +261,7 @@ def test_if_the_listening_program_is_killed_another_one_listens(tmp_path: Path) 
 def test_whoever_wants_to_read_core_itself_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRPC_TRACE", "")
     with over_tls(tmp_path) as server:
-        assert not [pid for pid in children(server.process.pid) if "overhear" in command(pid)]
+        assert not [pid for pid in children(server.process.pid) if "grpc_log" in command(pid)]
         assert "admc_tls_refusals_total" not in server.get("/metrics")[1]
 
 
