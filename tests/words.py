@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-ROOT = Path(__file__).parents[1]
-LIST = Path(__file__).with_suffix(".toml")
+ROOT = Path(__file__).resolve().parents[1]
+LIST = ROOT / "tests" / "words.toml"
 
-# A law's own text, and digests.
+# The licence is not our text, and the others hold digests.
 NOT_OURS = ("LICENSE", "*.lock", "*.sum")
 
 # What parts a name into words without a character between them: `theName`, `HTTPName`.
@@ -61,7 +61,7 @@ def find(path: str, text: str, words: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def search(root: Path, words: Mapping[str, str]) -> Iterator[Finding]:
-    """In all files below `root` that git tracks, are text, and are there. Raises `CalledProcessError` outside of git."""
+    """In all files below `root` that git tracks and that are text. Raises `CalledProcessError` outside of git."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True)
     for name in sorted(filter(None, listed.stdout.split("\0"))):
         path = root / name
