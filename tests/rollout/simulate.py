@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from admc.rollout.model import StepName
 from admc.rollout.reducer import Client, Command, CommandName, Observation, reduce
 from admc.rollout.rollout_state import Chain, Label, RolloutState, begun
-from tests.rollout.world import Plan, Proxy, World
+from tests.rollout.mesh import Plan, Proxy, World
 
 VALUES = 3
 
@@ -130,7 +130,8 @@ class Simulation:
             self.log.append(f"{old} -> {new} back={after.back} {command}")
         if new.goal is not None and new.step is not StepName.PREPARE and new.move not in self.ready:
             raise ViolationError(f"{new} was published before its redirection was loaded")
-        if old.goal is None and new.goal is None and before.queued == new.base and after.queued is None:
+        by_plan = before.queued == new.base and after.queued is None
+        if old.goal is None and new.goal is None and old != new and by_plan:
             self.replacing = (new.base, old.base)
 
     def _effect(self) -> None:
