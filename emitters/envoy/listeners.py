@@ -68,7 +68,7 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False, c
     if not checked:
         check(context, hops)
     if context.findings.errors == earlier:
-        located.check(context, hops, waiting=waiting)
+        located.check(context, [hop for hop in hops if hop.policies], waiting=waiting)
     if context.findings.has_errors:
         hops = ()
     for hop in hops:
