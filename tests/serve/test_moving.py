@@ -356,8 +356,8 @@ class Slow(Agreeing):
 
     away: Collection[str] = ()
 
-    def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
-        return super().seen(name for name in groups if name not in self.away)
+    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
+        return super().views(name for name in groups if name not in self.away)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -209,7 +209,7 @@ class Running:
         """Whether the only proxy has acknowledged all that there is."""
         current = self.server.store.current("web")
         assert current is not None
-        return [each.acknowledged for each in self.server.audience.seen(["web"])] == [current.version]
+        return [each.acknowledged for each in self.server.registry.views(["web"])] == [current.version]
 
     async def stats(self) -> dict[str, int]:
         return await asyncio.to_thread(self.envoy.stats)
@@ -353,20 +353,20 @@ async def test_an_envoy_comes_with_nothing_when_it_starts_and_with_versions_when
     async with backend("one") as one:
         content = [cluster("a"), endpoints("a", one), routes("r", "a"), extension("gold"), listener(port)]
         async with running(variant, tmp_path, *content, port=port) as bed:
-            assert [each.fresh for each in bed.server.audience.seen(["web"])] == [True]
+            assert [each.fresh for each in bed.server.registry.views(["web"])] == [True]
 
             # What the server gives meanwhile is no reason to say otherwise.
             bed.server.store.publish("web", Snapshot.of([*content[:3], extension("plain"), listener(port)]))
             await bed.until(bed.complete)
-            assert [each.fresh for each in bed.server.audience.seen(["web"])] == [True]
+            assert [each.fresh for each in bed.server.registry.views(["web"])] == [True]
 
-            (before,) = bed.server.audience
+            (before,) = bed.server.registry
             before.end("age", 1.0)
 
             async def back() -> bool:
-                there = [each for each in bed.server.audience if each is not before]
+                there = [each for each in bed.server.registry if each is not before]
                 # At no moment, whatever it has asked for so far.
                 assert not any(each.fresh for each in there)
-                return len(there) == len(bed.server.audience) == 1 and await bed.complete()
+                return len(there) == len(bed.server.registry) == 1 and await bed.complete()
 
             await bed.until(back)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from xds_server.transport.connection import Connection
 
 
-class Seen(NamedTuple):
+class ClientView(NamedTuple):
     """One client, for whoever waits for it: `ClientStatus` says more, at a price."""
 
     group: str
@@ -28,7 +28,7 @@ class Seen(NamedTuple):
     """Whether it had nothing when its stream began, so that no connection through it is older than that."""
 
 
-class Audience:
+class ClientRegistry:
     """The streams of clients that were let in."""
 
     def __init__(self) -> None:
@@ -55,10 +55,10 @@ class Audience:
     def of(self, group: str) -> Collection[Connection]:
         return self._groups.get(group, ())
 
-    def seen(self, groups: Iterable[str]) -> tuple[Seen, ...]:
+    def views(self, groups: Iterable[str]) -> tuple[ClientView, ...]:
         """Where the clients of some groups stand."""
         return tuple(
-            Seen(group, connection.node, connection.acknowledged, connection.refuses, connection.fresh)
+            ClientView(group, connection.node, connection.acknowledged, connection.refuses, connection.fresh)
             for group in groups
             for connection in self.of(group)
         )

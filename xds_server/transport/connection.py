@@ -334,7 +334,7 @@ class Connection(Writer):
             else:
                 self._server.took(self, event)
         if events:
-            self._server.audience.note(self)
+            self._server.registry.note(self)
         waits = self._machine.waits_for
         if waits != self._waits:
             if self._patience is not None:

@@ -25,9 +25,9 @@ def counted(server: XdsServer) -> tuple[int, int]:
         for each in clients
         if not each.wanted or each.wanted != each.acknowledged or any(item.error for item in each.types)
     ]
-    assert (len(server.audience), server.audience.behind) == (len(clients), len(behind))
-    assert set(server.audience.groups) == {each.group for each in clients}
-    seen = [(each.group, each.node.id, each.acknowledged) for each in server.audience.seen(server.store.groups)]
+    assert (len(server.registry), server.registry.behind) == (len(clients), len(behind))
+    assert set(server.registry.groups) == {each.group for each in clients}
+    seen = [(each.group, each.node.id, each.acknowledged) for each in server.registry.views(server.store.groups)]
     assert sorted(seen) == [(each.group, each.node.id, each.acknowledged) for each in clients]
     return len(clients), len(behind)
 
@@ -57,8 +57,8 @@ async def test_counts_follow_what_clients_do_and_what_is_published(variant: str)
         await one.send(CLUSTER, nonce=(await one.read()).nonce, error="not this")
         await asyncio.sleep(0)
         await until(server, 2, 1)
-        assert [(each.group, each.node.id) for each in server.audience.seen(["web"])] == [("web", "one")]
-        assert server.audience.seen(["nobody"]) == ()
+        assert [(each.group, each.node.id) for each in server.registry.views(["web"])] == [("web", "one")]
+        assert server.registry.views(["nobody"]) == ()
 
         # What was there before comes back: it is acknowledged, and its version is the one that was.
         server.store.publish("web", world("clusters a=1-"))
@@ -80,7 +80,7 @@ async def test_counts_follow_what_clients_do_and_what_is_published(variant: str)
         one.call.cancel()
         shop.call.cancel()
         await until(server, 0, 0)
-        assert not server.audience.groups
+        assert not server.registry.groups
 
 
 def _is(response: object, content: int) -> bool:
@@ -124,7 +124,7 @@ async def test_who_has_just_been_started_has_said_so_of_listeners_and_nothing_el
             await client.send(type_url, has={"a": "some"} if type_url == brought else {})
             response = await client.read()
             await client.send(type_url, nonce=response.nonce)
-            (seen,) = server.audience.seen(["web"])
+            (seen,) = server.registry.views(["web"])
             return seen.fresh
 
         assert not await fresh(CLUSTER)
