@@ -11,7 +11,8 @@ import pytest
 from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.test_server import serving
 from tests.xds_server.transcript import world
-from xds_server.resources.types import CLUSTER, LISTENER
+from xds_server.protocol.type_state import MAX_UNREFERENCED
+from xds_server.resources.types import CLUSTER, LISTENER, ROUTES
 
 if TYPE_CHECKING:
     from xds_server.transport.server import XdsServer
@@ -129,3 +130,63 @@ async def test_who_has_just_been_started_has_said_so_of_listeners_and_nothing_el
 
         assert not await fresh(CLUSTER)
         assert await fresh(LISTENER) is (brought is None)
+
+
+def unreferenced(server: XdsServer) -> list[dict[str, frozenset[str]]]:
+    return [dict(each.unreferenced) for each in server.registry.views(["web"])]
+
+
+@pytest.mark.parametrize("variant", ["sotw", "delta"])
+async def test_subscriptions_to_what_no_listener_uses_any_more_are_seen_until_they_end(variant: str) -> None:
+    old = world("listeners l=1>r; routes r=1")
+    new = world("listeners l=2>s; routes r=1 s=1")
+    async with serving(old) as (server, port):
+        async with Client(port, variant) as client:
+            await client.send(LISTENER)
+            await client.send(LISTENER, nonce=(await client.read()).nonce)
+            await client.send(ROUTES, "r")
+            routes = await client.read()
+            await client.send(ROUTES, *(["r"] if variant == "sotw" else []), nonce=routes.nonce)
+            await until(server, 1, 0)
+            assert unreferenced(server) == [{}]
+
+            # It does not matter whether the snapshot still has the table.
+            server.store.publish("web", new)
+            assert unreferenced(server) == [{ROUTES: frozenset({"r"})}]
+            server.store.publish("web", world("listeners l=2>s; routes s=1"))
+            assert unreferenced(server) == [{ROUTES: frozenset({"r"})}]
+            server.store.publish("web", new)
+            assert unreferenced(server) == [{ROUTES: frozenset({"r"})}]
+        await until(server, 0, 0)
+        assert unreferenced(server) == []
+
+        # A client that comes back says so in its first request of the type.
+        async with Client(port, variant) as client:
+            await client.send(LISTENER, has={"l": "1"})
+            await client.send(ROUTES, "r", "s", has={"r": "1"})
+            await client.send(LISTENER, nonce=(await client.read()).nonce)
+            assert [each.acknowledged for each in server.registry.views(["web"])] == [""]
+            routes = await client.read()
+            assert unreferenced(server) == [{ROUTES: frozenset({"r"})}]
+            if variant == "sotw":
+                await client.send(ROUTES, "s", nonce=routes.nonce)
+            else:
+                await client.send(ROUTES, nonce=routes.nonce, ends=["r"])
+            async with asyncio.timeout(SECONDS):
+                while unreferenced(server) != [{}]:
+                    await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("variant", ["sotw", "delta"])
+async def test_of_names_that_a_client_made_up_a_view_holds_so_many_and_all_that_the_snapshot_has(variant: str) -> None:
+    made_up = [f"a{number:05}" for number in range(MAX_UNREFERENCED + 500)]
+    served = [f"z{number}" for number in range(3)]
+    async with (
+        serving(world("routes " + " ".join(f"{name}=1" for name in served))) as (server, port),
+        Client(port, variant) as client,
+    ):
+        await client.send(ROUTES, *made_up, *served)
+        await client.read()
+        assert unreferenced(server) == [{ROUTES: frozenset(served + made_up[:MAX_UNREFERENCED])}]
+        first, second = (server.registry.views(["web"])[0].unreferenced for _ in range(2))
+        assert first[ROUTES] is second[ROUTES], "a poll computes nothing anew"
