@@ -1,14 +1,15 @@
 """JSON that may be hostile, half written or of another version, as the typed rows that it should be.
 
 The checkers are made once, from the types themselves, so that the two cannot drift: named tuples of strings, whole
-numbers, truth values, enumerations, lists of one type, and any of these or null.
+numbers, truth values, enumerations, lists of one type, objects with any names and values of one type, and any of these
+or null.
 """
 
 from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -42,6 +43,8 @@ def checker(expected: object) -> Checker:
         return _optional(expected)
     if typing.get_origin(expected) is tuple:
         return _rows(typing.get_args(expected)[0])
+    if typing.get_origin(expected) is Mapping:
+        return _named(typing.get_args(expected)[1])
     if isinstance(expected, type) and issubclass(expected, Enum):
         return _word(expected)
     if isinstance(expected, type):
@@ -83,6 +86,17 @@ def _rows(item: object) -> Checker:
             for index, row in enumerate(value):
                 check(row, f"{where}[{index}]")
             raise
+
+    return check_all
+
+
+def _named(item: object) -> Checker:
+    check = checker(item)
+
+    def check_all(value: object, where: str) -> object:
+        if not isinstance(value, dict):
+            raise WrongError(where, "must be an object")
+        return {name: check(own, f"{where}.{name[:100]}") for name, own in value.items()}
 
     return check_all
 

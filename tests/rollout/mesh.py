@@ -47,6 +47,8 @@ class World:
     plans: dict[str, Plan] = field(default_factory=dict)
     bad: set[tuple[Hop, int]] = field(default_factory=set)
     """Values that the proxies of a hop refuse."""
+    bad_goals: set[str] = field(default_factory=set)
+    """Plans on the way to which some proxies refuse a route table of a later step than `prepare`."""
     seed: int = 0
 
     @property
@@ -75,8 +77,8 @@ class World:
     def value(self, plan: str, hop: Hop) -> int:
         return self.plans[plan].values[hop.destination][hop.receives]
 
-    def _coin(self, *about: object) -> bool:
-        return random.Random(f"{self.seed} {about}").random() < 0.5  # noqa: S311 - reproducible, not secret
+    def _coin(self, *about: object, chance: float = 0.5) -> bool:
+        return random.Random(f"{self.seed} {about}").random() < chance  # noqa: S311 - reproducible, not secret
 
     def chain(self, label: Label, hop: Hop) -> str:
         """The name of what a filter chain refers to; new connections get another chain where it differs."""
@@ -93,6 +95,9 @@ class World:
         return label.base if self._coin("late", label.base, label.goal, hop.destination) else label.goal
 
     def refuses(self, label: Label, hop: Hop) -> bool:
+        later = label.goal in self.bad_goals and label.step is not StepName.PREPARE
+        if later and self._coin("table", label.goal, label.step, hop, chance=0.2):
+            return True
         values = self.chain(label, hop).split("/")[1].split("+")
         return any((hop, int(value)) in self.bad for value in values)
 

@@ -42,6 +42,10 @@ class Simulation:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
         self.world = self._world(seed)
+        self.tables = self.chance.random() < 0.4
+        """Some proxies refuse route tables on the way to some plans."""
+        self.nervous = self.chance.random() < 0.3
+        """The operator turns moves often."""
         self.proxies: list[Proxy] = []
         self.ids = 0
         self.addresses = 0
@@ -54,6 +58,8 @@ class Simulation:
         """The plan that has to be in force in the end, where the operator aborted a newer one."""
         self.before: dict[str, str] = {}
         """Plan -> the one that it replaced."""
+        self.closing = self.chance.choice((0.16, 0.05))
+        """How soon older connections close."""
         self.replacing: tuple[str, str] | None = None
         """The same of a plan that is not stored yet."""
         self.ready: set[int] = set()
@@ -81,9 +87,11 @@ class Simulation:
         top = VALUES - 1 if first or good else VALUES
         values = {name: (self.chance.randrange(top), self.chance.randrange(top)) for name in self.world.senders}
         for plan in self.world.plans.values():
-            if plan.values == values:
+            if plan.values == values and not (good and plan.name in self.world.bad_goals):
                 return plan.name
         name = f"p{len(self.world.plans)}"
+        if not good and self.tables and self.chance.random() < 0.4:
+            self.world.bad_goals.add(name)
         self.world.plans[name] = Plan(name, values)
         return name
 
@@ -185,6 +193,11 @@ class Simulation:
 
     def step(self) -> None:
         chance, server = self.chance, self.server
+        before = () if server is None else server.state.before
+        if before and before[-1].goal is not None and chance.random() < 0.05:
+            self._command(Command(CommandName.ABORT))  # soon after the end of a move
+        elif self.nervous and server is not None and server.state.now.goal is not None and chance.random() < 0.08:
+            self._command(Command(chance.choice((CommandName.ABORT, CommandName.CONTINUE))))
         proxy = chance.choice(self.proxies) if self.proxies else None
         roll = chance.random()
         if proxy is not None and roll < 0.62:
@@ -212,7 +225,7 @@ class Simulation:
             proxy.end_stream(self.world, self.chance)
         elif roll < 0.08:
             proxy.flaky = not proxy.flaky
-        elif roll < 0.16 and proxy.older:
+        elif proxy.older and roll < self.closing:
             proxy.older.pop(self.chance.randrange(len(proxy.older)))
         else:
             self._exchange(proxy)
@@ -308,11 +321,9 @@ class Simulation:
         self._start()
         while self.server is not None and self.server.effects:
             self._effect()
-        newest = self.newest
-        good = not any(
-            self.world.refuses(Label(newest), hop) for name in self.world.services for hop in self.world.hops(name)
-        )
-        if self.aborted is None and not good:
+        hops = [hop for name in self.world.services for hop in self.world.hops(name)]
+        bad = self.newest in self.world.bad_goals or any(self.world.refuses(Label(self.newest), hop) for hop in hops)
+        if self.aborted is None and bad:
             self._command(Command(CommandName.PLAN, self._plan(good=True)))
         for proxy in self.proxies:
             proxy.end_stream(self.world, self.chance)
