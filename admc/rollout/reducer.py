@@ -275,8 +275,10 @@ def _ends(holding: Holding, last: Label) -> bool:
 
 
 def _return_to(state: RolloutState, seen: Observation, label: Label) -> RolloutState:
-    """At rest: publish again what proxies had before."""
-    left = (each._replace(left=True) if each.label == state.now else each for each in state.may_have)
+    """At rest: publish again what proxies had before, and leave all that came after it."""
+    after = [each.label for each in state.may_have]
+    after = after[after.index(label) + 1 :] if label in state.before else [state.now]
+    left = (each._replace(left=each.left or each.label in after) for each in state.may_have)
     return _publish(replace(state, back=True, may_have=tuple(left)), seen, label)
 
 
