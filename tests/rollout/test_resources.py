@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from emitters.envoy import AdmResources
     from emitters.scope import Hop
 
+TABLES = int(os.environ.get("ADMC_TABLES", "12"))
 VARIANTS = int(os.environ.get("ADMC_VARIANTS", "2"))
 STILL = frozenset(("hotel_database_limits",))
 """Examples all of whose policies have one place."""
@@ -143,7 +144,7 @@ def is_route_mark(name: str, hops: tuple[Hop, ...]) -> bool:
     return name.partition(":")[2] in kinds
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=SLOW, phases=(Phase.generate, Phase.shrink))
+@settings(max_examples=TABLES, deadline=None, suppress_health_check=SLOW, phases=(Phase.generate, Phase.shrink))
 @given(written=chains(1, 1))
 def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) -> None:
     plans = [placed(*each) for each in written]
