@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from admc.serve.auth.tls import TlsFiles
 
 
-MAX_DRAIN: Final = 86_400.0
 USUAL_PORTS: Final = {"--xds": 18000, "--ops": 18001}
 
 
@@ -106,14 +105,6 @@ def serve(
     plaintext_anywhere: Annotated[
         bool, typer.Option("--plaintext-anywhere", help="With --plaintext: beyond loopback, too.")
     ] = False,
-    drain: Annotated[
-        float,
-        typer.Option(
-            "--drain",
-            metavar="SECONDS",
-            help="The proxies' --drain-time-s: how long they keep older connections when a plan changes.",
-        ),
-    ] = 600.0,
     include: IncludeOption = None,
     effort: EffortOption = None,
     log: Annotated[
@@ -147,8 +138,6 @@ def serve(
     _check_door(door, where)
     if effort is not None and not 0 < effort < float("inf"):
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
-    if not 0 <= drain <= MAX_DRAIN:
-        raise wrong_usage("ADM801", f"`--drain` must be between 0 and {MAX_DRAIN:.0f}")
     from admc.serve.auth import handshakes
 
     with handshakes.core_asked(tls=door.tls_cert is not None):
@@ -167,7 +156,7 @@ def serve(
     identity.check(settings)
     kept = None if state is None else opened(state)
     try:
-        return serve_(Options(source, endpoints, settings, kept, drain), Listening(where, shown, _tls(door), form))
+        return serve_(Options(source, endpoints, settings, kept), Listening(where, shown, _tls(door), form))
     finally:
         if kept is not None:
             kept.close()

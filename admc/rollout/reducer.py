@@ -58,6 +58,8 @@ class Client(NamedTuple):
     """It refuses the version that is published."""
     fresh: bool = False
     """It had nothing when its stream began, and received nothing since but what is published."""
+    is_away: bool = False
+    """Its source lists it, and it is not connected."""
     older: frozenset[str] = frozenset()
     """Names of chains that it still subscribes to and that `now` does not have."""
 

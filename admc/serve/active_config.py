@@ -1,6 +1,6 @@
 """What is in force: one state, who is who in it, and the way to the next one.
 
-    Change --apply--> Moving --publish--> SnapshotStore --> XdsServer
+    Change --apply--> Rollout --publish--> SnapshotStore --> XdsServer
                       identities ------------------------^
 
 All calls belong on the server's event loop and take no time there.
@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.exits import CommandError, Exit
 from admc.serve import file_descriptors
 from admc.serve.auth import identity
-from admc.serve.rollout.controller import DRAIN_SECONDS, Moving
-from admc.serve.rollout.underway import Planned
+from admc.serve.rollout.controller import Rollout
+from admc.serve.rollout.plans import Planned
+from admc.serve.rollout.redirection import Redirection
+from emitters.envoy import Mode
 from xds_server.limits.limits import Limits
 from xds_server.resources.cache import SnapshotStore
 from xds_server.transport.client import Admission
@@ -33,15 +35,13 @@ if TYPE_CHECKING:
     from admc.serve.build.snapshots import Groups
     from admc.serve.build.source import Source, State
     from admc.serve.observe.problems import Problems
-    from admc.serve.state_dir.store import Kept, Recipe
+    from admc.serve.state_dir.store import Kept, Position, Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from xds_server.resources.snapshot import Snapshot
     from xds_server.transport.client import Caller
 
 LOG: Final = logging.getLogger("admc.serve")
-AT_ONCE: Final = 50
-"""Groups that are published before streams have their turn again."""
 
 
 class Options(NamedTuple):
@@ -52,8 +52,6 @@ class Options(NamedTuple):
     settings: Settings
     kept: Kept | None = None
     """Where the state is kept for the next start."""
-    drain_seconds: float = DRAIN_SECONDS
-    """How long proxies leave older connections open: their `--drain-time-s`."""
 
 
 class Change(NamedTuple):
@@ -90,14 +88,9 @@ class InForce:
         self.store = SnapshotStore()
         limits = Limits(connections=file_descriptors.connections(Limits().connections))
         self.server = XdsServer(self.store, self.identify, limits)
-        self.moving = Moving(
-            self.server,
-            self.publish,
-            drain_seconds=options.drain_seconds,
-            folder=None if options.kept is None else options.kept.folder,
-            settle=self._settle,
-            failed=self._step_failed,
-        )
+        folder = None if options.kept is None else options.kept.folder
+        redirection = Redirection(folder, explicit=options.source.mode is Mode.EXPLICIT)
+        self.rollout = Rollout(self.server, self._settle, redirection, self._step_failed)
         self.state: State | None = None
         self.recipe: Recipe | None = None
         """With which the state can be made again."""
@@ -105,7 +98,6 @@ class InForce:
         self.held_back = False
         """What an earlier server kept waits for the first compile: what is kept may be a moment older than what proxies
         have, and they lose nothing by waiting."""
-        self._passing: Snapshot | None = None
         self._knowing = asyncio.Lock()
 
     @property
@@ -117,7 +109,9 @@ class InForce:
         """Who is who. Raises `DeniedError`. Before there is a program nobody can tell: such a group has no snapshot,
         and its client is to come again."""
         known = None if self.held_back else self.identities
-        return Admission("") if known is None else known.identify(caller)
+        admission = Admission("") if known is None else known.identify(caller)
+        self.rollout.publisher.serve(admission.group)
+        return admission
 
     def may_administer(self, caller: Caller) -> bool:
         """Whether a client may see what every other one has."""
@@ -185,44 +179,11 @@ class InForce:
             await self.know()
 
     async def _move(self, change: Change) -> None:
-        if change.old is None and self.moving.underway is None:
-            # There is nothing to stay with: where it cannot be kept, which will be said, it is served all the same.
-            with contextlib.suppress(CommandError):
-                await self._settle(change.recipe)
-            await self.publish(change.groups, change.new)
-        elif change.only_addresses:
-            await self.moving.relocate(Planned(change.new, change.recipe), change.groups)
+        planned = Planned(change.new, change.recipe, change.groups)
+        if change.old is not None and change.only_addresses:
+            await self.rollout.relocate(planned)
         else:
-            new = Planned(change.new, change.recipe)
-            old = new if change.old is None else Planned(change.old, self.recipe)
-            await self.moving.change(old, new, change.groups)
-
-    async def publish(self, groups: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
-        """Hand snapshots to the store, but for services that somebody else has in hand. Whoever has no ADM, or is no
-        service any more, passes everything on. Raises `SnapshotError` before anything has changed."""
-        wanted: dict[str, Snapshot] = dict(groups.adms)
-        passing = groups.passing or self._passing
-        if passing is not None:
-            hosts = {adm.service for adm in state.placement.adms}
-            for name in (*state.program.services, *self.store.groups):
-                if name not in hosts:
-                    wanted[name] = passing
-        new = {name: item for name, item in wanted.items() if name not in held and not self._has(name, item)}
-        names = list(new)
-        for start in range(0, len(names), AT_ONCE):
-            for name in names[start : start + AT_ONCE]:
-                new[name].check()
-            await asyncio.sleep(0)
-        self._passing = passing
-        for start in range(0, len(names), AT_ONCE):
-            self.store.publish_all({name: new[name] for name in names[start : start + AT_ONCE]})
-            await asyncio.sleep(0)
-        if new:
-            LOG.info("published", extra={"groups": len(new), "state": state.version})
-
-    def _has(self, name: str, snapshot: Snapshot) -> bool:
-        current = self.store.current(name)
-        return current is not None and (current is snapshot or current.version == snapshot.version)
+            await self.rollout.accept(planned)
 
     @property
     def taken(self) -> dict[str, Snapshot]:
@@ -230,9 +191,9 @@ class InForce:
         found = {name: self.store.taken(name) for name in self.store.groups}
         return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
 
-    async def _settle(self, recipe: Recipe | None) -> None:
+    async def _settle(self, position: Position | None) -> None:
         if self.options.kept is not None:
-            await asyncio.to_thread(self.options.kept.settle, recipe, self.taken)
+            await asyncio.to_thread(self.options.kept.settle, position, self.taken)
 
     def _step_failed(self) -> None:
         self.problems.counts.transition_errors += 1

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc import __version__
 from admc.exits import Exit
+from admc.rollout.marker import concealed, concealed_text
 from admc.serve.auth import handshakes
 from admc.serve.auth.tls import Certificates, TlsFiles
 from admc.serve.observe import events as log
@@ -25,7 +26,6 @@ from admc.serve.observe import status
 from admc.serve.observe.metrics import Now, Sources
 from admc.serve.observe.status import Phase
 from admc.serve.reconciler import Serving
-from admc.transition.marker import concealed, concealed_text
 from emitters.envoy import Mode
 from xds_server import csds
 from xds_server.health import Health
@@ -198,7 +198,7 @@ class _Run:
 
     @property
     def _standing(self) -> tuple[bool, bool]:
-        return bool(self._serving.problems.said), bool(self._force.moving.said)
+        return bool(self._serving.problems.said), bool(self._force.rollout.text)
 
     def _row(self) -> ServerRow:
         serving = self._serving
@@ -210,8 +210,8 @@ class _Run:
             source=str(self._options.source.path.absolute()),
             state="" if state is None else state.version,
             started=self._started,
-            why=serving.problems.said or self._force.moving.said or ("" if self._force.ready else NOT_YET),
-            transition=self._force.moving.said,
+            why=serving.problems.said or self._force.rollout.text or ("" if self._force.ready else NOT_YET),
+            transition=self._force.rollout.text,
             unlisted=serving.problems.unlisted.names,
         )
 

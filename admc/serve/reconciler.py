@@ -94,7 +94,7 @@ class Serving:
             self._follow_endpoints(),
             self._follow_program(),
             self._follow_identities(identities),
-            self.force.moving.follow(),
+            self.force.rollout.follow(),
             self._wait_no_longer(),
             *(() if self.keeping is None else (self.keeping.follow(),)),
         )

@@ -28,7 +28,7 @@ def seen(*clients: Client, ready: bool = True) -> Observation:
 
 
 def client(service: str, *, has: bool = True, refuses: bool = False, older: str = "", fresh: bool = False) -> Client:
-    return Client(service, True, has, refuses, fresh, frozenset((older,) if older else ()))
+    return Client(service, True, has, refuses, fresh, older=frozenset((older,) if older else ()))
 
 
 def plan(name: str) -> Command:

@@ -22,7 +22,7 @@ from tests.serve.serving import served
 from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, client, folder, write
 from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import free_port
-from tests.transition.bed import DRAIN_SECONDS, Bed
+from tests.transition.bed import Bed
 from tests.transition.callers import Keeper
 from tests.transition.move import once, phases, placed
 from tests.transition.move import text as moving
@@ -127,7 +127,7 @@ def test_a_policy_that_changed_sides_while_nobody_served_moves_step_by_step(tmp_
     program.write_text(moving("ingress"))
     port = free_port()
     xds = f"127.0.0.1:{port}"
-    options = ("policies.adm", "--mode", "explicit", "--state", "kept", "--drain", str(DRAIN_SECONDS))
+    options = ("policies.adm", "--mode", "explicit", "--state", "kept")
     assert ENVOY is not None
     with served(tmp_path, *options, xds=xds) as server, Bed(placed("ingress"), tmp_path, ENVOY, port) as bed:
         shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")

@@ -26,7 +26,7 @@ from tests.serve.serving import served
 from tests.serve.test_serving import write
 from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import free_port
-from tests.transition.bed import DRAIN_SECONDS, Bed
+from tests.transition.bed import Bed
 from tests.transition.callers import Keeper, more
 from tests.transition.move import KEY, PORT, SIDES
 
@@ -141,7 +141,7 @@ def test_nobody_is_told_the_value(tmp_path: Path, capsys: pytest.CaptureFixture[
     program = tmp_path / "policies.adm"
     program.write_text(text("ingress"))
     port = free_port()
-    options = ("policies.adm", "--mode", "explicit", "--state", "kept", "--drain", str(DRAIN_SECONDS))
+    options = ("policies.adm", "--mode", "explicit", "--state", "kept")
     assert ENVOY is not None
     with (
         served(tmp_path, *options, xds=f"127.0.0.1:{port}") as server,

@@ -15,7 +15,7 @@ from tests.serve.serving import served
 from tests.serve.test_serving import write
 from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import free_port
-from tests.transition.bed import DRAIN_SECONDS, Bed
+from tests.transition.bed import Bed
 from tests.transition.callers import Keeper, answered, more
 from tests.transition.move import AMOUNT, PORT, phases
 
@@ -70,7 +70,7 @@ def test_names_are_swapped_and_come_back_before_connections_are_closed_that_know
     program.write_text(text(FIRST))
     loaded = load_text(text(FIRST))
     port = free_port()
-    options = ("policies.adm", "--mode", "explicit", "--drain", str(DRAIN_SECONDS))
+    options = ("policies.adm", "--mode", "explicit")
     assert ENVOY is not None
     with ExitStack() as stack:
         server = stack.enter_context(served(tmp_path, *options, xds=f"127.0.0.1:{port}"))

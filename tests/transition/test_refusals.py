@@ -15,7 +15,7 @@ from tests.serve.serving import served
 from tests.serve.test_serving import write
 from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import free_port
-from tests.transition.bed import DRAIN_SECONDS, Bed
+from tests.transition.bed import Bed
 from tests.transition.callers import Keeper
 from tests.transition.move import PORT, phases
 
@@ -60,7 +60,7 @@ SCRIPT = """
 default_source_code: {filename: "FOLDER/script.lua"}
 """
 GOOD = 'function envoy_on_request(handle)\n  handle:headers():add("x-script", "1")\nend\n'
-OPTIONS = ("policies.adm", "--mode", "explicit", "--state", "kept", "--drain", str(DRAIN_SECONDS))
+OPTIONS = ("policies.adm", "--mode", "explicit", "--state", "kept")
 AMOUNT = 20
 
 

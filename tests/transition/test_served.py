@@ -12,7 +12,7 @@ from tests.serve.serving import served
 from tests.serve.test_serving import write
 from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import free_port
-from tests.transition.bed import DRAIN_SECONDS, Bed
+from tests.transition.bed import Bed
 from tests.transition.callers import Keeper, more
 from tests.transition.move import AMOUNT, once, phases, placed, text
 
@@ -37,7 +37,7 @@ def test_a_policy_moves_though_the_server_is_killed_in_each_step(tmp_path: Path)
     program = tmp_path / "policies.adm"
     program.write_text(text("ingress"))
     port = free_port()
-    options = ("policies.adm", "--mode", "explicit", "--state", "kept", "--drain", str(DRAIN_SECONDS))
+    options = ("policies.adm", "--mode", "explicit", "--state", "kept")
     assert ENVOY is not None
     with ExitStack() as stack:
 
@@ -77,7 +77,7 @@ def test_a_plan_is_taken_back_in_the_middle(tmp_path: Path) -> None:
     program = tmp_path / "policies.adm"
     program.write_text(text("egress"))
     port = free_port()
-    options = ("policies.adm", "--mode", "explicit", "--drain", str(DRAIN_SECONDS))
+    options = ("policies.adm", "--mode", "explicit")
     assert ENVOY is not None
     with (
         served(tmp_path, *options, xds=f"127.0.0.1:{port}") as server,

@@ -1,13 +1,14 @@
-"""What survives a restart: the state in force, and for each service the snapshot that its proxies acknowledged last.
+"""What survives a restart: where the rollout is, the plans that proxies may have, and for each service the snapshot
+that its proxies acknowledged last, and what older connections may use.
 
-    FOLDER/state.json          what belongs together, by digest; replaced in one step
-    FOLDER/objects/SHA256      the parts: inputs, plan, endpoints file, snapshots; never changed once written
+    FOLDER/state.json          the manifest: what belongs together, by digest; replaced in one step
+    FOLDER/objects/SHA256      the objects: inputs, plans, endpoints files, snapshots; never changed once written
     FOLDER/lock                held by the server that uses the folder
-    FOLDER/transition.json     see `record`
+    FOLDER/rollout             there while proxies may have more than one plan: then a manifest that cannot be used is
+                               no reason to begin anew
 
-So a server that comes back knows endpoints before it has read a file, and can tell what changed while it was away.
-Whatever moment it is killed at, `state.json` names parts that were complete before it was written. A part is known by
-its digest: one that a power cut or a hand has touched is not used.
+Whenever the server is killed, the manifest names objects that were complete before it was written. An object is known
+by its digest: one that a power cut or a hand has touched is not used.
 """
 
 from __future__ import annotations
@@ -17,21 +18,33 @@ import hashlib
 import os
 import threading
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, said_by_system, write_whole
 from admc.serve.file_watch import look
-from admc.serve.state_dir.manifest import Saved, WrongError, from_json, parsed, serialised, to_json
+from admc.serve.state_dir.manifest import (
+    Manifest,
+    ManifestError,
+    RecipeDigests,
+    SavedSnapshot,
+    from_json,
+    to_json,
+)
+from admc.serve.state_dir.snapshot_object import parsed, serialised
+from emitters.envoy import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from admc.rollout.rollout_state import RolloutState
     from admc.serve.file_watch import Seen
     from xds_server.resources.snapshot import Snapshot
 
 MAX_MANIFEST: Final = 64_000_000
+UNDER_WAY: Final = "rollout"
+FIRST_RELEASE: Final = "transition.json"
 MAX_OBJECT: Final = 256_000_000
 MAX_TOTAL: Final = 4_000_000_000
 """Bytes of all snapshots together."""
@@ -48,10 +61,22 @@ class Recipe(NamedTuple):
     endpoints: bytes | None
 
 
-class Recalled(NamedTuple):
-    """What was kept. `problems` are groups that cannot be used, and why."""
+class Position(NamedTuple):
+    """Where a rollout is, with all that a restarted server needs to go on."""
 
-    recipe: Recipe | None
+    rollout: RolloutState
+    plans: Mapping[str, Recipe]
+    """Every plan that the rollout names."""
+    frozen: Mapping[str, Snapshot]
+    """Service -> what was published last, where older connections may use something of it that is not in `now`."""
+
+
+class Recalled(NamedTuple):
+    """What was kept. `problems` are snapshots that cannot be used, and why."""
+
+    position: Position | None
+    first: Recipe | None
+    """In a folder of the first release: the one plan."""
     groups: Mapping[str, Snapshot]
     problems: tuple[str, ...]
 
@@ -62,10 +87,12 @@ class Kept:
 
     folder: Path
     _lock: IO[bytes]
-    _recipe: dict[str, Any] | None = None
-    _groups: dict[str, Saved] = field(default_factory=dict)
+    _manifest: Manifest = field(default_factory=lambda: Manifest(None, {}, {}))
+    """What the folder's manifest says."""
+    _saved: dict[SavedSnapshot, str] = field(default_factory=dict)
+    """Versions of the snapshots that are there."""
     _sound: set[str] = field(default_factory=set)
-    """Parts that this process has read or written."""
+    """Objects that this process has read or written."""
     _left: tuple[Seen | None, ...] | None = None
     """What the folder looked like when this process had read it, or written to it."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
@@ -73,48 +100,62 @@ class Kept:
     # ---- reading ----
 
     def recall(self) -> Recalled | None:
-        """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used."""
+        """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used, with
+        `may_begin_anew` saying what follows."""
         self._left = self._looks()
+        old = self.folder / FIRST_RELEASE
+        if old.exists():
+            raise _too_old(old)
         path = self.folder / "state.json"
         if not path.exists():
             return None
         try:
             content = read_bounded(path, MAX_MANIFEST, "the kept state", regular=True)
         except CommandError as error:
-            raise _unusable(path, error.diagnostics[0].cause or "it cannot be read") from error
+            raise self._unusable(error.diagnostics[0].cause or "it cannot be read") from error
         try:
             return self._recalled(from_json(content))
-        except WrongError as error:
-            raise _unusable(path, str(error)) from error
+        except ManifestError as error:
+            raise self._unusable(str(error)) from error
 
-    def _recalled(self, document: dict[str, Any]) -> Recalled:
-        recipe = None if document["state"] is None else self._recipe_of(document["state"])
-        groups: dict[str, Snapshot] = {}
+    @property
+    def may_begin_anew(self) -> bool:
+        """Whether a manifest that cannot be used may be replaced: proxies have one plan, as far as is known."""
+        return not (self.folder / UNDER_WAY).exists() and not (self.folder / FIRST_RELEASE).exists()
+
+    def _recalled(self, manifest: Manifest) -> Recalled:
+        plans = {name: self._recipe_of(recipe) for name, recipe in manifest.plans.items()}
         problems: list[str] = []
+        groups = self._snapshots(manifest.groups, problems)
+        frozen = self._snapshots(manifest.frozen, problems)
+        self._manifest = manifest
+        if manifest.rollout is None:
+            return Recalled(None, next(iter(plans.values()), None), groups, tuple(problems))
+        return Recalled(Position(manifest.rollout, plans, frozen), None, groups, tuple(problems))
+
+    def _snapshots(self, saved: Mapping[str, SavedSnapshot], problems: list[str]) -> dict[str, Snapshot]:
+        found: dict[str, Snapshot] = {}
         left = MAX_TOTAL
-        for name, saved in sorted(document["groups"].items()):
+        for name, item in sorted(saved.items()):
             try:
-                content = self._object(saved["object"])
+                content = self._object(item.object)
                 left -= len(content)
                 if left < 0:
-                    raise WrongError(f"its snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
-                snapshot = parsed(content, saved["elsewhere"])
-            except WrongError as error:
+                    raise ManifestError(f"its snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
+                found[name] = parsed(content, item.elsewhere)
+            except ManifestError as error:
                 problems.append(f"`{name}`: {error}")
-                continue
-            groups[name] = snapshot
-            self._groups[name] = Saved(snapshot.version, saved["object"], tuple(saved["elsewhere"]))
-        self._recipe = document["state"]
-        return Recalled(recipe, groups, tuple(problems))
+            else:
+                self._saved[item] = found[name].version
+        return found
 
-    def _recipe_of(self, state: dict[str, Any]) -> Recipe:
-        endpoints = state["endpoints"]
+    def _recipe_of(self, recipe: RecipeDigests) -> Recipe:
         return Recipe(
-            state["main"],
-            state["mode"],
-            {path: self._object(digest) for path, digest in state["inputs"].items()},
-            self._object(state["plan"]),
-            None if endpoints is None else self._object(endpoints),
+            recipe.main,
+            recipe.mode,
+            {path: self._object(digest) for path, digest in recipe.inputs.items()},
+            self._object(recipe.plan),
+            None if recipe.endpoints is None else self._object(recipe.endpoints),
         )
 
     def _object(self, digest: str) -> bytes:
@@ -123,9 +164,9 @@ class Kept:
                 self.folder / "objects" / digest, MAX_OBJECT, "a part of the kept state", regular=True
             )
         except CommandError as error:
-            raise WrongError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
+            raise ManifestError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
         if hashlib.sha256(content).hexdigest() != digest:
-            raise WrongError("a part of it is not what was kept")
+            raise ManifestError("a part of it is not what was kept")
         self._sound.add(digest)
         return content
 
@@ -143,7 +184,8 @@ class Kept:
                 lock = _locked(self.folder)
                 self._lock.close()
                 self._lock = lock
-            self._recipe, self._groups, self._left = None, {}, None
+            self._manifest, self._left = Manifest(None, {}, {}), None
+            self._saved.clear()
             self._sound.clear()
             return True
 
@@ -156,39 +198,53 @@ class Kept:
         there, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
         return there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
 
-    def settle(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> None:
+    def settle(self, position: Position | None, groups: Mapping[str, Snapshot]) -> None:
         """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where
         the folder is not this process's any more: what another one keeps there is left alone."""
         with self._writing:
             if not self._is_own() or not (self.folder / "objects").is_dir():
                 raise _cannot_keep(self.folder, "somebody has removed or replaced it")
-        self.save(recipe, groups)
+        self.save(position, groups)
 
-    def save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
-        """Keep these instead; without a recipe, the state that is kept stays. False where nothing is new.
+    def save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> bool:
+        """Keep these instead; without a position, the one that is kept stays. False where nothing is new.
 
         Raises `CommandError` where the folder takes nothing: what was kept before is still there.
         """
         with self._writing:
             try:
-                return self._save(recipe, groups)
+                return self._save(position, groups)
             except CommandError:
-                # What an attempt has left among the parts is nobody else's doing.
+                # What an attempt has left among the objects is this process's own doing.
                 now = self._looks()
                 if self._left is not None and now[1] is not None:
                     self._left = (self._left[0], now[1], self._left[2])
                 raise
 
-    def _save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
-        state = self._recipe if recipe is None else self._put_recipe(recipe)
-        saved = {name: self._put_group(name, snapshot) for name, snapshot in groups.items()}
-        if state == self._recipe and saved == self._groups:
+    def _save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> bool:
+        old = self._manifest
+        saved = {name: self._put_group(old.groups.get(name), snapshot) for name, snapshot in groups.items()}
+        if position is None:
+            manifest = old._replace(groups=saved)
+        else:
+            plans = {name: self._put_recipe(recipe) for name, recipe in position.plans.items()}
+            frozen = {name: self._put_group(old.frozen.get(name), item) for name, item in position.frozen.items()}
+            manifest = Manifest(position.rollout, plans, saved, frozen)
+        if manifest == old:
             return False
+        under_way = manifest.rollout is not None and len(manifest.rollout.may_have) > 1
         try:
-            write_whole(self.folder / "state.json", to_json(state, saved))
+            if under_way:
+                write_whole(self.folder / UNDER_WAY, b"")
+            # With the secret of the markers another program could pass for an ADM: it is for the folder's owner alone.
+            write_whole(self.folder / "state.json", to_json(manifest), private=True)
+            if not under_way:
+                (self.folder / UNDER_WAY).unlink(missing_ok=True)
         except CommandError as error:
             raise _cannot_keep(self.folder, error.diagnostics[0].cause) from error
-        self._recipe, self._groups = state, saved
+        except OSError as error:
+            raise _cannot_keep(self.folder, said_by_system(error)) from error
+        self._manifest = manifest
         try:
             self._sweep()
         finally:
@@ -198,21 +254,22 @@ class Kept:
     def close(self) -> None:
         self._lock.close()
 
-    def _put_recipe(self, recipe: Recipe) -> dict[str, Any]:
-        return {
-            "main": recipe.main,
-            "mode": recipe.mode,
-            "inputs": {path: self._put(content) for path, content in sorted(recipe.inputs.items())},
-            "plan": self._put(recipe.plan),
-            "endpoints": None if recipe.endpoints is None else self._put(recipe.endpoints),
-        }
+    def _put_recipe(self, recipe: Recipe) -> RecipeDigests:
+        return RecipeDigests(
+            recipe.main,
+            Mode(recipe.mode),
+            {path: self._put(content) for path, content in sorted(recipe.inputs.items())},
+            self._put(recipe.plan),
+            None if recipe.endpoints is None else self._put(recipe.endpoints),
+        )
 
-    def _put_group(self, name: str, snapshot: Snapshot) -> Saved:
-        before = self._groups.get(name)
+    def _put_group(self, before: SavedSnapshot | None, snapshot: Snapshot) -> SavedSnapshot:
         elsewhere = tuple(sorted(snapshot.elsewhere))
-        if before is not None and (before.version, before.elsewhere) == (snapshot.version, elsewhere):
+        if before is not None and self._saved.get(before) == snapshot.version and before.elsewhere == elsewhere:
             return before
-        return Saved(snapshot.version, self._put(serialised(snapshot)), elsewhere)
+        saved = SavedSnapshot(self._put(serialised(snapshot)), elsewhere)
+        self._saved[saved] = snapshot.version
+        return saved
 
     def _put(self, content: bytes) -> str:
         """A part, whole under its name or not there at all. Not flushed to the disk: a process that dies loses
@@ -235,10 +292,9 @@ class Kept:
         return digest
 
     def _sweep(self) -> None:
-        """Remove what `state.json` does not name any more, left-overs of a killed server among them."""
-        state = self._recipe or {"inputs": {}, "plan": "", "endpoints": ""}
-        wanted = {item.digest for item in self._groups.values()}
-        wanted |= {*state["inputs"].values(), state["plan"], state["endpoints"]}
+        """Remove the objects that the manifest does not name any more, and what killed servers left among them."""
+        wanted = self._manifest.objects
+        self._saved = {item: version for item, version in self._saved.items() if item.object in wanted}
         try:
             for path in (self.folder / "objects").iterdir():
                 if path.name not in wanted:
@@ -246,6 +302,14 @@ class Kept:
                     self._sound.discard(path.name)
         except OSError as error:
             raise _cannot_keep(self.folder, said_by_system(error)) from error
+
+    def _unusable(self, cause: str) -> CommandError:
+        hint = "the server goes on without it, and keeps a new one once proxies have acknowledged what it compiles"
+        if not self.may_begin_anew:
+            hint = "proxies may have more than one plan: remove the folder once each has the configuration of one"
+        return wrong_usage(
+            "ADM854", f"the kept state `{self.folder / 'state.json'}` cannot be used", cause=cause, hint=hint
+        )
 
 
 def opened(folder: Path) -> Kept:
@@ -292,12 +356,12 @@ def _clear(folder: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def _unusable(path: Path, cause: str) -> CommandError:
+def _too_old(path: Path) -> CommandError:
     return wrong_usage(
         "ADM854",
-        f"the kept state `{path}` cannot be used",
-        cause=cause,
-        hint="the server goes on without it, and keeps a new one once proxies have acknowledged what it compiles",
+        f"`{path}` is of an earlier release, which was in the middle of a change",
+        cause="its steps are not those of this release",
+        hint="let the earlier release finish, or remove the folder once every proxy has the configuration of one plan",
     )
 
 

@@ -8,7 +8,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.transition.model import Phase
+from admc.rollout.model import StepName
 from tests.serve.serving import served
 from tests.serve.traffic.programs import EGRESS, FILES, INGRESS, Variant, changes
 
@@ -61,7 +61,7 @@ def killed_in_every_step(bed: Bed) -> None:
     """Everything moves there and back, and in each step the server is killed as soon as the step has been told."""
     for side in (EGRESS, INGRESS):
         bed.write(Variant(cart=side, stock=side, ledger=side, once=f"at {side}"))
-        for phase in Phase:
+        for phase in (*StepName, "plan"):
             bed.server.until(lambda it=phase: it in {said["phase"] for said in bed.server.events("transition_step")})  # type: ignore[misc]
             bed.end(signal.SIGKILL)
             bed.serve()
