@@ -178,7 +178,7 @@ class World:
                 yield Met(now, tuple(met), (self.labels[now].said, sent, received, out.marks), leaks)
 
     def sent_by_adms(self) -> Iterator[tuple[str, str, Key, Met]]:
-        """What ADMs send by themselves: by whom, for which policy, to which hop, and what it meets there."""
+        """What ADMs send by themselves: by which service, for which policy, to which hop, and what it meets there."""
         keys = {key for label in self.labels for key in label.states}
         for now in range(len(self.labels)):
             for key in sorted(keys):
