@@ -10,9 +10,9 @@ from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
 from dsl.files.folders import folder_reader
 from dsl.files.reading import PROGRAM, TOPOLOGY, Reader, decode, no_reader
+from dsl.graph.topology import read_topology
 from dsl.program import Program
 from dsl.resolve.resolver import in_order, resolve
-from dsl.resolve.topology import read_topology
 from dsl.syntax import tree
 from dsl.syntax.parser import parse
 from dsl.text import SourceText, Span

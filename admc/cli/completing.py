@@ -29,7 +29,7 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 
 def subjects(incomplete: str) -> list[str]:
     """For the first argument of `admc explain`."""
-    from dsl.kinds.guide import guides
+    from dsl.vocabulary.guide import guides
 
     known = [ALL_KINDS, *guides()]
     if incomplete[:1].isupper():

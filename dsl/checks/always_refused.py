@@ -13,7 +13,7 @@ from dsl.program import Call, Element, Policy, Side, Verb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dsl.resolve.entities import Application
+    from dsl.graph.application import Application
 
 _CALLS = 3
 """Refused calls that a warning points at."""

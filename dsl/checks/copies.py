@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsl.checks.narrowing import without
 from dsl.diagnostics.diagnostic import Diagnostics, Related
+from dsl.graph.application import Application
 from dsl.program import Policy, Verb, callee
-from dsl.resolve.entities import Application
-from dsl.resolve.narrowing import without
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from dsl.diagnostics.diagnostic import Diagnostics
+    from dsl.graph.application import Application
     from dsl.program import Policy
-    from dsl.resolve.entities import Application
 
 Place = int | tuple[str, int]
 """A declared call, by its index; or a destination and port, for the callers that no call declares."""

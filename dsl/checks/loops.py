@@ -14,15 +14,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.checks.disjoint import disjoint
+from dsl.checks.narrowing import without
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostics, Related
 from dsl.match import And, Comparison, Field, Match, Operator
 from dsl.program import Policy, Port, Protocol, Side, Verb, callee
-from dsl.resolve.narrowing import without
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dsl.resolve.entities import Application
+    from dsl.graph.application import Application
     from dsl.syntax import tree
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
-from dsl.kinds import other_meshes
 from dsl.program import Effect, Element, Side, Stage, Verb
 from dsl.syntax import tree
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

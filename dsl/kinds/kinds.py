@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
 from dsl.files.reading import TEMPLATE, Reader
 from dsl.kinds.annotations import Annotations
 from dsl.kinds.built_in import TRAITS
 from dsl.program import NO_TRAITS, Kind, Parameter, ParameterType, Protocol, Side, Stage, Template, Value
 from dsl.syntax import hints, tree
-from dsl.values import units
 from dsl.values.contents import FORMATS
 from dsl.values.typed import SCALARS, Bad, Context, convert
 

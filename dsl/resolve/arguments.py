@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Related
-from dsl.kinds import other_meshes
 from dsl.kinds.kinds import Constant, Declared, Earlier, Later
 from dsl.syntax import tree
 from dsl.values.formats import format_errors
 from dsl.values.headers import unwritable, written
 from dsl.values.typed import Bad, Context, convert, describe
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

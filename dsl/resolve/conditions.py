@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
-from dsl.kinds import other_meshes
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or, elements_of
 from dsl.program import Effect, Element, Verb
 from dsl.syntax import tree
 from dsl.values.headers import header_name
 from dsl.values.patterns import wrong_pattern
+from dsl.vocabulary import other_meshes
 
 MAX_COMPARISONS = 1000
 MAX_LEVELS = 16

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
-from dsl.kinds import other_meshes
+from dsl.graph.application import Application
 from dsl.program import Pin, Policy, Protocol, Side
-from dsl.resolve.entities import Application
 from dsl.resolve.selectors import Destinations, Selectors, written
 from dsl.syntax import tree
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

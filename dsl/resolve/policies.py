@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
 from dsl.files.reading import Reader
-from dsl.kinds import other_meshes
+from dsl.graph.application import Application
 from dsl.kinds.annotations import effect_order
 from dsl.kinds.kinds import Declared
 from dsl.program import Effect, Kind, Policy, Protocol, Side, Value
 from dsl.resolve.arguments import Arguments, header_names, header_parameters, report_unwritable
 from dsl.resolve.conditions import resolve_condition, what_it_reads
-from dsl.resolve.entities import Application
 from dsl.resolve.scopes import ScopeChecks
 from dsl.resolve.selectors import Destinations, Selectors, Sources
 from dsl.syntax import tree
 from dsl.values.headers import ELEMENTS
 from dsl.values.typed import Context
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,10 +10,10 @@ from dsl.checks.copies import check_targets, warn_of_shares
 from dsl.checks.exclusive import check_exclusive
 from dsl.checks.loops import check_questions, warn_of_returns
 from dsl.diagnostics.diagnostic import Diagnostics, Related, Severity, did_you_mean
+from dsl.graph.application import declare
 from dsl.kinds import prelude
 from dsl.kinds.kinds import Declared, resolve_kind
 from dsl.program import Metric, Policy, Program
-from dsl.resolve.entities import declare
 from dsl.resolve.pins import resolve_pins
 from dsl.resolve.policies import PolicyResolver
 from dsl.resolve.selectors import Selectors

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
+from dsl.graph.application import Application
 from dsl.program import Kind, Protocol
-from dsl.resolve.entities import Application
 from dsl.resolve.selectors import Destinations, Sources, written
 from dsl.syntax import tree
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostics
-from dsl.resolve.entities import Application, find_port, match_port
+from dsl.graph.application import Application, find_port, match_port
 from dsl.syntax import tree
 
 

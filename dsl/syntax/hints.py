@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsl.kinds import other_meshes
-from dsl.values import units
+from dsl import units
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
-from dsl.kinds.guide import guides
 from dsl.syntax import fastpath, hints, tree
 from dsl.syntax.scan import GOES_ON, KEYWORDS, Fault, Line, Token, begins, first_token, next_line, unescape
 from dsl.text import SourceText, Span
+from dsl.vocabulary.guide import guides
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
 from dsl.files.reading import Reader
-from dsl.kinds import other_meshes
+from dsl.graph.application import Application, the_port
 from dsl.program import FileArgument, ParameterType, Value
-from dsl.resolve.entities import Application, the_port
 from dsl.syntax import tree
-from dsl.values import units
 from dsl.values.contents import FORMATS
 from dsl.values.headers import HOP_BY_HOP, header_name
 from dsl.values.paths import Wrong, wrong_path
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from dsl.text import Span

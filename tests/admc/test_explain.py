@@ -10,8 +10,8 @@ import pytest
 
 from admc.__main__ import main
 from admc.pipeline import place_program
-from dsl.kinds.guide import guides
 from dsl.kinds.prelude import kinds
+from dsl.vocabulary.guide import guides
 from tests.admc.programs import SHOP, write
 from tests.dsl.guide import FILES, program
 from tests.dsl.programs import load

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
-from dsl.kinds.guide import guides
 from dsl.kinds.prelude import kinds
+from dsl.vocabulary.guide import guides
 from tests.dsl.guide import FILES, program
 from tests.dsl.programs import findings
 

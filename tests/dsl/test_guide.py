@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dsl.diagnostics.diagnostic import Severity
-from dsl.kinds.guide import guides
 from dsl.kinds.prelude import kinds
+from dsl.vocabulary.guide import guides
 from tests.dsl.guide import FILES, program
 from tests.dsl.programs import load
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from admc.explain.kind import arguments, elsewhere
-from dsl.kinds.guide import frame, guides
 from dsl.kinds.prelude import kinds
+from dsl.vocabulary.guide import frame, guides
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "kinds.md"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dsl import units
 from dsl.program import Effect, Element, FileArgument, Metric, Pin, Policy, Program, Protocol, Side, Stage, Verb
-from dsl.values import units
 from tests.dsl.programs import FILES, codes, findings, load
 
 APP = """app shop

@@ -6,11 +6,11 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
+from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.program import External, Port, Protocol, Service
 from dsl.syntax import tree
 from dsl.text import Span
-from dsl.values import units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import squeezed
-from dsl.kinds.guide import guides
+from dsl.vocabulary.guide import guides
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics, Related
+from dsl.graph import bodies
+from dsl.graph.bodies import Once, report, written
 from dsl.program import Call, External, Port, Service
-from dsl.resolve import bodies
-from dsl.resolve.bodies import Once, report, written
 from dsl.syntax import tree
 from dsl.text import Span
-from dsl.values import units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
