@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
 from dsl.program import Protocol
 from dsl.syntax import hints, tree
-from dsl.syntax.scan import NAME
+from dsl.syntax.tokens import NAME
 from dsl.text import SourceText, Span
 
 if TYPE_CHECKING:

@@ -45,8 +45,22 @@ Default = Constant | Earlier | Later
 
 
 class Declared(NamedTuple):
+    """A kind with the defaults of its parameters; a `Signature` of `dsl.vocabulary.other_meshes`."""
+
     kind: Kind
     defaults: Mapping[str, Default]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(parameter.name for parameter in self.kind.parameters)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        return tuple(name for name in self.parameters if name not in self.defaults)
+
+    @property
+    def needs_argument(self) -> bool:
+        return self.kind.traits.needs_argument
 
 
 def resolve_kind(

@@ -10,7 +10,7 @@ import re
 from sys import intern
 from typing import TYPE_CHECKING
 
-from dsl.syntax.scan import MAX_WORD, NAME
+from dsl.syntax.tokens import MAX_WORD, NAME
 from dsl.syntax.tree import Attribute, Call, Number, PortItem, Reference, Service, Word
 from dsl.text import SourceText, Span
 

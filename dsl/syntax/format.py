@@ -15,7 +15,8 @@ from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
 from dsl.syntax import layout
 from dsl.syntax.layout import BODIES, WIDTH
 from dsl.syntax.parser import parse
-from dsl.syntax.scan import Token, next_line
+from dsl.syntax.scan import next_line
+from dsl.syntax.tokens import Token
 from dsl.text import SourceText
 
 MAX_COLUMN = 60

@@ -11,11 +11,11 @@ from dsl.vocabulary import other_meshes
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from dsl.syntax.scan import Token
+    from dsl.syntax.tokens import Token
 
 WITHIN_TLS = frozenset(("https", "grpcs", "tls", "ssl", "mtls"))
 LINE_ENDS = "end each line with a line feed (LF), or with CR and LF"
-GOES_ON = "a line goes on in the next one only inside brackets, or where it ends in `,` or `->`"
+CONTINUES = "a line goes on in the next one only inside brackets, or where it ends in `,` or `->`"
 
 _NO_YAML = "write what it asks for as policies; `admc explain kinds` lists what Istio and Envoy call each kind"
 _FIRST_WORDS = frozenset(("app", "use", "topology", "external", "service", "call", "policy", "pin", "objective"))
@@ -32,7 +32,7 @@ _BEFORE_QUANTITIES = frozenset((":", "=", ",", "(", "[", "rate", "size"))
 _OPERATORS = ("==", "!=")
 
 
-class Other(NamedTuple):
+class OtherLanguage(NamedTuple):
     """A text that is no program but something else, and the place that gives it away."""
 
     language: str
@@ -42,22 +42,22 @@ class Other(NamedTuple):
     hint: str
 
 
-def other_language(text: str) -> Other | None:
+def other_language(text: str) -> OtherLanguage | None:
     """For YAML and JSON, by the first line that is neither blank nor a comment. No statement begins like either."""
     if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         at = len(text) - len(text.lstrip("\ufeff \t\r\n"))
         cause = "no statement starts with a bracket"
         hint = "give the program itself; it names a topology in JSON with `topology "
-        return Other("JSON", at, at + 1, cause, hint + '"FILE.json"`')
+        return OtherLanguage("JSON", at, at + 1, cause, hint + '"FILE.json"`')
     found = _YAML.match(text)
     if found is None or found["key"] in _FIRST_WORDS:
         return None
     if found["key"] is None:
-        return Other("YAML", found.start("line"), found.end("line"), "no statement starts with `---`", _NO_YAML)
+        return OtherLanguage("YAML", found.start("line"), found.end("line"), "no statement starts with `---`", _NO_YAML)
     cause = f"it starts with the key `{found['key'][:40]}`"
     if found["key"] in ("apiVersion", "kind", "metadata", "spec"):
         cause += ", as configuration of Kubernetes and Istio does"
-    return Other("YAML", found.start("key"), found.end("key"), cause, _NO_YAML)
+    return OtherLanguage("YAML", found.start("key"), found.end("key"), cause, _NO_YAML)
 
 
 def protocol(word: str, number: str = "") -> str | None:

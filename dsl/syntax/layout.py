@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from dsl.syntax.scan import GOES_ON, KEYWORDS, Token, begins
+from dsl.syntax.scan import begins
+from dsl.syntax.tokens import CONTINUATION, KEYWORDS, Token
 
 WIDTH = 100
 """Most columns of a line, without the comment at its end."""
@@ -47,7 +48,7 @@ def body(tokens: list[Token], keyword: str) -> int | None:
     for index, token in enumerate(tokens):
         if token.type in _SIGNIFICANT:
             continue
-        if token.text == "{" and depth == 0 and (keyword != "call" or (before not in GOES_ON and index > 1)):
+        if token.text == "{" and depth == 0 and (keyword != "call" or (before not in CONTINUATION and index > 1)):
             return index
         depth += deeper(token)
         before = token.text

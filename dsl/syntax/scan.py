@@ -9,19 +9,13 @@ formatter reads the same tokens, so that the two cannot disagree about what a co
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from dsl.syntax import hints
-from dsl.text import SourceText, Span
+from dsl.syntax.tokens import CONTINUATION, KEYWORDS, MAX_WORD, NAME, LexicalError, LogicalLine, Token
 
 MAX_DEPTH = 64
-MAX_WORD = 200
-"""Longest name or number."""
 MAX_TOKENS = 500_000
 """Most tokens in one statement: a call to 200,000 destinations."""
-KEYWORDS = ("app", "use", "topology", "external", "service", "call", "kind", "policy", "pin", "objective")
-
-NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*"
 _TOKEN = re.compile(
     r"""
     (?P<BLANK>[ \t\r\ufeff]+)
@@ -51,43 +45,11 @@ _APP = re.compile(rf"^{_BLANKS}app\b", re.MULTILINE)
 _EMPTY_LINES = re.compile(rf"(?:{_BLANKS}(?://[^\n]*)?\n)*+")
 _NOTHING = re.compile(rf"{_BLANKS}(?://[^\n]*)?\Z")
 _FIRST = re.compile(rf"{_BLANKS}(?:(?P<NAME>{NAME})|(?P<SIGN>->|[=,{{(]))")
-GOES_ON = (",", "->")
-"""What a line ends in whose statement goes on in the next one."""
 _OPENERS = {"(": ")", "[": "]", "{": "}"}
 _CLOSERS = frozenset(_OPENERS.values())
 
 
-class Token(NamedTuple):
-    """`type` is NAME, GLOB, NUMBER, STRING, SIGN, COMMENT or NEWLINE."""
-
-    type: str
-    text: str
-    start: int
-    end: int
-
-
-class Fault(NamedTuple):
-    """A text that cannot be cut into tokens."""
-
-    code: str
-    message: str
-    start: int
-    end: int
-    hint: str | None = None
-
-
-class Line(NamedTuple):
-    """One logical line: its tokens without comments, and where the next one begins."""
-
-    tokens: list[Token]
-    next: int
-    fault: Fault | None
-
-    def span(self, source: SourceText) -> Span:
-        return Span(source, self.tokens[0].start, self.tokens[-1].end)
-
-
-def next_line(text: str, position: int, *, comments: bool = False) -> Line:
+def next_line(text: str, position: int, *, comments: bool = False) -> LogicalLine:
     """The first logical line at or after `position`; it has no tokens where only blank lines are left.
 
     With `comments`, comments and line breaks inside brackets are tokens as well, and a comment before the statement
@@ -95,7 +57,7 @@ def next_line(text: str, position: int, *, comments: bool = False) -> Line:
     """
     tokens: list[Token] = []
     brackets: list[Token] = []
-    fault: Fault | None = None
+    error: LexicalError | None = None
     last = ""
     plain = position  # no line that starts before this one begins a statement
     for found in _TOKEN.finditer(text, position):
@@ -104,14 +66,14 @@ def next_line(text: str, position: int, *, comments: bool = False) -> Line:
             continue
         start, end = found.span()
         if type_ == "NEWLINE":
-            if not brackets and last not in GOES_ON:
+            if not brackets and last not in CONTINUATION:
                 if tokens:
-                    return Line(tokens, end, fault)
+                    return LogicalLine(tokens, end, error)
                 continue
             if end > plain:
                 goes_on = _in_brackets(text, end, brackets) if brackets else _after_sign(text, end)
                 if goes_on is None:
-                    return Line(tokens, end, fault or (_unclosed(brackets[0]) if brackets else None))
+                    return LogicalLine(tokens, end, error or (_unclosed(brackets[0]) if brackets else None))
                 plain = goes_on
             if comments:
                 tokens.append(Token("NEWLINE", "\n", start, end))
@@ -127,21 +89,23 @@ def next_line(text: str, position: int, *, comments: bool = False) -> Line:
             if word in _OPENERS:
                 brackets.append(Token("LABELS" if last == "labels" else "SIGN", word, start, end))
                 if len(brackets) > MAX_DEPTH:
-                    fault = fault or _too_deep(start)
+                    error = error or _too_deep(start)
             elif word in _CLOSERS and brackets:
                 brackets.pop()
         elif type_ in ("OPEN", "BAD"):
-            fault = fault or _bad(word, start, end, hints.apart(text, tokens[-1]) if tokens else None)
+            error = error or _bad(word, start, end, hints.apart(text, tokens[-1]) if tokens else None)
         if end - start > MAX_WORD and type_ in ("NAME", "GLOB", "NUMBER"):
-            fault = fault or Fault("ADM009", f"`{word[:40]}...` is longer than {MAX_WORD} characters", start, end)
+            error = error or LexicalError(
+                "ADM009", f"`{word[:40]}...` is longer than {MAX_WORD} characters", start, end
+            )
         if len(tokens) < MAX_TOKENS:
             tokens.append(Token(type_ or "", word, start, end))
         else:
-            fault = fault or Fault("ADM009", f"a statement has at most {MAX_TOKENS} words and signs", start, end)
+            error = error or LexicalError("ADM009", f"a statement has at most {MAX_TOKENS} words and signs", start, end)
         last = word
     if brackets:
-        fault = fault or _unclosed(brackets[0])
-    return Line(tokens, len(text), fault)
+        error = error or _unclosed(brackets[0])
+    return LogicalLine(tokens, len(text), error)
 
 
 def has_app(text: str) -> bool:
@@ -190,8 +154,8 @@ def _after_sign(text: str, start: int) -> int | None:
     return None if _BEGINS.match(text, following) or _NOTHING.match(text, following) else following
 
 
-def _unclosed(opener: Token) -> Fault:
-    return Fault(
+def _unclosed(opener: Token) -> LexicalError:
+    return LexicalError(
         "ADM005",
         f"`{opener.text}` is never closed",
         opener.start,
@@ -200,13 +164,13 @@ def _unclosed(opener: Token) -> Fault:
     )
 
 
-def _too_deep(start: int) -> Fault:
-    return Fault("ADM006", f"brackets are nested deeper than {MAX_DEPTH} levels", start, start + 1)
+def _too_deep(start: int) -> LexicalError:
+    return LexicalError("ADM006", f"brackets are nested deeper than {MAX_DEPTH} levels", start, start + 1)
 
 
-def _bad(word: str, start: int, end: int, meant: str | None) -> Fault:
+def _bad(word: str, start: int, end: int, meant: str | None) -> LexicalError:
     if len(word) > 1 or word == '"':
-        return Fault(
+        return LexicalError(
             "ADM003",
             "this string is not closed",
             start,
@@ -226,19 +190,19 @@ def _bad(word: str, start: int, end: int, meant: str | None) -> Fault:
         "~": "write `matches` for a regular expression",
     }.get(word)
     shown = f"`{word}`" if word.isprintable() and not word.isspace() else f"the character U+{ord(word):04X}"
-    return Fault("ADM002", f"{shown} has no meaning here", start, end, hint)
+    return LexicalError("ADM002", f"{shown} has no meaning here", start, end, hint)
 
 
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|[^\n])")
 _PLAIN = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r"}
 
 
-def unescape(literal: str) -> str | Fault:
-    """The value of a string literal with its quotes; a fault has offsets relative to the literal."""
+def unescape(literal: str) -> str | LexicalError:
+    """The value of a string literal with its quotes; a lexical error has offsets relative to the literal."""
     body = literal[1:-1]
     if "\\" not in body:
         return body
-    fault: list[Fault] = []
+    error: list[LexicalError] = []
 
     def replace(found: re.Match[str]) -> str:
         letter = found[1]
@@ -250,8 +214,8 @@ def unescape(literal: str) -> str | Fault:
             return _PLAIN[letter]
         start, end = found.span()
         hint = 'known are `\\"`, `\\\\`, `\\n`, `\\t`, `\\r` and `\\uXXXX`; a backslash itself is `\\\\`'
-        fault.append(Fault("ADM004", f"`{found[0]}` is not an escape", start + 1, end + 1, hint))
+        error.append(LexicalError("ADM004", f"`{found[0]}` is not an escape", start + 1, end + 1, hint))
         return ""
 
     value = _ESCAPE.sub(replace, body)
-    return fault[0] if fault else value
+    return error[0] if error else value

@@ -221,6 +221,13 @@ class Annotation(NamedTuple):
     span: Span
 
 
+class AnnotationLine(NamedTuple):
+    """Annotations on a line of their own. They belong to the kind or policy that follows."""
+
+    annotations: tuple[Annotation, ...]
+    span: Span
+
+
 class TypeName(NamedTuple):
     """`int`, `one_of(a, b)`, `[string]`, each perhaps with `?`. A list has an `element` and the name `list`."""
 
@@ -282,7 +289,7 @@ Statement = App | Use | Topology | Service | External | Call | Kind | Policy | P
 
 
 class Broken(NamedTuple):
-    """A statement that could not be parsed. What it would have declared is known, so that nobody calls it unknown."""
+    """A statement that does not parse. It keeps the names that it declares, so that uses of them are no errors."""
 
     keyword: str
     names: tuple[str, ...]
