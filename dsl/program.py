@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from types import MappingProxyType
 from typing import NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostic
@@ -199,8 +198,8 @@ class Traits(NamedTuple):
     """Name of the parameter with the share of a service's replicas, in percent, that the policy may eject."""
     grpc_method: str | None = None
     """Path of the gRPC method that an ADM calls at the service in the policy's arguments."""
-    formats: Mapping[str, str] = MappingProxyType({})
-    """Parameter -> format of its text (`dsl/values/formats.py`), where the type alone allows too much."""
+    formats: tuple[tuple[str, str], ...] = ()
+    """Parameters, each with the format of its text (`dsl/values/formats.py`), where the type alone allows too much."""
 
 
 NO_TRAITS = Traits()

@@ -36,7 +36,7 @@ def format_errors(kind: Kind, values: Mapping[str, Value]) -> Iterator[FormatErr
             "without any it does nothing",
             f"give {' or '.join(f'`{name}`' for name in values)}",
         )
-    for parameter, name in kind.traits.formats.items():
+    for parameter, name in kind.traits.formats:
         value = values[parameter]
         items = value if isinstance(value, tuple) else (value,)
         found = (FORMATS[name](parameter, str(item)) for item in items)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from dsl.kinds import prelude
@@ -26,8 +28,8 @@ def test_traits_belong_to_a_kind_of_the_prelude(name: str) -> None:
     kind = KINDS[name]
     traits = kind.traits
     assert traits == TRAITS[name] != NO_TRAITS
-    assert set(traits.formats.values()) <= FORMATS.keys()
-    assert set(traits.formats) <= set(parameters_of_type(kind, "string"))
+    assert {name for _, name in traits.formats} <= FORMATS.keys()
+    assert {parameter for parameter, _ in traits.formats} <= set(parameters_of_type(kind, "string"))
     if traits.ejected_share is not None:
         assert traits.ejected_share in parameters_of_type(kind, "percent")
     if traits.grpc_method is not None:
@@ -40,6 +42,11 @@ def test_traits_belong_to_a_kind_of_the_prelude(name: str) -> None:
         assert len(parameters_of_type(kind, "caller")) == len(kind.parameters)
     if traits.needs_argument:
         assert all(parameter.optional for parameter in kind.parameters)
+
+
+def test_kinds_can_be_sent_to_another_process() -> None:
+    sent: dict[str, Kind] = pickle.loads(pickle.dumps(KINDS))  # noqa: S301
+    assert {name: kind.traits for name, kind in sent.items()} == {name: kind.traits for name, kind in KINDS.items()}
 
 
 def test_all_other_kinds_have_no_traits() -> None:
