@@ -68,7 +68,7 @@ def arguments(kind: Kind) -> list[Point]:
 
 
 def elsewhere(guide: Guide | None) -> list[Point]:
-    return [] if guide is None else [Point(f"{mesh}: {said}") for mesh, said in guide.elsewhere]
+    return [] if guide is None else [Point(f"{mesh}: {said}") for mesh, said in guide.equivalents]
 
 
 def _takes(type_: ParameterType, written: tree.TypeName) -> str:

@@ -1,7 +1,7 @@
-"""Turns reductions of the LALR parser into syntax nodes.
+"""Builds syntax nodes from the reductions of the LALR parser.
 
-Each method is named after its rule in grammar.lark and gets the rule's children: nodes, tokens, and None for an
-optional part that is not there. lark calls them while it parses, so no second tree is ever built.
+Each method has the name of its rule in grammar.lark and receives the rule's children: nodes, tokens, and None for an
+absent optional part. lark calls the methods while it parses, so it builds no tree of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class SpannedToken(Token):
 
 
 Children = list[Any]
+"""The children of a rule: their types follow from the grammar, which the type checker does not know."""
 
 
 def word(token: SpannedToken) -> tree.Word:
@@ -64,7 +65,7 @@ def _present(children: Children) -> tuple[Any, ...]:
 
 
 class Builder(Transformer[SpannedToken, Any]):
-    """Spans of whole statements are set by the caller, who knows where a statement starts and ends."""
+    """The parser sets the spans of whole statements, since it knows where a statement starts and ends."""
 
     def __init__(self, nowhere: Span) -> None:
         super().__init__()

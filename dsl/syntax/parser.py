@@ -1,6 +1,6 @@
-"""Text to syntax tree, one statement at a time, so that one run finds the errors of every line.
+"""Text to syntax tree, one statement at a time, so that one run finds the errors of all statements.
 
-lark and its grammar are loaded on first use: a help page needs neither.
+lark and its grammar are loaded on first use, since help pages need neither.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _GRAMMAR = Path(__file__).with_name("grammar.lark")
 
 
 def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) -> tree.Module:
-    """All statements of one file. Without `fast` every statement goes through lark (tests compare the two)."""
+    """All statements of one file. Without `fast`, lark parses every statement (tests compare both ways)."""
     text = source.text
-    statements: list[tree.Statement | tree.Broken] = []
+    statements: list[tree.Declared] = []
     pending: list[tree.Annotation] = []
     position = 0
     if "\n" not in text and "\r" in text.rstrip():
@@ -59,7 +59,7 @@ def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) ->
 
 
 def _one_line(source: SourceText, diagnostics: Diagnostics) -> tree.Module:
-    """Lines that end as none has for decades would be one statement, or one comment: nothing in it can be told."""
+    """A file whose lines end with CR alone: it would be a single line, so it gets one error."""
     at = source.text.index("\r")
     span = Span(source, at, at + 1)
     message = "the lines of this file end with a carriage return (CR) alone"
@@ -68,7 +68,7 @@ def _one_line(source: SourceText, diagnostics: Diagnostics) -> tree.Module:
 
 
 def _no_program(source: SourceText, other: hints.OtherLanguage, diagnostics: Diagnostics) -> tree.Module:
-    """YAML or JSON: one finding says so, where each of its lines would be another one."""
+    """A file in YAML or JSON gets one error, instead of one for each line."""
     span = Span(source, other.start, other.end)
     message = f"this file is {other.language}, and a program is expected"
     diagnostics.error("ADM008", message, span, cause=other.cause, hint=other.hint)
@@ -82,7 +82,7 @@ def _unread(source: SourceText, span: Span) -> tree.Module:
 def _stray(annotations: list[tree.Annotation], diagnostics: Diagnostics) -> None:
     diagnostics.error(
         "ADM007",
-        f"the annotation `{annotations[0].span.text}` belongs to nothing",
+        f"no kind or policy follows the annotation `{annotations[0].span.text}`",
         annotations[0].span,
         cause="annotations describe the `kind` or the `policy` that follows them",
         hint="put it on the line before a `kind` or a `policy`, or remove it",
@@ -120,13 +120,13 @@ def _statement(source: SourceText, line: LogicalLine, diagnostics: Diagnostics) 
     except UnexpectedToken as error:
         cut = _misspelt(source.text, line, error)
         if cut is not None:
-            # Read like this it is the line before that is not complete, and this one tells what is wrong with it.
+            # The statement before ends too early. The misspelt statement is parsed next, and gets its own error.
             line = LogicalLine(line.tokens[:cut], source.text.rindex("\n", 0, line.tokens[cut].start) + 1, None)
             diagnostics.error(
                 "ADM001",
                 f"the statement ends too early, after `{line.tokens[-1].text}`",
                 Span(source, line.tokens[-1].end, line.tokens[-1].end),
-                hint=_goes_on(source.text, line),
+                hint=_incomplete(source.text, line),
             )
             return _broken(line, line.span(source)), line.next
         return _broken(line, span), _unexpected(source, line, error, diagnostics)
@@ -138,7 +138,7 @@ def _statement(source: SourceText, line: LogicalLine, diagnostics: Diagnostics) 
 
 
 def _broken(line: LogicalLine, span: Span) -> tree.Broken:
-    """What a statement that does not parse would have declared, as far as that can be told."""
+    """The names that a statement which does not parse declares, as far as these are known."""
     tokens = line.tokens
     at = next((i for i, token in enumerate(tokens) if token.text in KEYWORDS), 0)
     meant = difflib.get_close_matches(tokens[at].text, KEYWORDS, n=1)
@@ -164,11 +164,11 @@ def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostic
 
 _INNER = ("on", "when", "except", "and", "or", "not", "for", "template", "at", "minimize", "then")
 """Words inside a statement that often begin a line elsewhere."""
-_REST = f"if it belongs to the statement before: {hints.CONTINUES}"
+_REST = f"if it continues the previous statement: {hints.CONTINUES}"
 
 
 def _of_a_policy(word: str) -> str | None:
-    """For a kind that stands where its policy begins."""
+    """For the name of a kind at the beginning of a statement."""
     return f"write `policy NAME = {word}(...) on SOURCES -> DESTINATIONS`" if word in guides() else None
 
 
@@ -182,7 +182,7 @@ def _parsed(source: SourceText, tokens: list[Token], values: dict[int, str]) -> 
 
 
 class _Tokens:
-    """The input of the lexer: tokens of one logical line, and the values of its strings by their offset."""
+    """The lexer's input: tokens of one logical line, and the values of its strings by offset."""
 
     __slots__ = ("source", "tokens", "values")
 
@@ -201,7 +201,7 @@ def _lark() -> lark.Lark:
     from dsl.syntax.build import Builder, SpannedToken
 
     class StatementLexer(Lexer):
-        """Hands on the tokens of one statement; a word is a keyword where the parser can take that keyword."""
+        """Passes on the tokens of one statement. A word is a keyword if the parser accepts that keyword here."""
 
         __future_interface__ = 2
 
@@ -254,12 +254,12 @@ _SHOWN = {
 
 
 def _unexpected(source: SourceText, line: LogicalLine, error: UnexpectedToken, diagnostics: Diagnostics) -> int:
-    """Reports what stands where it cannot; returns where the next statement begins."""
+    """Reports an unexpected token; returns the offset at which the next statement begins."""
     literals = {terminal.name: terminal.pattern.value for terminal in _lark().terminals if terminal.pattern is not None}
     at_end = error.token.type == "$END"
     at = len(line.tokens) if at_end else next(i for i, t in enumerate(line.tokens) if t.start == error.token.span.start)
     states = error.state.parse_conf.states[error.state.position]
-    signs = hints.possible([literals[name] for name in states if name in literals], line.tokens[at - 1].text)
+    signs = hints.following([literals[name] for name in states if name in literals], line.tokens[at - 1].text)
     expected = sorted([f"`{sign}`" for sign in signs] + [_SHOWN[name] for name in states if name in _SHOWN])
     words = sorted(literals[name] for name in error.expected if literals.get(name, "").replace("_", "").isalpha())
     if at_end:
@@ -271,14 +271,14 @@ def _unexpected(source: SourceText, line: LogicalLine, error: UnexpectedToken, d
         message = f"`{_short(span.text)}` is unexpected here"
     beyond = line.next
     if at_end:
-        hint = _goes_on(source.text, line)
+        hint = _incomplete(source.text, line)
         following = first_token(source.text, line.next)
         if hint is None and following is not None and (following.type in states or following.text in signs):
-            # The rest of this statement is no other error.
-            hint = f"`{_short(following.text)}` begins another line: {hints.CONTINUES}"
+            # The remainder of this statement gets no error of its own.
+            hint = f"`{_short(following.text)}` is on the next line: {hints.CONTINUES}"
             beyond = next_line(source.text, line.next).next
     else:
-        hint = hints.of(source.text, line.tokens, at, signs)
+        hint = hints.unexpected_token(source.text, line.tokens, at, signs)
     close = difflib.get_close_matches(span.text, words, n=1, cutoff=0.6)
     if hint is None and close:
         hint = f"did you mean `{close[0]}`?"
@@ -288,7 +288,7 @@ def _unexpected(source: SourceText, line: LogicalLine, error: UnexpectedToken, d
 
 
 def _misspelt(text: str, line: LogicalLine, error: UnexpectedToken) -> int | None:
-    """Which token begins a line after a `,` or `->` that is a statement, but for a letter of its first word."""
+    """Index of a token that begins a line after a `,` or `->`, and is a misspelt first word of a statement."""
     tokens = line.tokens
     if error.token.type == "$END":
         return None
@@ -302,15 +302,15 @@ def _misspelt(text: str, line: LogicalLine, error: UnexpectedToken) -> int | Non
     return at if difflib.get_close_matches(tokens[at].text, KEYWORDS, n=1, cutoff=0.8) else None
 
 
-def _goes_on(text: str, line: LogicalLine) -> str | None:
-    """For a statement that ends in `,` or `->`: why it is not read on in the next line."""
+def _incomplete(text: str, line: LogicalLine) -> str | None:
+    """For a statement that ends in `,` or `->`: why it does not continue in the next line."""
     last = line.tokens[-1].text
     if last not in CONTINUATION:
         return None
     ends = first_token(text, line.next) is None and not begins(text, line.next)
     why = "the file ends here" if ends else "the next line begins a statement"
     remove = ", or remove the `,`" if last == "," else ""
-    return f"after `{last}` a statement goes on in the next line, but {why}: name what comes next{remove}"
+    return f"after `{last}` a statement continues in the next line, but {why}: complete the statement{remove}"
 
 
 def _short(text: str) -> str:

@@ -1,9 +1,9 @@
 """Cuts a text into tokens and logical lines.
 
-A statement ends at the end of its line, except inside brackets and after a `,` or `->`: then it goes on in the next
-line that is not blank. A line that begins a statement ends the one before it, whatever that still waits for. Cutting
-before parsing is what makes recovery by line possible: an error in one statement leaves all others to be parsed. The
-formatter reads the same tokens, so that the two cannot disagree about what a comment or a string is.
+A statement ends at the end of its line, except inside brackets and after a `,` or `->`: then it continues in the next
+line that is not blank. A line that begins a statement always ends the statement before it, even an incomplete one. The
+text is cut before it is parsed, so an error in one statement does not affect the others. The formatter reads the same
+tokens, so parser and formatter agree about comments and strings.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _BLANKS = r"[ \t\r\ufeff]*"
-# Two names side by side stand neither inside brackets (but see `_LABELS`) nor after a `,` or `->`, so a line that
-# starts like this begins a statement. The one exception, `policy except a` where a service has the name `policy`, is
-# read as one, too. A body never starts with a name and `,`, and nothing follows it: `call {a,` and `call {a} ->` are
+# Inside brackets (except those of `_LABELS`) and after a `,` or `->`, two names never follow each other, so a line that
+# starts like this begins a statement. The one exception, `policy except a` with a service named `policy`, is also read
+# as a statement. A body never starts with a name and `,`, and nothing follows it, so `call {a,` and `call {a} ->` are
 # calls.
 _BEGINS = re.compile(
     rf"{_BLANKS}(?:(?:{'|'.join(KEYWORDS)})[ \t]+[\"A-Za-z_]|@[A-Za-z_]"
     rf"|call[ \t]*\{{[ \t]*{NAME}[ \t]*(?:,|\}}[ \t]*->))"
 )
-# The rest of the braces of `labels`, where `app  tier = "db"` is a line like any other.
+# The remainder of `labels { ... }`, in which `app  tier = "db"` is an ordinary line.
 _LABELS = re.compile(rf'(?:[\s,=]|//[^\n]*|{NAME}|"(?:[^"\\\n]|\\[^\n])*")*+\}}')
 _APP = re.compile(rf"^{_BLANKS}app\b", re.MULTILINE)
 _EMPTY_LINES = re.compile(rf"(?:{_BLANKS}(?://[^\n]*)?\n)*+")
@@ -59,7 +59,7 @@ def next_line(text: str, position: int, *, comments: bool = False) -> LogicalLin
     brackets: list[Token] = []
     error: LexicalError | None = None
     last = ""
-    plain = position  # no line that starts before this one begins a statement
+    plain = position  # no line that starts before this offset begins a statement
     for found in _TOKEN.finditer(text, position):
         type_ = found.lastgroup
         if type_ == "BLANK":
@@ -71,10 +71,10 @@ def next_line(text: str, position: int, *, comments: bool = False) -> LogicalLin
                     return LogicalLine(tokens, end, error)
                 continue
             if end > plain:
-                goes_on = _in_brackets(text, end, brackets) if brackets else _after_sign(text, end)
-                if goes_on is None:
+                resume_at = _in_brackets(text, end, brackets) if brackets else _after_sign(text, end)
+                if resume_at is None:
                     return LogicalLine(tokens, end, error or (_unclosed(brackets[0]) if brackets else None))
-                plain = goes_on
+                plain = resume_at
             if comments:
                 tokens.append(Token("NEWLINE", "\n", start, end))
             continue
@@ -93,7 +93,7 @@ def next_line(text: str, position: int, *, comments: bool = False) -> LogicalLin
             elif word in _CLOSERS and brackets:
                 brackets.pop()
         elif type_ in ("OPEN", "BAD"):
-            error = error or _bad(word, start, end, hints.apart(text, tokens[-1]) if tokens else None)
+            error = error or _bad(word, start, end, hints.detached_unit(text, tokens[-1]) if tokens else None)
         if end - start > MAX_WORD and type_ in ("NAME", "GLOB", "NUMBER"):
             error = error or LexicalError(
                 "ADM009", f"`{word[:40]}...` is longer than {MAX_WORD} characters", start, end
@@ -109,7 +109,7 @@ def next_line(text: str, position: int, *, comments: bool = False) -> LogicalLin
 
 
 def has_app(text: str) -> bool:
-    """Whether a statement of the text starts with `app`, right or wrong."""
+    """Whether a statement of the text, valid or not, starts with `app`."""
     if _APP.search(text) is None:
         return False
     position = 0
@@ -140,16 +140,17 @@ def _past_blank_lines(text: str, position: int) -> int:
 
 
 def _in_brackets(text: str, start: int, brackets: list[Token]) -> int | None:
-    """None if the line at `start` begins a statement although brackets are open, else up to where no other one does."""
+    """None if the line at `start` begins a statement although brackets are open; else an offset before which no line
+    begins one."""
     if _BEGINS.match(text, start) is None:
         return start
-    # A service may have the name `labels`: its braces are not in others.
+    # A service may be named `labels`; its braces are not inside other braces.
     labels = _LABELS.match(text, start) if len(brackets) > 1 and brackets[-1].type == "LABELS" else None
     return None if labels is None else labels.end()
 
 
 def _after_sign(text: str, start: int) -> int | None:
-    """The same after a line that ends in `,` or `->`: the next line that is not blank counts. None, too, at the end."""
+    """The same after a line that ends in `,` or `->`, for the next line that is not blank. Also None at the end."""
     following = _past_blank_lines(text, start)
     return None if _BEGINS.match(text, following) or _NOTHING.match(text, following) else following
 
@@ -157,7 +158,7 @@ def _after_sign(text: str, start: int) -> int | None:
 def _unclosed(opener: Token) -> LexicalError:
     return LexicalError(
         "ADM005",
-        f"`{opener.text}` is never closed",
+        f"`{opener.text}` is not closed",
         opener.start,
         opener.end,
         f"close it with `{_OPENERS[opener.text]}`",
@@ -190,7 +191,7 @@ def _bad(word: str, start: int, end: int, meant: str | None) -> LexicalError:
         "~": "write `matches` for a regular expression",
     }.get(word)
     shown = f"`{word}`" if word.isprintable() and not word.isspace() else f"the character U+{ord(word):04X}"
-    return LexicalError("ADM002", f"{shown} has no meaning here", start, end, hint)
+    return LexicalError("ADM002", f"{shown} is not allowed here", start, end, hint)
 
 
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|[^\n])")
@@ -198,7 +199,7 @@ _PLAIN = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r"}
 
 
 def unescape(literal: str) -> str | LexicalError:
-    """The value of a string literal with its quotes; a lexical error has offsets relative to the literal."""
+    """The value of a string literal, given with its quotes. Offsets of an error are relative to the literal."""
     body = literal[1:-1]
     if "\\" not in body:
         return body

@@ -1,4 +1,4 @@
-"""Tokens and logical lines: what `scan` cuts a text into, and the parser, the formatter and the hints read."""
+"""Tokens and logical lines, which `scan` makes of a text for the parser, the formatter and the hints."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Hints for names of Istio, Linkerd, Envoy and Kubernetes, where a program has to have admc's own.
+"""Hints for names of Istio, Linkerd, Envoy and Kubernetes that a program uses instead of admc's own.
 
-    a name that is not known -> its meaning here, by `kinds.toml` and `other_meshes.toml` -> a hint, or None
+    unknown name -> name in this language, by `kinds.toml` and `other_meshes.toml` -> hint, or None
 
 Capitals, `-` and `_` make no difference: `CircuitBreaker`, `circuit-breaker` and `circuit_breaker` are one name.
 """
@@ -36,7 +36,7 @@ _FILE = Path(__file__).with_name("other_meshes.toml")
 
 
 def kind(name: str, arguments: Sequence[str | None], kinds: Mapping[str, Signature]) -> str | None:
-    """For the name of a kind. Of several kinds with that name elsewhere, the hint lists those that take the arguments.
+    """For the name of a kind. If several kinds have that name elsewhere, the hint lists those that take the arguments.
 
     `arguments` are the names of the arguments, None for an argument by position.
     """
@@ -80,7 +80,7 @@ def parameter(kind_: str, name: str, known: Collection[str]) -> str | None:
 
 
 def word(text: str, words: Collection[str]) -> str | None:
-    """The one of `words` that stands for a word, a status or a code elsewhere."""
+    """The one of `words` that corresponds to a word, a status or a code of another mesh."""
     key = squeezed(text)
     for item in guides().values():
         for name, meant in item.words.items():
@@ -90,19 +90,19 @@ def word(text: str, words: Collection[str]) -> str | None:
 
 
 def side(name: str, before: str = "") -> str | None:
-    """For `@inbound`, `at inbound` and the like; `before` is what is written before it."""
+    """For sides such as `@inbound` and `at inbound`; `before` is the text before the side."""
     meant = _other_names()["sides"].get(squeezed(name))
     return None if meant is None else f"did you mean `{before}{meant}`?"
 
 
 def field(name: str) -> str | None:
-    """For what a match compares."""
+    """For the field of a comparison."""
     meant = _other_names()["fields"].get(squeezed(name))
     return None if meant is None else f"did you mean `{meant}`?"
 
 
 def operator(name: str) -> str | None:
-    """For how a match compares."""
+    """For the operator of a comparison."""
     meant = _other_names()["operators"].get(squeezed(name))
     return None if meant is None else f"did you mean `{meant}`?"
 

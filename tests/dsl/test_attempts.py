@@ -38,7 +38,7 @@ SILENT = {
 def test_a_note(name: str) -> None:
     (found,) = findings(HEAD + NOTED[name])
     assert (found.code, found.severity) == ("ADM423", Severity.NOTE)
-    assert found.message == "`slow` limits each attempt of `again` by itself, and nothing limits all attempts together"
+    assert found.message == "`slow` limits each attempt of `again`, and no timeout limits all attempts together"
     assert [related.message for related in found.related] == ["`again` is here"]
 
 

@@ -96,4 +96,4 @@ def test_null_in_a_topology_is_no_label_without_a_value() -> None:
     """A program that writes `null` has rather not found a value."""
     data = {"services": [{"name": "a", "protocol": "http", "port": 80, "labels": {"app": None}}]}
     (found,) = findings('app x\ntopology "t.json"\n', {"t.json": json.dumps(data).encode()})
-    assert (found.code, found.hint) == ("ADM507", "write the name of the service, if that is its value")
+    assert (found.code, found.hint) == ("ADM507", "if the value is the name of the service, write that name")

@@ -148,7 +148,7 @@ def test_a_file_that_ends_after_a_comma(end: str) -> None:
     (found,) = findings(HEAD + "call a -> b," + end)
     assert found.code == "ADM001"
     assert str(found.span).endswith(":3:13")
-    assert "the file ends here: name what comes next, or remove the `,`" in (found.hint or "")
+    assert "the file ends here: complete the statement, or remove the `,`" in (found.hint or "")
 
 
 ELSEWHERE = {
@@ -171,7 +171,7 @@ def test_a_line_that_goes_on_elsewhere_is_one_error_that_says_why(text: str) -> 
     assert found.span is not None
     assert found.span.line == line
     assert f"`{word}`" in found.message + (found.hint or "")
-    assert "a line goes on in the next one only inside brackets, or where it ends in `,` or `->`" in (found.hint or "")
+    assert "a statement continues in the next line only inside brackets, or after a `,` or `->`" in (found.hint or "")
 
 
 @pytest.mark.parametrize(

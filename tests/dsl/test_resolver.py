@@ -329,7 +329,7 @@ def test_deep_matches() -> None:
 )
 def test_units(read, text: str, value: object) -> None:  # type: ignore[no-untyped-def]
     found = read(text)
-    assert (found.code if isinstance(found, units.Wrong) else found) == value
+    assert (found.code if isinstance(found, units.BadNumber) else found) == value
 
 
 REPLICAS = """app shop

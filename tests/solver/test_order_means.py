@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from dsl.diagnostics.diagnostic import Severity
 from dsl.program import Side
-from solver.rules.options import cases
+from solver.rules.options import decision_points
 from solver.rules.order import EGRESS, INGRESS, clashes, holds
 from solver.verify.order import order
-from solver.verify.scope import jobs
+from solver.verify.scope import requirements
 from tests.dsl.programs import findings, load
 from tests.fidelity import selecting
 from tests.fidelity.message import Message
@@ -108,7 +108,7 @@ def test_whatever_order_is_right_does_what_the_declared_one_does(drawn: list[tup
 def _right(program: Program) -> Iterator[dict[str, Side]]:
     """Every assignment of sides that the model or the verifier calls right."""
     names = [policy.name for policy in program.policies]
-    found, work = cases(program), jobs(program)
+    found, work = decision_points(program), requirements(program)
     (clashing,) = clashes(program, found).values() or [[]]
     for chosen in product(Side, repeat=len(names)):
         sides = dict(zip(names, chosen, strict=True))

@@ -26,7 +26,7 @@ def test_a_question_is_asked_about_in_every_placement(
     name: str, narrowing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the ingress of who is asked, or nowhere: no egress sees a question, so a placement there would be wrong."""
-    monkeypatch.setattr("dsl.resolve.resolver.check_questions", lambda *_: None)
+    monkeypatch.setattr("dsl.resolve.resolver.check_callouts", lambda *_: None)
     program = load(HEAD + REFUSED[name].replace("policy p", f"{narrowing}policy p"))
     placement: Placement | None = None
     try:
