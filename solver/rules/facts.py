@@ -137,7 +137,7 @@ class ProgramFacts:
         if not service.hosts_adm:
             return Reason(Rule.HOST, f"`{name}` is marked `no adm`", where)
         if service.host_network:
-            message = f"`{name}` is on the host's network, where redirection would capture traffic of the whole node"
+            message = f"`{name}` is on the host's network, where redirection would catch the whole node"
             return Reason(Rule.HOST, message, where)
         return None
 

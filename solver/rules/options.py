@@ -138,7 +138,7 @@ class _Options:
     def _ingress(self, destination: str, external: bool) -> Reason | None:
         facts = self.facts
         if external:
-            message = f"`{destination}` is outside the mesh, so calls to it are enforced at egress"
+            message = f"`{destination}` is outside the mesh, so calls to it are enforced at their senders"
             return Reason(Rule.OUTSIDE, message, (facts.program.externals[destination].span, self.policy.span))
         if facts.host(destination) is not None or not self.tells_apart:
             return facts.host(destination)
@@ -164,7 +164,7 @@ class _Options:
             return facts.host(program.calls[facts.first(calls, NO_HOST)].source)
         if flags & UNRELIABLE and self.must_rely:
             sender = program.services[program.calls[facts.first(calls, UNRELIABLE)].source]
-            message = f"`{sender.name}` is `untrusted`, so its egress cannot be relied on to enforce `{policy.name}`"
+            message = f"`{sender.name}` is `untrusted`, so `{policy.name}` cannot be left to its egress"
             return Reason(Rule.CLOSED, message, (sender.note or sender.span, policy.span))
         return None
 
