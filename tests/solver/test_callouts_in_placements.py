@@ -11,7 +11,7 @@ from solver.place import place
 from solver.placement import PlacementError
 from solver.rules.facts import targets
 from tests.dsl.programs import load
-from tests.dsl.test_loops import HEAD, REFUSED
+from tests.dsl.test_callout_loops import HEAD, REFUSED
 
 if TYPE_CHECKING:
     from solver.placement import Placement
