@@ -1,7 +1,7 @@
 """Whether two matches (`when`) can hold for one request.
 
-Order matters only where they can (rule R6). The answer "no" is a proof; whatever is too hard to refute counts as
-possible, so a placement is never called right because of a regular expression that nobody evaluated.
+Order matters only where they can (rule R6). The answer "no" is a proof; matches that are too large to refute count
+as possible, so no placement is accepted because of a regular expression that was not evaluated.
 """
 
 from __future__ import annotations

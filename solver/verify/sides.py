@@ -1,7 +1,6 @@
 """Which sides one decision may take: rules R3, R4, R5, R7, R8 and R10, each on its own.
 
-Every check is told the decision that the rules ask for and the sides that the placement gives it, and says what is
-wrong with those sides.
+Every check receives a requirement and the sides that the placement gives it, and returns violations of these sides.
 """
 
 from __future__ import annotations

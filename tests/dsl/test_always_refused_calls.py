@@ -1,4 +1,4 @@
-"""DeclaredKind calls that a guard always refuses are warned of, and no others."""
+"""Warnings about declared calls, and callouts, that a guard always refuses."""
 
 from __future__ import annotations
 
@@ -113,6 +113,6 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_questions_that_are_refused(name: str) -> None:
+def test_callouts_that_are_refused(name: str) -> None:
     asks, guard, refused = QUESTIONS[name]
     assert ("ADM425" in codes(f"{ASKED}{asks}policy g = {guard}\n")) is refused

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "kinds.md"
 WIDTH = 118
 _SIGNATURES = re.compile(r"(?<=## Parameters\n).*?```text\n(.*?)```", re.DOTALL)
-_KINDS = re.compile(r"<!-- what `admc explain` says -->\n(.*?)<!-- end -->", re.DOTALL)
+_KINDS = re.compile(r"<!-- output of `admc explain` -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 def _signatures() -> str:

@@ -1,4 +1,4 @@
-"""What programs mean: scopes, arguments, effects, pins."""
+"""Resolution of programs: scopes, arguments, effects, pins."""
 
 from __future__ import annotations
 
@@ -267,9 +267,7 @@ def test_exclusive_kinds_may_share_a_call_with_matches_that_exclude_each_other()
     ("writes_for", "holds_for", "found"),
     [("back", "front", []), ("back", "*", ["ADM402"]), ("front", "*", ["ADM402"])],
 )
-def test_what_is_written_for_one_of_several_callers_counts_there(
-    writes_for: str, holds_for: str, found: list[str]
-) -> None:
+def test_a_write_on_the_calls_of_one_caller_counts_there(writes_for: str, holds_for: str, found: list[str]) -> None:
     text = (
         "app shop\nservice front, back, last { http 80 }\ncall front, back -> last\n"
         'policy a = compression() on {front, back} -> last when path == "/a"\n'
@@ -279,7 +277,7 @@ def test_what_is_written_for_one_of_several_callers_counts_there(
     assert codes(text) == found
 
 
-def test_a_guard_speaks_the_protocol_of_what_nobody_is_declared_to_call() -> None:
+def test_a_guard_supports_the_protocol_of_destinations_without_a_declared_call() -> None:
     head = (
         "app x\nservice web { http 80 }\nservice db { tcp 5432 }\nservice both { tcp 1  http 2 }\ncall web -> both:2\n"
     )

@@ -1,4 +1,4 @@
-"""Reductions, relaxation and branching keep what a cheapest cover costs, and which one it is where ties are exact."""
+"""Reductions, relaxation and branch and bound keep the cost of a cheapest cover, and the cover if ties are exact."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_cp_sat_agrees_with_the_reductions(seed: int, monkeypatch: pytest.Monkey
         assert sum(part.value for part in found) == sum(part.bound for part in found) == best
 
 
-def test_the_relaxation_bounds_from_below_and_settles_what_is_whole() -> None:
+def test_the_relaxation_is_a_lower_bound_and_decides_whole_vertices() -> None:
     # A star hangs on a triangle: the triangle stays at a half, the star is settled.
     edges = [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (3, 5)]
     plain = Graph([1] * 6, edges)
@@ -98,7 +98,7 @@ def test_the_relaxation_bounds_from_below_and_settles_what_is_whole() -> None:
     assert found.outside == [4, 5]
 
 
-def test_impatience_is_said() -> None:
+def test_a_spent_branch_budget_is_reported() -> None:
     app = application(60, 150, 1, "uniform")
     hard = Graph([1] * 60, sorted({(min(edge), max(edge)) for edge in app.calls}))
     assert cheapest(hard.copy(), BranchBudget(0)) is None
