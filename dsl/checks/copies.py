@@ -74,10 +74,21 @@ def _check_target(
             related=(Related(own.span, f"`{target}` makes this call"),),
         )
         return
-    if not missing or not application.all_calls:
-        return
+    if missing and application.all_calls:
+        _report_missing_calls(application, policy, target, missing, to_target, diagnostics)
+
+
+def _report_missing_calls(
+    application: Application,
+    policy: Policy,
+    target: str,
+    missing: Mapping[str, int],
+    to_target: Mapping[str, set[str]],
+    diagnostics: Diagnostics,
+) -> None:
+    """`missing`: sender -> a call in scope, for senders without a call to the target with the protocol of that call."""
     source, index = min(missing.items())
-    protocol = calls[index].port.protocol
+    protocol = application.calls[index].port.protocol
     known = to_target.get(source)
     more = "" if len(missing) == 1 else f" (and {len(missing) - 1} more senders)"
     if known:
@@ -95,7 +106,7 @@ def _check_target(
         policy.span,
         cause="the sender calls the target of a mirror or a split, and other policies may apply to that call",
         hint=hint,
-        related=(Related(calls[index].span, "the call in scope is declared here"),),
+        related=(Related(application.calls[index].span, "the call in scope is declared here"),),
     )
 
 
