@@ -17,6 +17,7 @@ from admc.cli.explain import explain
 from admc.cli.fmt import fmt
 from admc.cli.graph import graph
 from admc.cli.parser import Command, Group, usage_error
+from admc.cli.rollout import rollout
 from admc.cli.serve import serve
 from admc.cli.status import status
 from admc.exits import Exit, wrong_usage
@@ -41,6 +42,7 @@ app.command("explain", cls=Command)(explain)
 app.command("graph", cls=Command)(graph)
 app.command("serve", cls=Command)(serve)
 app.command("status", cls=Command)(status)
+app.command("rollout", cls=Command)(rollout)
 app.command("doctor", cls=Command)(doctor)
 app.command("completion", cls=Command)(completion)
 

@@ -178,7 +178,9 @@ class _Run:
             None if self._certificates is None else self._certificates.counts,
             None if self._refused is None else self._refused.refused,
         )
-        return ops.View(self._status, self._row, sources)
+        rollout = self._force.rollout
+        commands = {"/rollout/abort": rollout.abort, "/rollout/continue": rollout.continue_}
+        return ops.View(self._status, self._row, sources, commands)
 
     @property
     def _phase(self) -> Phase:

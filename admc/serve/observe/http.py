@@ -1,7 +1,8 @@
-"""What a running server says of itself over HTTP: alive, ready, metrics, status.
+"""What a running server says of itself over HTTP: alive, ready, metrics, status. And the operator's commands.
 
-It has no door: whoever reaches the address may ask, so it is bound to loopback unless told otherwise, answers `GET`
-and `HEAD` alone, and changes nothing. Connections are few and cheap: beyond a bound the oldest goes.
+It has no door: every client that reaches the address is answered, so it is bound to loopback by default. It answers
+`GET` and `HEAD`, which change nothing; `POST /rollout/...` is for clients on this machine alone. Connections are few
+and cheap: beyond a bound the oldest one is closed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import ipaddress
 import logging
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -25,7 +26,7 @@ from admc.serve.observe.status import Phase, to_json
 from admc.terminal import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from admc.serve.observe.metrics import Sources
     from admc.serve.observe.status import ServerRow, Status
@@ -47,6 +48,8 @@ class View:
     """All of it, which takes long where there are many proxies."""
     server: Callable[[], ServerRow]
     metrics: Sources
+    commands: Mapping[str, Callable[[], Awaitable[str]]] = field(default_factory=dict)
+    """Path -> what the operator may command there."""
 
 
 class Running:
@@ -82,6 +85,9 @@ async def serve(view: View, host: str, port: int) -> Running:
         if local and not _is_local(_asked(request)):
             # A page in a browser on this machine has had its own name point here, to read what only we may.
             return _text(421, "here it answers to `localhost` and to addresses of this machine alone\n")
+        command = view.commands.get(request.path)
+        if command is not None:
+            return await _commanded(request, command)
         document = documents.get(request.path)
         if document is not None and request.method in _METHODS:
             said = {"Content-Type": _TYPES[request.path], **_SERVER}
@@ -210,6 +216,22 @@ def _answer(view: View, request: web.BaseRequest) -> web.StreamResponse:
         why = f": {visible(server.why)}" if server.why else ""
         return _text(200 if server.phase is Phase.SERVING else 503, f"{server.phase}{why}\n")
     return _text(404, "there are /healthz, /readyz, /metrics and /status.json here\n")
+
+
+async def _commanded(request: web.BaseRequest, command: Callable[[], Awaitable[str]]) -> web.StreamResponse:
+    """A command of the operator. A page in a browser cannot send it: for this type of content the browser would ask
+    first, with a method that is not answered."""
+    if request.method != "POST":
+        return _text(405, "only `POST` is answered here\n", {"Allow": "POST"})
+    if request.content_type != "application/json":
+        return _text(415, "the content has to be `application/json`\n")
+    if request.remote is None or not _is_local(request.remote):
+        return _text(403, "this is for clients on this machine alone\n")
+    try:
+        outcome = await command()
+    except CommandError as error:
+        return _text(503, "; ".join(item.message for item in error.diagnostics) + "\n")
+    return web.json_response({"outcome": outcome}, headers=_SERVER)
 
 
 def _text(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
