@@ -44,6 +44,9 @@ class Publisher:
         """Service -> what `now` has for it, without what older connections need besides."""
         self._versions: dict[str, set[str]] = {}
         """Service -> the versions that were published with that content."""
+        self._wanted: frozenset[str] = frozenset()
+        """Services for which `now` has something. Without redirection the others keep what they have: nothing that
+        passes connections on could take its place."""
         self._since: dict[tuple[Proxy, str], float] = {}
         """When a proxy was first seen to have acknowledged a version."""
         self._served: set[str] | None = None
@@ -63,6 +66,7 @@ class Publisher:
         wanted = dict(content.adms)
         if content.passing is not None:
             wanted |= {name: content.passing for name in store.groups if name not in wanted}
+        self._wanted = frozenset(wanted)
         kept: dict[str, set[Reference]] = {name: set() for name in wanted}
         for chain in state.kept:
             kept.setdefault(chain.service, set()).update(Reference(each, chain.name) for each in (ROUTES, EXTENSION))
@@ -144,12 +148,14 @@ class Publisher:
     def _client(self, view: ClientView, now: float, settled: dict[tuple[Proxy, str], float]) -> Client:
         store, proxy = self._server.store, (view.group, view.node.id)
         current = store.current(view.group)
-        has = current is not None and view.acknowledged in self._versions.get(view.group, ())
+        versions = self._versions.get(view.group, set()) if view.group in self._wanted else {_version(current)}
+        has = current is not None and view.acknowledged in versions
         if has:
             settled[proxy, view.acknowledged] = self._since.get((proxy, view.acknowledged), now)
             has = settled[proxy, view.acknowledged] + SETTLE_SECONDS <= now
         refuses = not has and (view.refuses or store.start(view.group) is not current)
-        own = _chains(self._content[view.group]) if view.group in self._content else frozenset()
+        whole = self._content.get(view.group) if view.group in self._wanted else current
+        own = frozenset() if whole is None else _chains(whole)
         older = frozenset(name for names in view.unreferenced.values() for name in names) - own - {TRIAL}
         fresh = view.fresh and not view.acknowledged and proxy not in self._earlier
         return Client(view.group, served=True, has_now=has, refuses=refuses, fresh=fresh, older=older)
