@@ -98,7 +98,7 @@ def test_a_proxy_that_is_away_holds_up_the_step(tmp_path: Path) -> None:
         async with following(rollout) as until:
             await rollout.accept(planned(tmp_path, "egress"))
             await until(lambda: at(rollout) == StepName.PREPARE)
-            await until(lambda: rollout.waits == ("`web`: 1 proxy has not connected",))
+            await until(lambda: rollout.waits == ("`web`: 0 of 1 proxies are connected",))
             await asyncio.sleep(0.5)
             assert at(rollout) == StepName.PREPARE
             server.away = set()

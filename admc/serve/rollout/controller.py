@@ -80,7 +80,9 @@ class Rollout:
     def under_way(self) -> bool:
         """Whether a proxy may have something else than the newest plan, as far as is known."""
         state = self.state
-        return state is not None and (state.now.goal is not None or state.queued is not None)
+        if state is None:
+            return False
+        return state.now.goal is not None or state.queued is not None or state.proven != state.now
 
     @property
     def text(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from admc.rollout.reducer import CommandName, blocking, lacking
@@ -25,15 +24,10 @@ def phase(label: Label) -> str:
 
 
 def waits(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:
-    """What is waited for before the next label is published, one sentence for each service."""
+    """What is waited for before the next label is published, or the plan is in force: one sentence for each service."""
     if state.now.goal is None:
-        plan = state.queued
-        if plan is None or plan == state.aborted or plan not in plans:
-            return ()
-        names = blocking(state, seen, plan)
-        behind = _behind([each for each in seen.clients if each.service in names and not each.has_now])
-        return behind or ((OLDER,) if names else ())
-    behind = _behind(lacking(state, seen))
+        return _at_rest(state, seen, plans)
+    behind = _behind(frozenset(each.service for each in lacking(state, seen)), seen)
     if behind:
         return behind
     involved = seen.involved or frozenset()
@@ -42,32 +36,41 @@ def waits(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ..
     return () if seen.ready else ("redirection to be loaded",)
 
 
-def _behind(clients: Sequence[Client]) -> tuple[str, ...]:
-    away = Counter(each.service for each in clients if each.is_away)
-    refusing = Counter(each.service for each in clients if each.refuses)
-    total = Counter(each.service for each in clients)
-    return tuple(_lack(name, total[name], away[name], refusing[name]) for name in sorted(total))
+def _at_rest(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:
+    plan = state.queued
+    if plan is None or plan == state.aborted or plan not in plans:
+        return _behind(frozenset(each.service for each in seen.clients if not each.has_now), seen)
+    names = blocking(state, seen, plan)
+    behind = _behind(
+        frozenset(each.service for each in seen.clients if each.service in names and not each.has_now), seen
+    )
+    return behind or ((OLDER,) if names else ())
 
 
-def _lack(name: str, total: int, away: int, refusing: int) -> str:
+def _behind(services: frozenset[str], seen: Observation) -> tuple[str, ...]:
+    """Who has not acknowledged what is published."""
+    return tuple(_lack(name, [each for each in seen.clients if each.service == name]) for name in sorted(services))
+
+
+def _lack(name: str, clients: Sequence[Client]) -> str:
+    there = [each for each in clients if not each.is_away]
+    refusing = sum(each.refuses for each in there)
     if refusing:
-        return f"`{name}`: {_proxies(refusing)} refused it (a newer plan mends that, or `admc rollout abort`)"
-    if away:
-        return f"`{name}`: {_proxies(away)} not connected"
-    return f"`{name}`: {_proxies(total)} not acknowledged it"
-
-
-def _proxies(count: int) -> str:
-    return "1 proxy has" if count == 1 else f"{count} proxies have"
+        return f"`{name}`: {refusing} of {len(there)} proxies refused it (a newer plan mends that)"
+    if len(there) < len(clients):
+        return f"`{name}`: {len(there)} of {len(clients)} proxies are connected"
+    behind = sum(not each.has_now for each in there)
+    return f"`{name}`: {behind} of {len(there)} proxies have not acknowledged"
 
 
 def text(state: RolloutState, plans: Plans, waiting: Sequence[str]) -> str:
     """What happens, at which step, and what that waits for."""
     newer = "; then a newer plan begins" if state.queued not in (None, state.now.goal, state.aborted) else ""
     if state.now.goal is None:
-        if state.queued == state.aborted:
+        if state.aborted is not None and state.queued == state.aborted:
             return "a plan was aborted; a newer plan or `admc rollout continue` goes on"
-        return _waiting("the present plan is not in force everywhere", waiting) + newer
+        what = "the new plan is not in force everywhere yet" if state.proven != state.now else "a newer plan has come"
+        return (f"{what}: {_waiting('it', waiting)}" if waiting else what) + newer
     names = moving(plans[state.now.base].state.placement, plans[state.now.goal].state.placement)
     what = f"{_policies(names)} {'changes' if len(names) == 1 else 'change'} sides" if names else "policies move"
     if state.back:
