@@ -7,16 +7,18 @@ import json
 import os
 import signal
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import grpc
 import pytest
 
 from admc.emit.emission import MAX_ENDPOINTS
+from admc.rollout.diff import version as digest_of
+from admc.rollout.model import Placed
+from admc.rollout.rollout_state import Holding, Label, RolloutState, begun
 from admc.serve.build import snapshots, source
 from admc.serve.build.source import Source
-from admc.serve.state_dir import rollout_record
-from admc.serve.state_dir.store import opened
+from admc.serve.state_dir.store import Position, opened
 from emitters.envoy import Mode
 from tests.serve.serving import served
 from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, client, folder, write
@@ -38,8 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["folder"]
 
 ENVOY = envoy_binary()
+SECRET = bytes(32)
 EVEN = "egress/cart:8081/even"
-TIER = "egress/cart:8081/tier:set_request_header"
+TIER = "egress/cart:8081@d0beee01/tier:set_request_header"
 
 
 def pods(server: Served) -> bytes:
@@ -140,27 +143,37 @@ def test_a_policy_that_changed_sides_while_nobody_served_moves_step_by_step(tmp_
             with served(tmp_path, *options, xds=xds) as again:
                 again.until_event("recalled")
                 again.until_event("transition_over")
-                assert phases(again) == ["announce", "prepare", "senders", "receivers", "release", "final", "clean"]
+                assert phases(again) == ["prepare", "senders", "receivers", "release", "plan"]
                 counts = [len(keeper.answers) for keeper in (*passed, *refused)]
                 again.until(lambda: all(len(k.answers) > n for k, n in zip((*passed, *refused), counts, strict=True)))
         once(bed, passed, refused)
 
 
-def made(path: Path, text: str, pod: str) -> tuple[Recipe, Groups, str]:
-    """What a server keeps of a program at some address, what it tells, and the version of that state."""
+class Made(NamedTuple):
+    """What a server keeps of a program at some address, and what it publishes."""
+
+    name: str
+    recipe: Recipe
+    groups: Groups
+    version: str
+    """Of the state."""
+
+
+def made(path: Path, text: str, pod: str) -> Made:
     write(path, text)
     read = source.read(Source(path, Mode.REDIRECT), (with_pod(pod).encode(),), keep=True)
     assert read.state is not None
     assert read.recipe is not None
-    return read.recipe, snapshots.snapshots(read.state), read.state.version
+    name = digest_of(Placed(read.state.program, read.state.placement))
+    return Made(name, read.recipe, snapshots.snapshots(read.state), read.state.version)
 
 
 def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_told_again(folder: Path) -> None:
     """The proxy had not acknowledged all of the newest when the server was killed, and nothing better is compiled."""
-    _, older, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
-    recipe, _, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.9")
+    older = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
+    newer = made(folder / "policies.adm", PROGRAM, "10.1.0.9")
     with closing(opened(folder / "state")) as kept:
-        kept.save(recipe, older.adms)
+        kept.save(Position(begun(newer.name, SECRET), {newer.name: newer.recipe}, {}), older.groups.adms)
     write(folder / "endpoints.json", with_pod("10.1.0.9"))
     write(folder / "policies.adm", PROGRAM + "nonsense\n")
     with served(folder, "policies.adm", "--endpoints", "endpoints.json", "--state", "state") as server:
@@ -171,20 +184,22 @@ def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_told_again
         assert b"10.1.0.2" not in told
 
 
-def test_of_a_transition_the_plan_that_it_leads_to_is_in_force_at_the_latest_addresses(folder: Path) -> None:
-    """Though its step was written down at older ones, and another plan waited when the server was killed."""
-    first, told, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
-    second, _, _ = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.2")
-    _, _, version = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.9")
-    third, _, _ = made(folder / "policies.adm", PROGRAM.replace("gold", "bronze"), "10.1.0.9")
+def test_a_plan_that_waits_is_in_force_in_the_end_at_the_latest_addresses(folder: Path) -> None:
+    """Though the server was killed while it waited, and its program cannot be read any more."""
+    first = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
+    second = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.9")
+    held = tuple(Holding(Label(each.name), frozenset(("web",)), proven=each is first) for each in (first, second))
+    rollout = RolloutState(held[0].label, held, secret=SECRET, queued=second.name)
+    plans = {each.name: each.recipe for each in (first, second)}
     with closing(opened(folder / "state")) as kept:
-        kept.save(third, told.adms)
-        rollout_record.write(folder / "state", rollout_record.Record(first, second, 0, False, b"key"))
+        kept.save(Position(rollout, plans, {}), first.groups.adms)
+    version = second.version
     write(folder / "policies.adm", PROGRAM + "nonsense\n")
     with served(folder, "policies.adm", "--state", "state") as server:
         server.until_event("last_good_state_stays")
         server.until(lambda: server.get("/readyz")[0] == 200)
         assert server.status()["server"]["state"] == version
+        server.until(lambda: b"10.1.0.9" in pods(server))
         told_now = pods(server)
         assert b"10.1.0.9" in told_now
         assert b"10.1.0.2" not in told_now

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["folder"]
 
-TIER = "egress/cart:8081/tier:set_request_header"
+TIER = "egress/cart:8081@d0beee01/tier:set_request_header"
 OPTIONS = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
 
 
