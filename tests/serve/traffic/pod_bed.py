@@ -182,9 +182,9 @@ class PodBed:
         """The steps that this server has taken since it was given the program."""
         return (event["phase"] for event in self.server.events("transition_step")[self._steps :])
 
-    def until_step(self, phase: StepName, seconds: float = SECONDS) -> None:
+    def until_step(self, phase: str, seconds: float = SECONDS) -> None:
         """Wait until that step has been taken since the program was written; it need not be acknowledged."""
-        self.server.until(lambda: phase.value in self.phases(), seconds)
+        self.server.until(lambda: phase in self.phases(), seconds)
 
     def settle(self) -> None:
         """Wait until program and addresses as they stand are in force at all proxies, and no other."""
