@@ -203,7 +203,7 @@ class Rollout:
         state = self.state
         assert state is not None  # noqa: S101 - the caller looked
         step = self._step(state)
-        ready = step is None or self._redirection.is_ready(step)
+        ready = step is None or not self._redirection.missing(step)
         return self.publisher.observe(state, self.plans, None if step is None else step.services, ready=ready)
 
     def _step(self, state: RolloutState) -> Step | None:
@@ -219,7 +219,9 @@ class Rollout:
         assert state is not None  # noqa: S101 - the caller looked
         self._looked = time.monotonic()
         seen = self._observe()
-        self._wait(progress.waits(state, seen, self.plans))
+        step = self._step(state)
+        missing = () if step is None else self._redirection.missing(step)
+        self._wait(progress.waits(state, seen, self.plans, missing))
         try:
             await self._advance(reduce(state, seen))
         except CommandError as error:

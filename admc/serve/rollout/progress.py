@@ -23,8 +23,9 @@ def phase(label: Label) -> str:
     return "plan" if label.step is None else label.step.value
 
 
-def waits(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:
-    """What is waited for before the next label is published, or the plan is in force: one sentence for each service."""
+def waits(state: RolloutState, seen: Observation, plans: Plans, missing: Sequence[str] = ()) -> tuple[str, ...]:
+    """What is waited for before the next label is published, or the plan is in force: one sentence for each service.
+    `missing` are the services whose redirection is not loaded."""
     if state.now.goal is None:
         return _at_rest(state, seen, plans)
     behind = _behind(frozenset(each.service for each in lacking(state, seen)), seen)
@@ -33,7 +34,7 @@ def waits(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ..
     involved = seen.involved or frozenset()
     if any(each.older and each.service in involved for each in seen.clients):
         return (OLDER,)
-    return () if seen.ready else ("redirection to be loaded",)
+    return tuple(f"`{name}`: its interception" for name in missing)
 
 
 def _at_rest(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:

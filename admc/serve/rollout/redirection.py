@@ -235,13 +235,14 @@ class Redirection:
         self._looks = {name: look for name, look in self._looks.items() if name in asked}
         self._know(known._replace(asked=asked))
 
-    def is_ready(self, step: Step) -> bool:
-        """Whether all is redirected that has to be before the next step. Without a mode that redirects nothing is
-        asked, and nothing is needed."""
+    def missing(self, step: Step) -> tuple[str, ...]:
+        """The services at which something is not known to be redirected that has to be before the next step. Without
+        redirection none are."""
         if self._explicit:
-            return True
+            return ()
         known = {} if self._known is None else self._known.redirected
-        return all(names <= known.get(name, frozenset()) for name, names in step.needs_redirection.items())
+        needed = step.needs_redirection.items()
+        return tuple(name for name, names in sorted(needed) if not names <= known.get(name, frozenset()))
 
     def _know(self, known: Known) -> None:
         """On disk first: what is acted on outlives this server."""

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from admc.files import write_whole
-from admc.rollout.model import StepName
 from admc.serve.build.source import Source, read
 from admc.serve.rollout.publisher import SETTLE_SECONDS
 from dsl import load_text
