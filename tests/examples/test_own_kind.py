@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.pipeline import compile_program
-from tests.testbed.bed import RunningBed
-from tests.testbed.client import Request
-from tests.testbed.envoys import envoy_binary
-from tests.testbed.site import Site
+from admc.testbed.client import Request
+from admc.testbed.envoys import envoy_binary
+from admc.testbed.loopback import Site
+from admc.testbed.testbed import RunningBed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

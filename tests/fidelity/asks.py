@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from admc.testbed.echo import STATUS
 from dsl.program import Protocol
-from tests.testbed.echo import STATUS
 
 if TYPE_CHECKING:
     from tests.fidelity.message import Fields

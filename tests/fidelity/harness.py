@@ -12,6 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from admc.testbed.client import Reply, Request, Target, send
+from admc.testbed.echo import ID, EchoServices, Endpoint
+from admc.testbed.envoys import Envoys
 from dsl.program import Protocol
 from emitters.addresses import Addresses
 from emitters.dial import binds, dials
@@ -21,17 +24,14 @@ from solver.placement import Placement, Status
 from tests.emitters.envoy.support import ENVOY, private
 from tests.fidelity.cases import FIRST_PORT, Case
 from tests.fidelity.message import Sent, Sighting
-from tests.testbed.client import Reply, Request, Target, send
-from tests.testbed.echo import ID, EchoServices, Endpoint
-from tests.testbed.envoys import Envoys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from admc.testbed.echo import Seen
     from dsl.program import Program
     from tests.fidelity.asks import Ask
-    from tests.testbed.echo import Seen
 
 Config = dict[str, dict[str, Any]]
 """The bootstraps of an application by service, as JSON."""

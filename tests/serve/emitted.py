@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from admc.__main__ import main
 from admc.pipeline import compile_program
-from tests.testbed.client import Request, send
-from tests.testbed.echo import EchoServices
-from tests.testbed.envoys import Envoys, envoy_binary
+from admc.testbed.client import Request, send
+from admc.testbed.echo import EchoServices
+from admc.testbed.envoys import Envoys, envoy_binary
+from admc.testbed.loopback import Site
 from tests.testbed.repeated import Repeated
-from tests.testbed.site import Site
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,14 +26,14 @@ from rich.table import Table
 
 from admc.exits import CommandError
 from admc.pipeline import compile_program
+from admc.testbed.echo import TakenError
+from admc.testbed.envoys import EnvoyError, envoy_binary
+from admc.testbed.findings import Outcome
+from admc.testbed.loopback import Site
+from admc.testbed.testbed import RunningBed
+from admc.testbed.trial import CallRow, PolicyRow, calls, policies
 from dsl.program import Protocol, Side
 from emitters.errors import EmitError
-from tests.testbed.bed import RunningBed
-from tests.testbed.echo import TakenError
-from tests.testbed.envoys import EnvoyError, envoy_binary
-from tests.testbed.findings import Outcome
-from tests.testbed.observe import CallRow, PolicyRow, calls, policies
-from tests.testbed.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.pipeline import compile_program
-from tests.testbed import demo, probes
-from tests.testbed.bed import RunningBed
-from tests.testbed.envoys import envoy_binary
-from tests.testbed.findings import Outcome
-from tests.testbed.observe import calls, policies
-from tests.testbed.probes import PROBES
-from tests.testbed.site import Site
+from admc.testbed import probes
+from admc.testbed.envoys import envoy_binary
+from admc.testbed.findings import Outcome
+from admc.testbed.loopback import Site
+from admc.testbed.probes import PROBES
+from admc.testbed.testbed import RunningBed
+from admc.testbed.trial import calls, policies
+from tests.testbed import demo
 
 if TYPE_CHECKING:
     from pathlib import Path

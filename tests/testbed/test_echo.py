@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.testbed import echo
-from tests.testbed.client import Request, Target, grpc_call, h2c, http1, tcp
-from tests.testbed.echo import EchoServices, Endpoint, TakenError
+from admc.testbed import echo
+from admc.testbed.client import Request, Target, grpc_call, h2c, http1, tcp
+from admc.testbed.echo import EchoServices, Endpoint, TakenError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

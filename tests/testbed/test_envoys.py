@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed.envoys import EnvoyError, Envoys, envoy_binary
+from admc.testbed.envoys import EnvoyError, Envoys, envoy_binary
 
 pytestmark = pytest.mark.skipif(envoy_binary() is None, reason="there is no Envoy for this platform")
 
@@ -21,7 +21,7 @@ ADMIN = f"127.0.{BLOCK}.20"
 STARTER = """
 import sys, time
 from pathlib import Path
-from tests.testbed.envoys import Envoys, envoy_binary
+from admc.testbed.envoys import Envoys, envoy_binary
 with Envoys(Path(sys.argv[1]), envoy_binary()) as envoys:
     envoys.start({"a": Path(sys.argv[2])})
     print(envoys.running["a"].process.pid, flush=True)

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 import dsl
+from admc.testbed.client import Request, Target, grpc_call
 from solver.place import place
 from tests.bench.cost.arm import Load, Subject, read_outcomes, run
 from tests.bench.cost.golang import build
 from tests.bench.cost.suite import HOTEL
-from tests.testbed.client import Request, Target, grpc_call
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import NEEDS_MESH
 

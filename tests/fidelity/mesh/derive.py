@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from admc.testbed.matching import candidates, holds, meeting, missing
 from dsl.program import Protocol
 from tests.fidelity.asks import GRPC_PATH, Ask, answer_header, delay, header, status
 from tests.fidelity.kinds import ENCODINGS, GRPC_WORDS, HTTP_WORDS, number, seconds, text, whole, words
 from tests.fidelity.mesh.asked import Asked, Route, routes, spread
 from tests.fidelity.selecting import called, policies_of
-from tests.testbed.matching import candidates, holds, meeting, missing
 from tests.testbed.mesh.layout import layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from admc.testbed.client import Request
     from dsl.program import Call, Policy, Port, Program
-    from tests.testbed.client import Request
 
 SHARES = 60
 """Requests that show a percentage."""

@@ -7,19 +7,19 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.testbed.client import Request
+from admc.testbed.echo import ID
 from dsl.program import Protocol
 from tests.fidelity.mesh.asked import IDENTITIES
 from tests.fidelity.message import Sent, Sighting
-from tests.testbed.client import Request
-from tests.testbed.echo import ID
 from tests.testbed.mesh import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from admc.testbed.client import Reply
+    from admc.testbed.echo import Seen
     from tests.fidelity.mesh.asked import Asked
-    from tests.testbed.client import Reply
-    from tests.testbed.echo import Seen
     from tests.testbed.mesh import Arrival, Mesh
 
 LINE = re.compile(r'"?policy"?[:=]"?(?P<policy>[^" ,]+)')

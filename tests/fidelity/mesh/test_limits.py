@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import dsl
+from admc.testbed.client import Request
 from dsl.program import Protocol
 from solver.place import place
 from tests.fidelity.asks import GRPC_PATH, Ask, delay
 from tests.fidelity.mesh.asked import Asked, spread
 from tests.fidelity.mesh.beds import bed, judge
 from tests.fidelity.mesh.derive import possible
-from tests.testbed.client import Request
 from tests.testbed.mesh import Family, Mode, Way
 from tests.testbed.mesh.needed import NEEDS_MESH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from admc.testbed.client import Reply
     from dsl.program import Program
-    from tests.testbed.client import Reply
     from tests.testbed.mesh import Mesh
 
 pytestmark = NEEDS_MESH

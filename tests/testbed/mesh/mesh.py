@@ -24,12 +24,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from admc.testbed.client import Reply, Request, Target, send
+from admc.testbed.envoys import envoy_binary
 from emitters.envoy import Mode as EmitMode
 from emitters.interception import Family
 from emitters.kubernetes import network_policies
 from emitters.output import files
-from tests.testbed.client import Reply, Request, Target, send
-from tests.testbed.envoys import envoy_binary
 from tests.testbed.mesh import full, outside, wiring
 from tests.testbed.mesh.control import Agent, Arrival, Pod, Started
 from tests.testbed.mesh.errors import MeshError

@@ -15,7 +15,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from tests.testbed.envoys import envoy_binary
+from admc.testbed.envoys import envoy_binary
 from tests.testbed.mesh import kernel
 from tests.testbed.mesh.errors import MissingError
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from tests.testbed.echo import EchoServices, Endpoint, Record, Seen, TakenError
+from admc.testbed.echo import EchoServices, Endpoint, Record, Seen, TakenError
 
 
 @dataclass

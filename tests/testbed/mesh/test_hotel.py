@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import dsl
+from admc.testbed.client import Request
+from admc.testbed.envoys import envoy_binary
 from solver.place import place
-from tests.testbed.client import Request
-from tests.testbed.envoys import envoy_binary
 from tests.testbed.mesh import Family, Mesh, Way
 from tests.testbed.mesh import outside as host
 from tests.testbed.mesh.needed import NEEDS_MESH

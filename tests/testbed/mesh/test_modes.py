@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import dsl
+from admc.testbed.client import Request
 from dsl.program import Program
 from solver.place import place
-from tests.testbed.client import Request
 from tests.testbed.mesh import Family, Mesh, MeshError, Mode, Translation, Way
 from tests.testbed.mesh.needed import NEEDS_MESH
 

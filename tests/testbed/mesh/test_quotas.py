@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import dsl
+from admc.testbed.client import Request
 from solver.place import place
-from tests.testbed.client import Request
 from tests.testbed.mesh import Family, Mesh, Way
 from tests.testbed.mesh.needed import NEEDS_MESH
 

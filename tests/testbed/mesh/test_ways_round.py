@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 import dsl
+from admc.testbed.client import Reply, Request
 from solver.place import place
 from solver.placement import PlacementError
-from tests.testbed.client import Reply, Request
 from tests.testbed.mesh import Family, Mesh, Way
 from tests.testbed.mesh.needed import NEEDS_MESH
 

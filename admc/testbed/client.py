@@ -20,7 +20,7 @@ from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
 from h2.exceptions import ProtocolError
 
-from tests.testbed.echo import Seen, parse
+from admc.testbed.echo import Seen, parse
 
 GRPC_NAMES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 

@@ -7,20 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from admc.testbed import echo
+from admc.testbed.client import Reply, Request, send
+from admc.testbed.echo import EchoServices
+from admc.testbed.envoys import Envoy, Envoys
+from admc.testbed.matching import holds, policies_on
 from dsl.program import Side
-from tests.testbed import echo
-from tests.testbed.client import Reply, Request, send
-from tests.testbed.echo import EchoServices
-from tests.testbed.envoys import Envoy, Envoys
-from tests.testbed.matching import holds, policies_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from admc.testbed.echo import Record
+    from admc.testbed.loopback import Site
     from dsl.program import Call, Policy
-    from tests.testbed.echo import Record
-    from tests.testbed.site import Site
 
 ROOM = 12
 """Requests that an ordinary probe may need."""

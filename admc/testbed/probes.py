@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from tests.testbed import echo
-from tests.testbed.client import Request
-from tests.testbed.findings import (
+from admc.testbed import echo
+from admc.testbed.client import Request
+from admc.testbed.findings import (
     TRIES,
     Bed,
     Finding,
@@ -25,13 +25,13 @@ from tests.testbed.findings import (
     unseen,
     wrong,
 )
-from tests.testbed.matching import holds, missing, policies_on
+from admc.testbed.matching import holds, missing, policies_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from admc.testbed.client import Reply
     from dsl.program import Call, Policy, Value
-    from tests.testbed.client import Reply
 
     Probe = Callable[[Bed, Policy, Call, Request], Finding]
     GroupProbe = Callable[[Bed, Policy, Sequence[tuple[Call, Request]]], Finding]

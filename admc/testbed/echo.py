@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from aiohttp import web
 
-from tests.testbed.h2server import H2Protocol
+from admc.testbed.http2_server import H2Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -10,28 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.testbed.findings import Bed, Finding, Outcome, asked_for, denies, is_split, judged, refused, unseen, wrong
+from admc.testbed.matching import holds, meeting, policies_on
+from admc.testbed.probes import GROUP_PROBES, PROBES, why_unseen
 from dsl.program import Protocol, Side
-from tests.testbed.findings import (
-    Bed,
-    Finding,
-    Outcome,
-    asked_for,
-    denies,
-    is_split,
-    judged,
-    refused,
-    unseen,
-    wrong,
-)
-from tests.testbed.matching import holds, meeting, policies_on
-from tests.testbed.probes import GROUP_PROBES, PROBES, why_unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from admc.testbed.client import Reply, Request
     from dsl.program import Call, Policy, Program
     from solver.placement import Decision, Placement
-    from tests.testbed.client import Reply, Request
 
 QUOTAS = frozenset(GROUP_PROBES)
 

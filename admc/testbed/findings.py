@@ -6,15 +6,15 @@ import itertools
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tests.testbed import echo
-from tests.testbed.matching import meeting, policies_on
+from admc.testbed import echo
+from admc.testbed.matching import meeting, policies_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from admc.testbed.client import Reply, Request
+    from admc.testbed.echo import Record
     from dsl.program import Call, Policy, Program
-    from tests.testbed.client import Reply, Request
-    from tests.testbed.echo import Record
 
 TRIES = 80
 """Requests after which a share that should have come by now has not."""
@@ -137,7 +137,7 @@ def reach(bed: Bed, call: Call, request: Request) -> Reply:
 
 def hidden_by(program: Program, call: Call, policy: Policy, request: Request) -> Policy | None:
     """The guard that keeps this request from reaching `policy`, if any; `request` meets as few others as possible."""
-    from tests.testbed.matching import holds
+    from admc.testbed.matching import holds
 
     for other in policies_on(program, call):
         if other is not policy and holds(other.match, request) and denies(other, call.source):

@@ -10,9 +10,9 @@ import re
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
+from admc.testbed.client import Request
 from dsl.match import And, Comparison, Match, Not, Operator, Or
 from dsl.program import Protocol
-from tests.testbed.client import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

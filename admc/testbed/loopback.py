@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from admc.testbed.client import Target
+from admc.testbed.echo import Endpoint
 from emitters.addresses import Addresses
 from emitters.dial import Dial, binds, dials, sender
 from emitters.envoy import Mode
 from emitters.output import files
-from tests.testbed.client import Target
-from tests.testbed.echo import Endpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
