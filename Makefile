@@ -17,7 +17,7 @@ $(STAMP): requirements.lock pyproject.toml
 	touch $@
 
 demo: setup
-	$(BIN)/python -m tests.testbed.demo
+	$(BIN)/admc try examples/hotel_reservation/policies.adm
 
 # What is timed against real proxies runs by itself.
 test: setup

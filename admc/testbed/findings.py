@@ -1,4 +1,4 @@
-"""What a probe found out, and what it needs to find it out."""
+"""The result of one probe, and what a probe needs of the running application."""
 
 from __future__ import annotations
 
@@ -7,37 +7,52 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from admc.testbed import echo
-from admc.testbed.matching import meeting, policies_on
+from admc.testbed.matching import GRPC_PATH, holds, meeting, policies_on
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from admc.testbed.client import Reply, Request
     from admc.testbed.echo import Record
     from dsl.program import Call, Policy, Program
 
 TRIES = 80
-"""Requests after which a share that should have come by now has not."""
+"""Requests after which a share that has not come by now is missing."""
 
 
 class Outcome(StrEnum):
-    SEEN = "enforced"
+    ENFORCED = "enforced"
     """The policy did what it says, on a real request."""
-    WRONG = "NOT ENFORCED"
-    """What came of a request is not what the program says."""
+    NOT_ENFORCED = "NOT ENFORCED"
+    """The request had another result than the program says."""
     HIDDEN = "hidden"
     """A policy outside this one lets no request through to it."""
-    UNSEEN = "not observable"
-    """Nothing that it does shows on this bed; the reason is in the evidence."""
+    NOT_OBSERVABLE = "not observable"
+    """It has no effect that shows on this testbed; the finding has the reason."""
+    NOT_TRIED = "not tried"
+    """The time was over before."""
+
+    @property
+    def is_good(self) -> bool:
+        """False where the trial failed."""
+        return self not in (Outcome.NOT_ENFORCED, Outcome.NOT_TRIED)
 
 
 class Finding(NamedTuple):
+    """What was sent, what the program says of it, and what happened; the reason instead, where nothing was sent."""
+
     outcome: Outcome
-    evidence: str
+    observed: str
+    request: str = ""
+    expected: str = ""
+
+
+class TimeUpError(Exception):
+    """The time that the whole trial may take is over."""
 
 
 class Bed(Protocol):
-    """What probes need of a running application."""
+    """What probes need of a running application. All that send raise `TimeUpError`."""
 
     program: Program
 
@@ -56,45 +71,47 @@ class Bed(Protocol):
         """Send on a declared call, as its source or as another service; `h2c` is the other protocol of http calls."""
         ...
 
-    def prepare(self, call: Call, request: Request) -> None:
-        """See to it that the quotas in the way of some dozen such requests are not empty."""
-        ...
-
-    def allowance(self, call: Call, request: Request) -> int:
-        """Requests that the quotas in the way still let through, as far as is known."""
-        ...
-
     def concurrently(self, call: Call, requests: Sequence[Request]) -> list[Reply]:
         """Send all at once."""
         ...
 
+    def wait(self, found: Callable[[], object], seconds: float | None = None) -> None:
+        """Wait until `found` returns something true, or the time is over: as long as a busy machine needs to log a
+        line, to count or to copy a request, if `seconds` does not say otherwise."""
+        ...
+
+    def prepare(self, call: Call, request: Request) -> None:
+        """Make sure that the quotas on the way of some dozen such requests are not empty."""
+        ...
+
+    def allowance(self, call: Call, request: Request) -> int:
+        """Requests that the quotas on the way still admit, by the requests that were sent."""
+        ...
+
     def refill(self, policy: Policy, destination: str) -> None:
-        """Start the Envoys that enforce a policy at a destination anew, so that its bucket is full."""
+        """Restart the Envoys that enforce a policy at a destination, so that its bucket is full."""
         ...
 
     def logged(self, policy: Policy, call: Call) -> int:
-        """Lines that an access log has written so far."""
+        """Lines that an access log has by now."""
         ...
 
     def counted(self, policy: Policy, call: Call) -> int:
-        """Requests that a request count has counted so far."""
+        """Requests that a request count has by now."""
+        ...
+
+    def check(self) -> None:
+        """Raise `EnvoyError` if an Envoy has ended."""
         ...
 
 
-def seen(evidence: str) -> Finding:
-    return Finding(Outcome.SEEN, evidence)
+def judged(right: bool, request: str, expected: str, observed: str) -> Finding:
+    """The finding of a request that was sent."""
+    return Finding(Outcome.ENFORCED if right else Outcome.NOT_ENFORCED, observed, request, expected)
 
 
-def wrong(evidence: str) -> Finding:
-    return Finding(Outcome.WRONG, evidence)
-
-
-def unseen(evidence: str) -> Finding:
-    return Finding(Outcome.UNSEEN, evidence)
-
-
-def judged(right: bool, evidence: str) -> Finding:
-    return seen(evidence) if right else wrong(evidence)
+def unobservable(reason: str) -> Finding:
+    return Finding(Outcome.NOT_OBSERVABLE, reason)
 
 
 _identities = itertools.count(1)
@@ -106,8 +123,19 @@ def identified(request: Request) -> tuple[str, Request]:
     return identity, request.with_headers((echo.ID, identity))
 
 
+def described(call: Call, request: Request) -> str:
+    """A request in a few words, without the headers that are for the echo service."""
+    if call.port.protocol.value == "tcp":
+        return "a connection"
+    start = f"{request.method} {request.path}"
+    if call.port.protocol.value == "grpc":
+        start = "a call" if request.path == GRPC_PATH else f"call {request.path}"
+    headers = [f"{name}: {value}" for name, value in request.headers if not name.startswith("x-echo-")]
+    return ", ".join([start, *headers])
+
+
 def denies(policy: Policy, source: str) -> bool:
-    """Whether a guard lets nothing from this source through."""
+    """Whether a guard admits no request from this source."""
     if policy.kind.name == "deny":
         return True
     callers = policy.arguments.get("callers")
@@ -116,8 +144,8 @@ def denies(policy: Policy, source: str) -> bool:
     return policy.kind.name == "jwt"
 
 
-def refused(reply: Reply) -> bool:
-    """Whether a guard's answer came back, in the caller's protocol."""
+def rejected(reply: Reply) -> bool:
+    """Whether this is the answer of a guard, in the caller's protocol."""
     return reply.label in ("401", "403", "PERMISSION_DENIED", "UNAUTHENTICATED", "connection closed")
 
 
@@ -126,7 +154,7 @@ def is_split(program: Program, call: Call) -> bool:
 
 
 def reach(bed: Bed, call: Call, request: Request) -> Reply:
-    """Send until the call's own destination answers: a split may give a share to another one."""
+    """Send until the call's own destination answers: a split may send a share to another service."""
     reply = bed.send(call, request)
     for _ in range(TRIES if is_split(bed.program, call) else 0):
         if reply.seen is None or reply.seen.service == call.destination:
@@ -137,20 +165,18 @@ def reach(bed: Bed, call: Call, request: Request) -> Reply:
 
 def hidden_by(program: Program, call: Call, policy: Policy, request: Request) -> Policy | None:
     """The guard that keeps this request from reaching `policy`, if any; `request` meets as few others as possible."""
-    from admc.testbed.matching import holds
-
     for other in policies_on(program, call):
         if other is not policy and holds(other.match, request) and denies(other, call.source):
             return other
     return None
 
 
-def asked_for(program: Program, call: Call, policy: Policy) -> Request | Finding:
+def request_for(program: Program, call: Call, policy: Policy) -> Request | Finding:
     """The request to probe a policy with, or why there is none."""
     request = meeting(program, call, policy)
     if request is None:
-        return unseen("no request was found that its match selects")
+        return unobservable("no request was found that its match selects")
     guard = hidden_by(program, call, policy, request)
     if guard is not None:
-        return Finding(Outcome.HIDDEN, f"`{guard.name}` refuses every request of this call before it")
+        return Finding(Outcome.HIDDEN, f"`{guard.name}` rejects every request of this call before it")
     return request
