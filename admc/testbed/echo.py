@@ -255,11 +255,11 @@ class EchoServices:
 
 
 def _taken(endpoint: Endpoint, error: Exception) -> str:
-    help_ = "end the process that holds the port (often an earlier demo) and try again"
+    hint = "end the process that holds the port (often an earlier run) and try again"
     if isinstance(error, PermissionError):
-        help_ = "ports below 1024 need privileges here"
+        hint = "ports below 1024 need privileges here"
     place = f"{endpoint.address}:{endpoint.listen}"
-    return f"the echo service of `{endpoint.service}` cannot listen on {place}: {error}; {help_}"
+    return f"the echo service of `{endpoint.service}` cannot listen on {place}: {error}; {hint}"
 
 
 class HttpDoor(asyncio.Protocol):

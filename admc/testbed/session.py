@@ -143,10 +143,15 @@ def _listed(rows: Iterator[Row], total: int | None, what: str, progress: Callabl
 
 @contextmanager
 def _interrupted_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block like a Ctrl-C; a second signal does not interrupt the clean-up."""
+    """SIGTERM and SIGHUP end the block like a Ctrl-C. From then on signals are ignored: the clean-up is not
+    interrupted, and the process ends."""
     numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     before = {number: signal.getsignal(number) for number in numbers}
     ctrl_c = before[signal.SIGINT]
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         for each in numbers:
@@ -160,6 +165,7 @@ def _interrupted_by_signals() -> Iterator[None]:
             signal.signal(number, interrupt)
     try:
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    except Exception:
+        restore()
+        raise
+    restore()

@@ -79,14 +79,22 @@ class Testbed:
         timeout: float = 10.0,
         protocol: str | None = None,
     ) -> Reply:
-        if self._until is not None:
-            left = self._until - time.monotonic()
-            if left <= 0:
-                raise TimeUpError
-            timeout = min(timeout, left + 1)
+        left = self._left()
+        timeout = timeout if left is None else min(timeout, left)
         for policy in self._quotas(call, request):
             self._spent[policy.name, call.destination] += self._cost(call, request)
-        return send(protocol or call.port.protocol.value, self.layout.target(call, source), request, timeout)
+        reply = send(protocol or call.port.protocol.value, self.layout.target(call, source), request, timeout)
+        self._left()  # an answer that did not come before the end says nothing
+        return reply
+
+    def _left(self) -> float | None:
+        """Seconds until the end, if there is one. Raises `TimeUpError` after it."""
+        if self._until is None:
+            return None
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeUpError
+        return left
 
     def concurrently(self, call: Call, requests: Sequence[Request]) -> list[Reply]:
         with ThreadPoolExecutor(max_workers=len(requests)) as pool:
@@ -98,6 +106,7 @@ class Testbed:
             end = min(end, self._until)
         while not found() and time.monotonic() < end:
             time.sleep(0.01)
+        self._left()
 
     def prepare(self, call: Call, request: Request) -> None:
         for policy in self._quotas(call, request):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from admc.testbed import echo
 from admc.testbed.client import Request
 from admc.testbed.findings import Bed, Finding, described, judged, reach, unobservable
-from admc.testbed.probes.arguments import integer, seconds
+from admc.testbed.probes.arguments import duration, integer, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ def quota(bed: Bed, policy: Policy, requests: Sequence[tuple[Call, Request]]) ->
     return judged(
         right,
         f"{described(*requests[0])}, {answered + 1} times{callers}",
-        f"{burst} answered, then {expected}",
+        f"{burst} answered ({per_period} more in {duration(period)}), then {expected}",
         f"{answered} answered, then {last or 'no rejection'}",
     )
 
