@@ -58,7 +58,7 @@ def find_envoy(given: Path | None = None) -> tuple[str, str] | None:
         found = shutil.which(given if given.is_absolute() else Path.cwd() / given)
         if found is None:
             raise EnvoyError(f"`{given}` is no program that can be run")
-        return found, _version(found)
+        return str(found), _version(str(found))
     beside = Path(sys.executable).with_name("envoy")
     on_path = shutil.which("envoy")
     # The package's `envoy` is a script around its binary. The binary itself ends when its parent is killed.

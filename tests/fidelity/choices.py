@@ -16,7 +16,7 @@ MOST_WAYS = 4096
 
 
 class Flip(NamedTuple):
-    """One decision of chance: about what, how it fell, and how probable yes is (None: nobody can say)."""
+    """One decision of chance: about what, how it fell, and how probable yes is (None: unknown)."""
 
     about: str
     yes: bool

@@ -246,7 +246,7 @@ def _fits(policy: Policy, others: Sequence[Policy]) -> bool:
         if kind == other.written.kind and same and _kinds()[kind].exclusive:
             return False
         if {kind, other.written.kind} == {"mirror", "split"} and same:
-            return False  # both at one service: which arrives first is nobody's promise
+            return False  # both at one service: the documents promise no order of arrival
     return True
 
 

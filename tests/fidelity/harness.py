@@ -41,7 +41,7 @@ AT_ONCE = 24
 """Cases that are asked at the same time."""
 SETTLING = 0.8
 """Seconds until the last copies and log lines have arrived."""
-NOBODY = Placement((), (), (), Status.OPTIMAL, ())
+NO_ADMS = Placement((), (), (), Status.OPTIMAL, ())
 """No policy is enforced: no mesh at all."""
 
 

@@ -50,14 +50,14 @@ class Place(NamedTuple):
 
 
 class Deadline:
-    """When somebody stops waiting."""
+    """The time at which a caller or an ADM stops waiting."""
 
     def __init__(self, at: float) -> None:
         self.at = at
 
 
 class GaveUpError(Exception):
-    """Nobody waits for what is going on here any more."""
+    """The caller or the ADM that waited for the current step has stopped."""
 
     def __init__(self, deadline: Deadline) -> None:
         self.deadline = deadline
@@ -113,7 +113,7 @@ class Run:
         return max(self.now, self.answered)
 
     def wait(self, seconds: float) -> None:
-        """Time passes, unless somebody gives up first."""
+        """Let time pass, or raise `GaveUpError` at the first deadline before."""
         soonest = min(self._deadlines, key=lambda each: each.at, default=None)
         if soonest is not None and self.now + seconds > soonest.at:
             self.now = soonest.at
@@ -131,7 +131,7 @@ class Run:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """What happens here takes none of the caller's time, and nobody gives it up."""
+        """The block takes none of the caller's time, and no deadline ends it."""
         now, late, deadlines = self.now, self.late, self._deadlines
         self._deadlines = []
         try:

@@ -31,7 +31,7 @@ TRANSLATED: Final = {400: INTERNAL, 401: UNAUTHENTICATED, 403: DENIED, 404: UNIM
 )
 """An HTTP status in gRPC's words, as gRPC itself defines it."""
 NOTICED: Final = 0.3
-"""Seconds until whoever ejects an endpoint has surely done so."""
+"""Seconds until an ADM has surely ejected an endpoint."""
 LONGEST: Final = 300.0
 """Seconds that an ejection may grow to."""
 KEPT: Final = 64 << 20
@@ -97,7 +97,7 @@ def quota(amount: str) -> Handler:
 
 
 def circuit_breaking(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    """Of requests at the same time, as many as the limit says are let in; which ones, nobody can say."""
+    """Of simultaneous requests the limit admits as many as it says; which ones is undetermined."""
     most = policy.arguments["max_requests"]
     if run.beside == 0 or not isinstance(most, int) or place.port.protocol is Protocol.TCP:
         return inner(message)
@@ -132,9 +132,9 @@ def jwt(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) 
 
 
 def external_authorization(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    """Asks from inside, so no policy stands around that call. Whoever does not answer in time has not admitted.
+    """The ADM itself sends the check, so no policy applies to that call. Without an answer in time it rejects.
 
-    The page does not say what a caller gets who is turned away; the helper's own words are taken for right.
+    The page does not say what a rejected caller receives; the helper's own answer counts as right.
     """
     helper, port = target(run.program, policy.arguments["service"])
     asked = replace(message, body=b"")

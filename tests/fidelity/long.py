@@ -59,7 +59,7 @@ class Campaign:
         return time.monotonic() > self._began + share * self._seconds
 
     def note(self, what: str, differences: Sequence[Difference]) -> None:
-        """What came of an application that somebody else ran."""
+        """The results of an application that another process ran."""
         for each in differences:
             print(f"  {each}")
         self.counts[What.DIFFERENT if differences else What.EQUAL] += 1

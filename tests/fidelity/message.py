@@ -25,7 +25,7 @@ class Sent(NamedTuple):
     body: bytes = b""
     at: float = 0.0
     answered: float = 0.0
-    """Not before `at` where somebody saw it; otherwise the policies are thought to take no time."""
+    """Not before `at` where that was observed; otherwise the policies are assumed to take no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Answer:
     gave_up: bool = False
     """An attempt that was not waited for."""
     committed: bool = False
-    """Of gRPC: its status comes after headers of its own, when nobody repeats the call any more."""
+    """Of gRPC: its status comes after headers of its own, when no retry is possible any more."""
     nowhere: bool = False
     """Nothing was sent on: no endpoint was left."""
     encoding: str | None = None
     size: int = 0
-    """Bytes of the body, as far as anybody asks: of a service's answer at least this many."""
+    """Bytes of the body that the request asks for: a service's answer has at least this many."""
 
     def without(self, name: str) -> Answer:
         return replace(self, headers=without(self.headers, name))

@@ -1,4 +1,4 @@
-"""The mutants: cases that the suite runs, each with one mistake in what an ADM is told or in where policies stand.
+"""The mutants: cases that the suite runs, each with one mistake in an ADM's configuration or in the placement.
 
 None is equivalent: each changes what some client or server could observe, and so what the suite has to notice.
 """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tests.fidelity.cases import accepted, load, text
 from tests.fidelity.compare import judged
-from tests.fidelity.harness import NOBODY, observe
+from tests.fidelity.harness import NO_ADMS, observe
 from tests.fidelity.judge import Judge
 from tests.fidelity.placing import together
 from tests.fidelity.programs import ALL
@@ -83,7 +83,7 @@ def _together(cases: Sequence[Case], alone: Mapping[str, Placement], how: How, f
         taken = list(cases)
     written = text(taken, taps, policies=how is not How.NONE)
     program = load(written)
-    ran, placement = _full(written) if how is How.FULL else (program, NOBODY)
+    ran, placement = _full(written) if how is How.FULL else (program, NO_ADMS)
     if how is How.COMPILED:
         placement = together(program, taken, alone)
     seen = observe(ran, placement, taken, folder)

@@ -163,7 +163,7 @@ def test_a_token_that_came_while_a_request_was_on_its_way_may_be_taken() -> None
 
 
 def test_pairs_that_do_not_commute_are_asked_what_tells_their_orders_apart() -> None:
-    """Of a third at least: where the rules are careful about kinds of which nothing is known, nobody may see more."""
+    """A third at least: the rules also keep orders of kinds without declared effects, which no request may show."""
     seen: dict[bool, int] = {True: 0, False: 0}
     for case in shared()[::7]:
         if case.protocol is not Protocol.HTTP:

@@ -316,9 +316,7 @@ def test_a_port_that_another_process_has_is_named(
 
 @needs_envoy
 @alone
-def test_the_admin_port_of_an_envoy_may_be_taken(
-    small: Path, temporary: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_taken_admin_port_is_named(small: Path, temporary: Path, capsys: pytest.CaptureFixture[str]) -> None:
     admin = loopback(load_program(small)).pod_addresses("web")[0]
     with socket.create_server((admin, 15000)):
         assert main(["try", str(small), "--json"]) == 1

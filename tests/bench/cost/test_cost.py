@@ -1,4 +1,4 @@
-"""The parts of the cost bench that can be wrong without anybody seeing it in a figure."""
+"""The parts of the cost bench whose mistakes would not show in a figure."""
 
 from __future__ import annotations
 

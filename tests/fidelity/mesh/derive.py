@@ -23,7 +23,7 @@ SHARES = 60
 """Requests that show a percentage."""
 QUOTAS = frozenset({"rate_limit", "connection_rate_limit"})
 STRIDE = 3
-"""Of the ways of somebody uninvited one in so many is tried: families take turns, so an even number would miss one."""
+"""One of so many ways of an undeclared caller is tried: families take turns, so an even number would miss one."""
 BEYOND = 4
 """Requests more than a quota lets through."""
 
@@ -181,5 +181,5 @@ def _headers(policy: Policy) -> tuple[Ask, ...]:
         )
     if kind == "bandwidth":
         return (header("x-echo-body", str(int(number(policy, "kib_per_second") * 1024 * 1.8))), Ask())
-    assert not called(policy), f"nobody has said what shows a `{kind}`"
+    assert not called(policy), f"no request is known that shows a `{kind}`"
     return (Ask(), *((status(404),) if kind == "access_log" else ()))

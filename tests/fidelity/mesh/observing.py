@@ -26,7 +26,7 @@ LINE = re.compile(r'"?policy"?[:=]"?(?P<policy>[^" ,]+)')
 DESTINATION = re.compile(r'"?destination"?[:=]"?(?P<destination>[^" ,]+)')
 """In a line of a log, as text and as JSON."""
 STABLE, SETTLED = 0.15, 20.0
-"""Seconds without anything new after which nothing more comes, and the longest that anybody waits for it."""
+"""Seconds without anything new after which nothing more comes, and the longest wait for that."""
 LOOKS = 5
 """How often one could look at least in the time without anything new."""
 

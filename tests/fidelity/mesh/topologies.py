@@ -44,7 +44,7 @@ ROUTES_EACH = 2
 
 
 class Edge(NamedTuple):
-    """Who calls whom, with policies around it. Sources that are set together share one policy."""
+    """Calls to one destination, with their policies. Sources that are set together share one policy."""
 
     sources: tuple[str, ...]
     destination: str

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from dsl.program import Program
     from tests.fidelity.message import Fields
 
-# `near` has one caller, so whatever may leave its receiver can. Of its ports, `twin` and `web` lead to one process, and
-# `other` is no declared call of anybody. `rogue` is a service that calls somebody else.
+# `near` has one caller, so every policy that may leave its receiver can. Of its ports, `twin` and `web` lead to one
+# process, and no call to `other` is declared. `rogue` is a service that calls another one.
 SHAPE = """\
 app ways
 external world

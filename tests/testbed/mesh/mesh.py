@@ -156,7 +156,7 @@ class Mesh:
         return network_policies(self.program, self.placement) if self.placement else ()
 
     def _build(self, emitted: dict[str, bytes]) -> None:
-        """Namespaces, cables, rules; and the proxies, which have to be there before whoever they stand in front of."""
+        """Namespaces, cables, rules; and the proxies, which have to be ready before their services start."""
         policies = self._policies() if self._close else ()
         places = [place for place in self.layout.places if not place.on_node]
         paths = {place.name: f"{{{place.name}}}" for place in places}  # the agent knows their descriptors

@@ -36,7 +36,7 @@ COMMIT
 
 
 def environment() -> dict[str, str]:
-    """For the tools: administrators' folders are not on everybody's path."""
+    """For the tools: administrators' folders are not on the path of every user."""
     return {**os.environ, "PATH": PATH, "LC_ALL": "C"}
 
 

@@ -1,4 +1,4 @@
-"""Nothing is left behind, whoever is killed; and what cannot start says why."""
+"""Nothing is left behind, whichever process is killed; and what cannot start says why."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_bed_outlives_the_thread_that_started_it() -> None:
         pool.submit(mesh.__enter__).result()
     with ExitStack() as stack:
         stack.push(mesh)
-        time.sleep(0.1)  # whoever ends with that thread does so at once
+        time.sleep(0.1)  # a process that ends with that thread does so at once
         assert mesh.request("a", "b").ok
 
 

@@ -1,4 +1,4 @@
-"""Hotel reservation as compiled, in namespaces: what its callers get, and what stands in nobody's way."""
+"""Hotel reservation as compiled, in namespaces: the answers to its callers, and the calls that pass no ADM."""
 
 from __future__ import annotations
 
