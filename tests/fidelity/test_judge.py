@@ -92,7 +92,7 @@ def test_a_copy_is_made_where_the_mirror_stands() -> None:
     assert values == {"s": "client", "b": "set"}
 
 
-def test_callers_are_told_apart_by_who_they_are() -> None:
+def test_policies_distinguish_callers() -> None:
     found = follow("policy g = allow(callers: [a]) on * -> b", Ask(), Ask(source="c"))
     assert [each.answer.status for each in found] == [200, 403]
 

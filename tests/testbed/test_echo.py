@@ -100,7 +100,7 @@ def test_a_tcp_service_greets_and_echoes(services: EchoServices) -> None:
     assert (reply.seen.service, reply.seen.peer) == ("db", f"127.0.{BLOCK}.9")
 
 
-def test_nobody_there_is_said() -> None:
+def test_a_refused_connection_is_labelled() -> None:
     assert tcp(Target(f"127.0.{BLOCK}.9", f"127.0.{BLOCK}.8", 15433, "x")).label == "connection refused"
     assert (
         grpc_call(Target(f"127.0.{BLOCK}.9", f"127.0.{BLOCK}.8", 15433, "x"), Request()).label == "connection refused"

@@ -116,7 +116,7 @@ def test_what_a_page_reaches_is_known_but_for_what_a_cache_decides() -> None:
     }
 
 
-def test_each_process_is_told_whom_to_call() -> None:
+def test_each_process_has_the_addresses_of_its_callees() -> None:
     program = dsl.load(HOTEL)
     found = configurations(program, {name: f"<{name}>" for name in program.services})
     assert found.keys() == program.services.keys()

@@ -120,7 +120,9 @@ def test_two_beds_do_not_meet() -> None:
 
 
 @NEEDS_MESH
-def test_an_envoy_that_dies_is_told_and_the_rest_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_envoy_that_dies_is_reported_and_the_rest_is_cleaned_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = dsl.load_text(TEXT)
     mesh = Mesh(program, place(program), folder=tmp_path)
     real = mesh._files

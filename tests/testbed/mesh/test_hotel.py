@@ -93,7 +93,7 @@ def test_a_call_without_a_policy_at_the_sender_does_not_touch_its_adm(hotel: Mes
         assert (hotel.redirected("frontend/0"), hotel.accepted("frontend/0")) == (before[0] + 1, before[1] + 1)
 
 
-def test_a_call_between_two_services_without_adms_meets_nobody(hotel: Mesh) -> None:
+def test_a_call_between_two_services_without_adms_passes_no_proxy(hotel: Mesh) -> None:
     places = [f"{adm.service}/0" for adm in hotel.placement.adms] if hotel.placement else []
     before = [(hotel.redirected(place), hotel.accepted(place)) for place in places]
     for way, family in WAYS:
@@ -120,9 +120,7 @@ def test_an_undeclared_caller_is_refused_by_the_guard_whatever_it_says(hotel: Me
 
 
 @pytest.mark.parametrize(("way", "family"), WAYS)
-def test_a_closed_destination_lets_its_declared_senders_in_and_nobody_else(
-    hotel: Mesh, way: Way, family: Family
-) -> None:
+def test_a_closed_destination_admits_its_declared_senders_alone(hotel: Mesh, way: Way, family: Family) -> None:
     assert hotel.placement is not None
     assert "rate" in hotel.placement.closed
     assert hotel.request("profile", "rate", way=way, family=family).label == "connection refused"

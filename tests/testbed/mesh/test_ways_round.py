@@ -102,7 +102,7 @@ def test_an_outside_name_is_met_by_its_port(mesh: Mesh, family: Family) -> None:
 
 
 @pytest.mark.parametrize("family", list(Family))
-def test_somebody_elses_connection_on_a_captured_port_passes_untouched(mesh: Mesh, family: Family) -> None:
+def test_another_connection_on_a_captured_port_passes_untouched(mesh: Mesh, family: Family) -> None:
     """`bank` is captured by its port alone; what answers at another address there is not `bank`."""
     with mesh.listen("internet", 8000, family=family) as door:
         door.settimeout(60)
