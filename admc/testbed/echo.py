@@ -25,7 +25,7 @@ from aiohttp import web
 from admc.testbed.http2_server import H2Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 ID = "x-echo-id"
 STATUS = "x-echo-status"
@@ -147,8 +147,10 @@ class TakenError(Exception):
 class EchoServices:
     """All echo services of one application: one event loop in a thread for http and tcp, gRPC's own threads."""
 
-    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+    def __init__(self, endpoints: Iterable[Endpoint], messages: Mapping[str, bytes] | None = None) -> None:
+        """`messages` are the answers to some gRPC methods, by path, instead of a description."""
         self.endpoints = tuple(endpoints)
+        self._messages = messages or {}
         self.record = Record()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="echo", daemon=True)
@@ -245,7 +247,7 @@ class EchoServices:
 
     def _start_grpc(self, endpoint: Endpoint) -> None:
         server = grpc.server(self._pool, options=[("grpc.so_reuseport", 0)])
-        server.add_generic_rpc_handlers((GrpcEcho(endpoint, self.record, self._stopping),))
+        server.add_generic_rpc_handlers((GrpcEcho(endpoint, self.record, self._stopping, self._messages),))
         try:
             server.add_insecure_port(f"{endpoint.address}:{endpoint.listen}")
         except RuntimeError as error:
@@ -334,8 +336,10 @@ class TcpEcho(asyncio.Protocol):
 class GrpcEcho(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Answers every unary method with the description of its call."""
 
-    def __init__(self, endpoint: Endpoint, record: Record, stopping: threading.Event) -> None:
-        self._endpoint, self._record, self._stopping = endpoint, record, stopping
+    def __init__(
+        self, endpoint: Endpoint, record: Record, stopping: threading.Event, messages: Mapping[str, bytes]
+    ) -> None:
+        self._endpoint, self._record, self._stopping, self._messages = endpoint, record, stopping, messages
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         path = details.method
@@ -358,7 +362,7 @@ class GrpcEcho(grpc.GenericRpcHandler):  # type: ignore[misc]
                 context.send_initial_metadata(tuple((name.lower(), value) for name, value in wanted.headers))
             if wanted.status:
                 context.abort(_code(wanted.status), "requested by the client")
-            return description(seen, wanted.padding)
+            return self._messages[path] if path in self._messages else description(seen, wanted.padding)
 
         return grpc.unary_unary_rpc_method_handler(answer)
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from admc.testbed import echo
+from admc.testbed.facts import denies, is_split
 from admc.testbed.matching import GRPC_PATH, holds, meeting, policies_on
 
 if TYPE_CHECKING:
@@ -134,23 +135,9 @@ def described(call: Call, request: Request) -> str:
     return ", ".join([start, *headers])
 
 
-def denies(policy: Policy, source: str) -> bool:
-    """Whether a guard admits no request from this source."""
-    if policy.kind.name == "deny":
-        return True
-    callers = policy.arguments.get("callers")
-    if policy.kind.name == "allow" and isinstance(callers, tuple):
-        return source not in callers
-    return policy.kind.name == "jwt"
-
-
 def rejected(reply: Reply) -> bool:
     """Whether this is the answer of a guard, in the caller's protocol."""
     return reply.label in ("401", "403", "PERMISSION_DENIED", "UNAUTHENTICATED", "connection closed")
-
-
-def is_split(program: Program, call: Call) -> bool:
-    return any(policy.kind.name == "split" for policy in policies_on(program, call))
 
 
 def reach(bed: Bed, call: Call, request: Request) -> Reply:

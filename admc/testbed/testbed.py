@@ -12,6 +12,7 @@ from admc.testbed import echo
 from admc.testbed.client import Reply, Request, send
 from admc.testbed.echo import EchoServices
 from admc.testbed.envoys import Envoy, Envoys
+from admc.testbed.facts import is_quota, repeats
 from admc.testbed.findings import TimeUpError
 from admc.testbed.matching import holds, policies_on
 from dsl.program import Side
@@ -29,7 +30,6 @@ PATIENCE = 60.0
 RESERVE = 12
 """Requests that an ordinary probe may need."""
 UNLIMITED = 100_000
-QUOTAS = ("rate_limit", "connection_rate_limit")
 
 
 class Testbed:
@@ -44,7 +44,9 @@ class Testbed:
         `time.monotonic` after which nothing is sent."""
         self.layout = layout
         self.program = layout.program
-        self.services = EchoServices(layout.endpoints)
+        # An empty message is a success, also where an ADM asks whether a request is authorized.
+        called = {policy.kind.traits.grpc_method for policy in layout.program.policies}
+        self.services = EchoServices(layout.endpoints, {path: b"" for path in called if path is not None})
         self.envoys = Envoys(layout.folder / "logs", envoy or "", until=until)
         self._until = until
         self._patience = patience
@@ -149,14 +151,14 @@ class Testbed:
 
     def _quotas(self, call: Call, request: Request) -> Iterator[Policy]:
         for policy in policies_on(self.program, call):
-            if policy.kind.name in QUOTAS and holds(policy.match, request):
+            if is_quota(policy) and holds(policy.match, request):
                 yield policy
 
     def _cost(self, call: Call, request: Request) -> int:
         """A request that is made to fail may be retried on its way."""
         if not any(name == echo.STATUS for name, _ in request.headers):
             return 1
-        attempts = [p.arguments["attempts"] for p in policies_on(self.program, call) if p.kind.name == "retry"]
+        attempts = [p.arguments["attempts"] for p in policies_on(self.program, call) if repeats(p)]
         return max((each for each in attempts if isinstance(each, int)), default=1)
 
     def _hosts(self, policy: Policy, destination: str) -> Iterator[tuple[str, Side]]:

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.testbed.facts import callers, denies, is_quota, is_split
 from admc.testbed.findings import (
     Bed,
     Finding,
     Outcome,
     TimeUpError,
-    denies,
     described,
-    is_split,
     judged,
     rejected,
     request_for,
     unobservable,
 )
 from admc.testbed.matching import holds, meeting, policies_on
-from admc.testbed.probes import PROBES, QUOTA_PROBES, why_not_observable
+from admc.testbed.probes import probe_of, why_not_observable
+from admc.testbed.probes.limits import quota
 from dsl.program import Protocol, Side
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from dsl.program import Call, Policy, Program
     from solver.placement import Decision, Placement
 
-QUOTAS = frozenset(QUOTA_PROBES)
 NOT_TRIED = Finding(Outcome.NOT_TRIED, "the time was over")
 
 
@@ -111,13 +110,11 @@ def _result(call: Call, reply: Reply) -> str:
 
 def policies(bed: Bed, placement: Placement) -> Iterator[PolicyRow]:
     """Every decision of the placement, quotas last: their probes empty the buckets. Raises `EnvoyError`."""
-    decisions = sorted(
-        placement.decisions, key=lambda each: bed.program.policy_by_name[each.policy].kind.name in QUOTAS
-    )
+    decisions = sorted(placement.decisions, key=lambda each: is_quota(bed.program.policy_by_name[each.policy]))
     for decision in decisions:
         policy = bed.program.policy_by_name[decision.policy]
         for side in decision.sides:
-            if policy.kind.name in QUOTAS:
+            if is_quota(policy):
                 yield from _quota(bed, policy, decision, side)
             else:
                 yield from _each(bed, policy, decision, side)
@@ -132,7 +129,7 @@ def _each(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[
 
 
 def _probe(bed: Bed, policy: Policy, call: Call) -> Finding:
-    probe = PROBES.get(policy.kind.name) if policy.kind.prelude else None
+    probe = probe_of(policy)
     if probe is None:
         return unobservable(why_not_observable(policy))
     request = request_for(bed.program, call, policy)
@@ -155,7 +152,7 @@ def _quota(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator
         else:
             found.append((call, request))
     if found:
-        finding = _tried(bed, lambda: QUOTA_PROBES[policy.kind.name](bed, policy, found))
+        finding = _tried(bed, lambda: quota(bed, policy, found))
         yield _row(policy, tuple(call for call, _ in found), side, finding)
     elif decision.calls:
         yield _row(policy, tuple(bed.program.calls[index] for index in decision.calls), side, reasons[0])
@@ -163,7 +160,7 @@ def _quota(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator
 
 def _smaller_quota(program: Program, call: Call, policy: Policy, request: Request) -> Policy | None:
     for other in policies_on(program, call):
-        if other is not policy and other.kind.name in QUOTAS and holds(other.match, request):
+        if other is not policy and is_quota(other) and holds(other.match, request):
             theirs, ours = other.arguments["burst"], policy.arguments["burst"]
             if isinstance(theirs, int) and isinstance(ours, int) and theirs <= ours:
                 return other
@@ -172,15 +169,16 @@ def _smaller_quota(program: Program, call: Call, policy: Policy, request: Reques
 
 def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:
     """A service without a declared call sends to a destination that a guard protects at ingress."""
-    callers = policy.arguments.get("callers")
-    if policy.kind.name != "allow" or side is not Side.INGRESS or not isinstance(callers, tuple) or not decision.calls:
+    admitted = callers(policy)
+    alone = policy.kind.traits.judges_caller_alone
+    if not alone or side is not Side.INGRESS or admitted is None or not decision.calls:
         return
     program, call = bed.program, bed.program.calls[decision.calls[0]]
     declared = {each.source for each in program.calls if each.destination == call.destination}
     others = [
         name
         for name, service in program.services.items()
-        if name not in declared | {call.destination, *callers} and not service.host_network
+        if name not in declared | {call.destination, *admitted} and not service.host_network
     ]
     request = meeting(program, call, policy)
     if policy.open_sources and others and request is not None:

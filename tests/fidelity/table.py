@@ -26,8 +26,8 @@ Made by `python -m tests.fidelity.table > docs/fidelity.md` from a run of real E
 
 A judge without any notion of sides reads each program as layers: policies in declared order around a call. It is
 written from [the kinds](kinds.md), [the rules](rules.md) and [the language](language.md) and shares no code with the
-compiler. Answers at the clients and requests at the servers (status, headers, body, time, attempts, copies) are compared
-with its prediction: without a mesh, in a full mesh and compiled.
+compiler. Answers at the clients and requests at the servers (status, headers, body, time, attempts, copies) are
+compared with its prediction: without a mesh, in a full mesh and compiled.
 
 ## Kind, side, protocol
 `equal (n)`: n samples, each as predicted, in the full mesh as well; `refused`: by the compiler, with this code;
@@ -37,8 +37,8 @@ sender's side.
 
 
 FOOT = f"""
-Pairs that do not commute are tried in both orders, on the textbook's sides and on the compiler's choice; on each pair of
-given sides one case in {EVERY}, and all by `make fuzz`. The compiler refuses a pair whose sides would reverse the
+Pairs that do not commute are tried in both orders, on the textbook's sides and on the compiler's choice; on each pair
+of given sides one case in {EVERY}, and all by `make fuzz`. The compiler refuses a pair whose sides would reverse the
 order. Hypothesis draws random programs of several shapes: chains, fans, diamonds. A case that differed once is kept in
 `tests/fidelity/cases` and runs first.
 

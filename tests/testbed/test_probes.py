@@ -11,7 +11,7 @@ from admc.pipeline import compile_program
 from admc.testbed.envoys import envoy_binary
 from admc.testbed.findings import Outcome
 from admc.testbed.loopback import LoopbackLayout
-from admc.testbed.probes import PROBES, QUOTA_PROBES
+from admc.testbed.probes import PROBES
 from admc.testbed.testbed import Testbed
 from admc.testbed.trial import calls, policies
 
@@ -29,7 +29,7 @@ app everything
 external internet
 service web { http 18080 }
 service api, copy, canary, locked { http 18080 }
-service grpc-api { grpc 19000 }
+service grpc-api, authz { grpc 19000 }
 service db { tcp 15432 }
 call internet -> web
 call web -> api, copy, canary, locked, grpc-api, db
@@ -54,6 +54,7 @@ policy f1 = fault_abort(status: 503) on web -> grpc-api when header("x-fail") ==
 policy n1 = deny() on web -> locked
 policy a1 = allow(callers: [web]) on * -> grpc-api
 policy u1 = request_count() on web -> grpc-api
+policy e1 = external_authorization(service: authz) on web -> api when header("x-auth") == "yes"
 policy x1 = connection_rate_limit(connections: 3, per: 60s) on * -> db
 @ingress
 policy y1 = allow(callers: [web]) on * -> db
@@ -83,7 +84,7 @@ def test_probes_find_nothing_enforced_without_envoy(everything: LoopbackLayout) 
     bare = LoopbackLayout(everything.program, placement, everything.folder)
     with Testbed(bare, None, patience=1.0) as bed:
         rows = list(policies(bed, everything.placement))
-    assert {row.kind for row in rows} >= {*PROBES, *QUOTA_PROBES} - {"jwt", "circuit_breaking"}
+    assert {row.kind for row in rows} >= {*PROBES, "rate_limit", "connection_rate_limit"} - {"jwt", "circuit_breaking"}
     admitting = [row for row in rows if row.kind in ADMITTING and row.sources == ("web",)]
     assert {row.finding.outcome for row in rows if row not in admitting} == {Outcome.NOT_ENFORCED}
     undeclared = [row for row in rows if row.kind == "allow" and row.sources != ("web",)]

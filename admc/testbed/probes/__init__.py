@@ -6,12 +6,12 @@ observable, never as enforced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from admc.testbed.probes.access import guard, token
+from admc.testbed.probes.access import authorization, guard, token
 from admc.testbed.probes.faults import abort, delay
-from admc.testbed.probes.limits import breaker, buffer, quota
+from admc.testbed.probes.limits import breaker, buffer
 from admc.testbed.probes.messages import compression, cors, request_header, response_header, rewrite
 from admc.testbed.probes.resilience import mirror, retry, split, timeout
 from admc.testbed.probes.telemetry import count, log
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from dsl.program import Call, Policy
 
     Probe = Callable[[Bed, Policy, Call, Request], Finding]
-    QuotaProbe = Callable[[Bed, Policy, Sequence[tuple[Call, Request]]], Finding]
 
 PROBES: dict[str, Probe] = {
     "allow": guard,
     "deny": guard,
     "jwt": token,
+    "external_authorization": authorization,
     "retry": retry,
     "timeout": timeout,
     "circuit_breaking": breaker,
@@ -49,17 +49,18 @@ PROBES: dict[str, Probe] = {
     "request_count": count,
 }
 
-QUOTA_PROBES: dict[str, QuotaProbe] = {"rate_limit": quota, "connection_rate_limit": quota}
-"""One probe for all callers of a destination: they share one bucket (R5)."""
-
 REASONS = {
     "outlier_detection": "it ejects one of several endpoints, and a service has one here",
     "load_balancing": "it chooses between endpoints, and a service has one here",
-    "external_authorization": "the echo services do not speak Envoy's authorization protocol",
     "tap": "the testbed does not read the files that it writes",
     "lua": "the program does not say what the script does",
     "wasm": "the program does not say what the module does",
 }
+
+
+def probe_of(policy: Policy) -> Probe | None:
+    """The probe of a policy's kind. Quotas have one probe (`limits.quota`) for all callers that share a bucket."""
+    return PROBES.get(policy.kind.name) if policy.kind.prelude else None
 
 
 def why_not_observable(policy: Policy) -> str:

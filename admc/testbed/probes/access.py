@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from admc.testbed.findings import Bed, Finding, denies, described, judged, rejected
+from admc.testbed.facts import denies
+from admc.testbed.findings import Bed, Finding, described, judged, rejected
 from admc.testbed.matching import holds, missing, policies_on
+from dsl.program import callee
 
 if TYPE_CHECKING:
     from admc.testbed.client import Request
@@ -39,3 +41,21 @@ def token(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     reply = bed.send(call, request)
     right = reply.label in ("401", "UNAUTHENTICATED")
     return judged(right, f"{described(call, request)} without a token", "rejected", reply.label)
+
+
+def authorization(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """`external_authorization`: the ADM calls the authorization service, which admits all here, before the request."""
+    service, _ = callee(policy.arguments["service"])
+
+    def checks() -> int:
+        return sum((each.service, each.path) == (service, policy.kind.traits.grpc_method) for each in bed.record.all())
+
+    before = checks()
+    reply = bed.send(call, request)
+    more = checks() - before
+    return judged(
+        more == 1 and reply.ok,
+        described(call, request),
+        f"a check at `{service}`, then admitted",
+        f"{more} {'check' if more == 1 else 'checks'}, then {reply.label}",
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from admc.testbed import echo
-from admc.testbed.findings import TRIES, Bed, Finding, described, identified, is_split, judged, unobservable
+from admc.testbed.facts import copies, is_split, repeats
+from admc.testbed.findings import TRIES, Bed, Finding, described, identified, judged, unobservable
 from admc.testbed.matching import holds, policies_on
 from admc.testbed.probes.arguments import duration, integer, listed, percent, seconds, text
 
@@ -35,8 +36,8 @@ def retry(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     attempts = integer(policy, "attempts")
     identity, failing = identified(request.with_headers((echo.STATUS, str(status))))
     reply = bed.send(call, failing)
-    copies = {text(p, "to") for p in policies_on(bed.program, call) if p.kind.name == "mirror"}
-    arrived = sum(each.service not in copies for each in bed.record.of(identity))
+    others = {text(p, "to") for p in policies_on(bed.program, call) if copies(p)}
+    arrived = sum(each.service not in others for each in bed.record.of(identity))
     return judged(
         arrived == attempts,
         f"{described(call, request)}; the service answers {label}",
@@ -50,7 +51,7 @@ def timeout(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     after = seconds(policy, "after")
     attempts = 1
     for other in policies_on(bed.program, call):
-        if other.kind.name == "retry" and holds(other.match, request):
+        if repeats(other) and holds(other.match, request):
             attempts = max(attempts, integer(other, "attempts"))
     delay = min(after * attempts * 2 + 1, echo.MAX_DELAY)
     if delay <= after:
