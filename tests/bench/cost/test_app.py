@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,19 +19,18 @@ import dsl
 from admc.testbed.client import Request, Target, grpc_call
 from solver.place import place
 from tests.bench.cost.arm import Load, Subject, read_outcomes, run
-from tests.bench.cost.golang import build
-from tests.bench.cost.suite import HOTEL
+from tests.bench.cost.suite import APP, HOTEL
+from tests.golang import built
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import NEEDS_MESH
 
-pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="no Go here, which builds the application")
 Serve = Callable[..., subprocess.Popen[bytes]]
 SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
 def app() -> Path:
-    return build()
+    return built(APP, "app", "the application of the cost bench")
 
 
 @pytest.fixture
