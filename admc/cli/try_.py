@@ -49,12 +49,15 @@ def try_(
     The Envoys run with your rights, and they execute what the program brings: filter templates, Lua scripts, Wasm
     modules; a `tap` policy writes files. Read a program that you do not trust before you try it.
     """
+    from dataclasses import replace
+
     from admc.exits import Exit, wrong_usage
     from admc.output import Progress, show_report, write_out
     from admc.pipeline import folder_of, load_program, place_program
     from admc.render.report import Format, Report
-    from admc.testbed import session
+    from admc.testbed import low_ports, session
     from admc.testbed.envoys import EnvoyError, find_envoy
+    from admc.testbed.low_ports import without_low_ports
 
     progress = Progress()
     try:
@@ -68,16 +71,16 @@ def try_(
             raise wrong_usage(
                 "ADM827", "there is no Envoy here", cause="neither the PATH nor this Python has an `envoy`", hint=_HINT
             )
+        loaded, moved = without_low_ports(loaded, low_ports.first_open_port())
         placement, _ = place_program(loaded, folder_of(program), effort=effort, progress=progress)
         trial = session.run(loaded, placement, found, seconds=timeout, progress=progress)
+        trial = replace(trial, moved_ports=moved)
     finally:
         progress.clear()
     diagnostics = tuple(_diagnostics(trial, timeout))
     code = Exit.INPUT if diagnostics else Exit.DONE
     report = Report(diagnostics, code, folder_of(program))
     if json or format_ is TryFormat.JSON:
-        from dataclasses import replace
-
         from admc.render.trial_json import facts
 
         show_report(replace(report, facts=facts(trial)), Format.JSON)

@@ -18,6 +18,7 @@ def facts(trial: Trial) -> dict[str, object]:
         "adms": [adm.service for adm in trial.placement.adms],
         "status": trial.placement.status.value,
         "seconds": round(trial.seconds, 1),
+        "moved_ports": {str(number): tried for number, tried in sorted(trial.moved_ports.items())},
         "calls": [
             {
                 "source": row.call.source,

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -18,7 +18,7 @@ from admc.exits import CommandError, Exit, wrong_usage
 from admc.testbed.findings import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
     from admc.testbed.trial import CallRow, PolicyRow
@@ -45,6 +45,8 @@ class Trial:
     calls: tuple[CallRow, ...]
     policies: tuple[PolicyRow, ...]
     seconds: float
+    moved_ports: Mapping[int, int] = field(default_factory=dict)
+    """Ports that this user may not listen on, and the ports that were tried instead."""
 
     @property
     def rows(self) -> tuple[CallRow | PolicyRow, ...]:

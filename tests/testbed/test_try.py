@@ -18,7 +18,7 @@ from admc.__main__ import main
 from admc.pipeline import load_program, place_program
 from admc.render import trial_text
 from admc.render.trial_json import facts
-from admc.testbed import envoys, session
+from admc.testbed import envoys, low_ports, session
 from admc.testbed.envoys import envoy_binary
 from admc.testbed.findings import Finding, Outcome
 from admc.testbed.session import Trial
@@ -201,6 +201,37 @@ def test_the_exit_code_says_whether_all_is_enforced(
         assert [item["code"] for item in document["diagnostics"]] == ([code] if code else [])
         assert document["policies"] == facts(found)["policies"]
         assert document["policies"][0]["outcome"] == outcome.name.lower()
+
+
+LOW = """
+app low
+service web { http 80 }
+service api { http 80 -> 81  http admin 82  http 20080 }
+service authz { grpc 83 }
+call web -> api:80, api:admin, api:20080
+policy one = external_authorization(service: authz) on web -> api:80
+policy two = set_request_header(name: "x-two", value: "2") on web -> api:admin
+"""
+
+
+@needs_envoy
+@alone
+def test_ports_that_need_privileges_are_tried_under_other_numbers(
+    small: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(low_ports, "first_open_port", lambda: 1024)
+    small.write_text(LOW)
+    assert main(["try", str(small), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["moved_ports"] == {"80": 20081, "81": 20082, "82": 20083, "83": 20084}
+    assert {(row["policy"], row["port"]) for row in found["policies"]} == {("one", 20081), ("two", 20083)}
+    assert {row["outcome"] for row in found["policies"]} == {"enforced"}
+
+
+def test_ports_stay_where_all_may_be_listened_on(small: Path) -> None:
+    small.write_text(LOW)
+    program = load_program(small)
+    assert low_ports.without_low_ports(program, 1) == (program, {})
 
 
 # ---- when it cannot run ----
