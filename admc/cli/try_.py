@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -59,6 +60,8 @@ def try_(
     from admc.testbed.envoys import EnvoyError, find_envoy
     from admc.testbed.low_ports import without_low_ports
 
+    if math.isnan(timeout):
+        raise wrong_usage("ADM801", "`--timeout` is not a number", hint="give it in seconds: `--timeout 300`")
     progress = Progress()
     try:
         loaded = load_program(program, include=include)

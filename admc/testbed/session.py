@@ -128,7 +128,7 @@ def run(
                 bed.check()
     except EmitError as error:
         raise CommandError(Exit.NO_PLACEMENT, error.diagnostics) from error
-    except (EnvoyError, TakenError) as error:
+    except (EnvoyError, TakenError, OSError) as error:
         raise wrong_usage("ADM828", "the program cannot be tried", cause=str(error)) from error
     return Trial(program, placement, envoy[1], calls, policies, time.monotonic() - started)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from admc.render.trial_json import facts
 from admc.testbed import envoys, low_ports, session
 from admc.testbed.envoys import envoy_binary
 from admc.testbed.findings import Finding, Outcome
+from admc.testbed.loopback import LoopbackLayout
 from admc.testbed.session import Trial
 from admc.testbed.trial import CallRow, PolicyRow
 from dsl.program import Side
@@ -291,6 +293,28 @@ def test_another_program_is_refused(
     code, text = failure(capsys.readouterr().out)
     assert code == "ADM827"
     assert said in text
+
+
+@pytest.mark.parametrize("seconds", ["nan", "0", "3601", "soon"])
+def test_the_time_has_bounds(seconds: str, small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["try", str(small), "--timeout", seconds, "--json"]) == 1
+    assert failure(capsys.readouterr().out)[0] == "ADM801"
+
+
+@needs_envoy
+@alone
+def test_a_full_disk_is_no_bug(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(LoopbackLayout, "write", full)
+    assert main(["try", str(small), "--json"]) == 1
+    assert failure(capsys.readouterr().out) == (
+        "ADM828",
+        "the program cannot be tried: [Errno 28] No space left on device",
+    )
 
 
 @pytest.mark.parametrize(
