@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dsl.program import Program
     from solver.placement import Placement
-    from tests.fidelity.asks import Ask
+    from tests.fidelity.requests import Ask
 
 FIRST_PORT = 9000
 TAPS = "/tmp/admc-fidelity"  # noqa: S108 - never opened: only its name is compiled where nothing runs

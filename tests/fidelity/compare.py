@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Protocol
 from tests.fidelity.message import Fields, joined
-from tests.fidelity.world import World
+from tests.fidelity.state import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from admc.testbed.echo import Seen
     from dsl.program import Program
-    from tests.fidelity.asks import Ask
+    from tests.fidelity.requests import Ask
 
 Config = dict[str, dict[str, Any]]
 """The bootstraps of an application by service, as JSON."""

@@ -17,7 +17,7 @@ from dsl.program import Protocol
 from tests.fidelity.choices import Choices, Flip, every_way
 from tests.fidelity.message import Answer, Fields, Message, Sent, Sighting
 from tests.fidelity.selecting import holds, policies_of, port_of
-from tests.fidelity.world import World
+from tests.fidelity.state import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,8 +12,8 @@ from dsl.program import Protocol
 from tests.fidelity.judge import GaveUpError, Place
 from tests.fidelity.message import Answer, Message
 from tests.fidelity.selecting import target
+from tests.fidelity.state import Bucket
 from tests.fidelity.tokens import verdict
-from tests.fidelity.world import Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.fidelity.mutants_arguments import arguments
+from tests.fidelity.mutants_matching import matches, ports, transparency
 from tests.fidelity.mutants_placing import dropped, orders, sides
-from tests.fidelity.mutants_telling import matches, ports, transparency
 
 if TYPE_CHECKING:
     from tests.fidelity.mutant import Mutant

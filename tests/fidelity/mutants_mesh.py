@@ -16,12 +16,12 @@ import yaml
 import dsl
 from dsl.program import Protocol
 from solver.place import place
-from tests.fidelity.asks import Ask
-from tests.fidelity.mesh.asked import Asked
 from tests.fidelity.mesh.derive import requests
 from tests.fidelity.mesh.judging import compare
 from tests.fidelity.mesh.observing import observe
+from tests.fidelity.mesh.requests import Asked
 from tests.fidelity.mutants_edits import NothingChangedError, every
+from tests.fidelity.requests import Ask
 from tests.testbed.mesh import Family, Mesh, Mode
 
 if TYPE_CHECKING:

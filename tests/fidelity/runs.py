@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tests.fidelity.cases import accepted, load, text
 from tests.fidelity.compare import judged
+from tests.fidelity.echo_services import echo
 from tests.fidelity.harness import NO_ADMS, observe
 from tests.fidelity.judge import Judge
+from tests.fidelity.own_kinds import ALL
 from tests.fidelity.placing import together
-from tests.fidelity.programs import ALL
-from tests.fidelity.reference import everywhere, reference
 from tests.fidelity.samples import FILES
-from tests.fidelity.servers import echo
+from tests.fidelity.textbook import everywhere, reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,12 +10,12 @@ import json
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from tests.fidelity.kept import kept
-from tests.fidelity.known import reason
+from tests.fidelity.counterexamples import kept
+from tests.fidelity.known_differences import reason
 from tests.fidelity.pairs import pairs, shared
+from tests.fidelity.random_programs import wild
 from tests.fidelity.runs import How, Result, What, run
 from tests.fidelity.singles import singles
-from tests.fidelity.wild import wild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

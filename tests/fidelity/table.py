@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dsl.program import Protocol, Side
 from tests.emitters.envoy.support import ENVOY
 from tests.fidelity.cases import load, text
-from tests.fidelity.known import reason
+from tests.fidelity.known_differences import reason
 from tests.fidelity.runs import How, Result, What
 from tests.fidelity.singles import singles
 from tests.fidelity.store import EVERY, groups

@@ -6,14 +6,14 @@ import pytest
 
 import dsl
 from dsl.program import Protocol
-from tests.fidelity.asks import Ask, answer_header, delay, header, status
 from tests.fidelity.cases import FIRST_PORT, load, text
+from tests.fidelity.echo_services import echo
 from tests.fidelity.judge import Judge, Outcome
 from tests.fidelity.message import Sent, joined
+from tests.fidelity.own_kinds import ALL
 from tests.fidelity.pairs import shared
-from tests.fidelity.programs import ALL
-from tests.fidelity.servers import echo
-from tests.fidelity.world import World
+from tests.fidelity.requests import Ask, answer_header, delay, header, status
+from tests.fidelity.state import World
 
 BASE = "app t\nservice a, c, s { http 80 }\nservice b { http 80 }\ncall a, c -> b\ncall a -> s\n"
 

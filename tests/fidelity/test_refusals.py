@@ -17,8 +17,8 @@ from admc.exits import CommandError, Exit
 from dsl.program import Protocol
 from solver.place import place
 from tests.fidelity.cases import Case, Written, accepted, compiled, load, text
-from tests.fidelity.drawing import ODD
-from tests.fidelity.wild import wild
+from tests.fidelity.random_cases import ODD
+from tests.fidelity.random_programs import wild
 
 if TYPE_CHECKING:
     from pathlib import Path

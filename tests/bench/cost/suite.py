@@ -12,7 +12,7 @@ import dsl
 from solver.place import place
 from tests.bench.cost import report
 from tests.bench.cost.arm import CostError, Load, Subject, run
-from tests.fidelity.reference import reference
+from tests.fidelity.textbook import reference
 from tests.golang import BuildError, MissingError, build
 from tests.testbed.mesh import Mode, missing
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from admc.testbed.matching import candidates, holds, meeting, missing
 from dsl.program import Protocol
-from tests.fidelity.asks import GRPC_PATH, Ask, answer_header, delay, header, status
 from tests.fidelity.kinds import ENCODINGS, GRPC_WORDS, HTTP_WORDS, number, seconds, text, whole, words
-from tests.fidelity.mesh.asked import Asked, Route, routes, spread
+from tests.fidelity.mesh.requests import Asked, Route, routes, spread
+from tests.fidelity.requests import GRPC_PATH, Ask, answer_header, delay, header, status
 from tests.fidelity.selecting import called, policies_of
 from tests.testbed.mesh.layout import layout
 

@@ -17,7 +17,7 @@ from tests.fidelity.judge import Judge
 from tests.fidelity.mesh.own import HANDLERS, serve
 from tests.fidelity.message import Sent
 from tests.fidelity.selecting import called, policies_of
-from tests.fidelity.world import World
+from tests.fidelity.state import World
 from tests.testbed.mesh import Mode, Way
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from dsl.program import Program
     from tests.fidelity.judge import Outcome
-    from tests.fidelity.mesh.asked import Asked
     from tests.fidelity.mesh.observing import Found, Run
+    from tests.fidelity.mesh.requests import Asked
 
 COUNTING = frozenset({"access_log", "request_count"})
 REFUSED = frozenset({"connection refused", "connection closed"})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from admc.testbed.client import Request
 from admc.testbed.echo import ID
 from dsl.program import Protocol
-from tests.fidelity.mesh.asked import IDENTITIES
+from tests.fidelity.mesh.requests import IDENTITIES
 from tests.fidelity.message import Sent, Sighting
 from tests.testbed.mesh import Mode
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from admc.testbed.client import Reply
     from admc.testbed.echo import Seen
-    from tests.fidelity.mesh.asked import Asked
+    from tests.fidelity.mesh.requests import Asked
     from tests.testbed.mesh import Arrival, Mesh
 
 LINE = re.compile(r'"?policy"?[:=]"?(?P<policy>[^" ,]+)')

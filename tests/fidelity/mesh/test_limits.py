@@ -19,10 +19,10 @@ import dsl
 from admc.testbed.client import Request
 from dsl.program import Protocol
 from solver.place import place
-from tests.fidelity.asks import GRPC_PATH, Ask, delay
-from tests.fidelity.mesh.asked import Asked, spread
 from tests.fidelity.mesh.beds import bed, judge
 from tests.fidelity.mesh.derive import possible
+from tests.fidelity.mesh.requests import Asked, spread
+from tests.fidelity.requests import GRPC_PATH, Ask, delay
 from tests.testbed.mesh import Family, Mode, Way
 from tests.testbed.mesh.needed import NEEDS_MESH
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import dsl
 from dsl.program import Protocol, Side
-from tests.fidelity.asks import GRPC_PATH, Ask
-from tests.fidelity.mesh.asked import Asked
 from tests.fidelity.mesh.derive import possible
+from tests.fidelity.mesh.requests import Asked
+from tests.fidelity.requests import GRPC_PATH, Ask
 from tests.fidelity.samples import FILES, JWT
 from tests.testbed.mesh import Family
 from tests.testbed.mesh.layout import layout

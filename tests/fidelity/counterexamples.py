@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from dsl.program import Protocol, Side
-from tests.fidelity.asks import Ask
 from tests.fidelity.cases import Case, Written
+from tests.fidelity.requests import Ask
 
 FOLDER: Final = Path(__file__).with_name("cases")
 PLAIN_ASK: Final = asdict(Ask())

@@ -13,9 +13,9 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from dsl.program import Protocol, Side
-from tests.fidelity.asks import Ask, answer_header, header
 from tests.fidelity.cases import TWO_CALLERS, Case, Written, load, text
 from tests.fidelity.pairs import ABORTED, HALVES, IN, OLD, READERS, SLOWED, Half, set_aside
+from tests.fidelity.requests import Ask, answer_header, header
 from tests.fidelity.samples import ORIGIN
 
 if TYPE_CHECKING:
