@@ -1,4 +1,4 @@
-"""A program of many cases, run on loopback: none, full mesh, or compiled. What clients got and servers saw.
+"""A program of many cases, run on loopback: none, full mesh, or compiled. Its result: answers, and arrivals at services.
 
 Cases have ports and state of their own, so several are asked at once; what one case asks stays in order.
 """
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 Config = dict[str, dict[str, Any]]
 """The bootstraps of an application by service, as JSON."""
 PATIENCE = 20.0
-"""Seconds that a client waits: longer than Envoy's own patience of 15 s, where that was left in."""
+"""Seconds that a client waits: longer than Envoy's default route timeout of 15 s, which must not apply."""
 AT_ONCE = 24
-"""Cases that are asked at the same time."""
+"""Cases that run at the same time."""
 SETTLING = 0.8
 """Seconds until the last copies and log lines have arrived."""
 NO_ADMS = Placement((), (), (), Status.OPTIMAL, ())
@@ -46,7 +46,7 @@ NO_ADMS = Placement((), (), (), Status.OPTIMAL, ())
 
 
 class Observed(NamedTuple):
-    """One request: as it was sent, what came back, and what reached services on its behalf."""
+    """One request as it was sent, its answer, and its arrivals at services."""
 
     sent: Sent
     reply: Reply
@@ -57,11 +57,11 @@ class Observed(NamedTuple):
 
 @dataclass(frozen=True)
 class Observation:
-    """All that was seen of a case, in the order of its requests."""
+    """All observations of a case, in the order of its requests."""
 
     requests: tuple[Observed, ...]
     counted: Mapping[str, int]
-    """How often each policy that counts or notes says that it was met."""
+    """Requests that each counting or logging policy reports."""
 
 
 def observe(

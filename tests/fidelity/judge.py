@@ -1,4 +1,5 @@
-"""What a client must get, and what servers must see: policies as an onion around a call, in declared order.
+"""The answer that a client must receive, and the requests that servers must receive: policies as layers around a call,
+in declared order.
 
     judge.outcomes(world, request) -> every outcome that is right, each with the world after it
 
@@ -38,7 +39,7 @@ class Behaviour(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The call that a policy stands around."""
+    """The call that a policy applies to."""
 
     source: str
     destination: str
@@ -65,12 +66,12 @@ class GaveUpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One thing that may rightly happen. `late` is how much later than `seconds` it may be for the policies' sake."""
+    """One right outcome. `late` is how much later than `seconds` it may be because of policies."""
 
     answer: Answer
     sightings: tuple[Sighting, ...]
     counted: Mapping[str, int]
-    """How many requests each policy that counts has met."""
+    """Requests that each counting policy has met."""
     seconds: float
     late: float
     flips: tuple[Flip, ...]
@@ -88,7 +89,7 @@ class Outcome:
 
 @dataclass
 class Run:
-    """One request, along one way of chance. `now` is the clock that delays move."""
+    """One request with one combination of random decisions. `now` is the clock that delays move."""
 
     program: Program
     handlers: Mapping[str, Handler]
@@ -102,14 +103,14 @@ class Run:
     beside: int = 0
     """How many other requests were sent at the same time."""
     answered: float = 0.0
-    """When the answer was seen."""
+    """The time of the observed answer."""
     chosen: dict[str, bool] = field(default_factory=dict)
     """What was chosen once for the whole request, by policy."""
     _deadlines: list[Deadline] = field(default_factory=list)
 
     @property
     def latest(self) -> float:
-        """The last instant at which what happens `now` can have happened in truth."""
+        """The last instant at which the event of `now` can have happened."""
         return max(self.now, self.answered)
 
     def wait(self, seconds: float) -> None:
@@ -140,7 +141,7 @@ class Run:
             self.now, self.late, self._deadlines = now, late, deadlines
 
     def call(self, source: str, destination: str, port: Port, message: Message) -> Answer:
-        """A call with all that stands around it."""
+        """A call with all its policies."""
         place = Place(source, destination, port)
         return self._through(policies_of(self.program, source, destination, port), place, message)
 
@@ -154,7 +155,7 @@ class Run:
         return handler(self, policy, place, message, lambda changed: self._through(inner, place, changed))
 
     def arrive(self, place: Place, message: Message) -> Answer:
-        """The service itself, at the heart of the onion."""
+        """The service itself, inside all layers."""
         seen = Sighting(
             place.destination, place.port.number, message.method, message.path, message.headers, len(message.body)
         )
@@ -175,12 +176,12 @@ class Run:
 class Judge:
     program: Program
     serve: Callable[[Sighting, int], Behaviour]
-    """How a service answers what reached it for the n-th time."""
+    """The answer of a service to the n-th arrival of a request."""
     handlers: Mapping[str, Handler]
     """What each kind does; `tests.fidelity.kinds.HANDLERS` for those of the prelude."""
 
     def outcomes(self, world: World, sent: Sent, beside: int = 0) -> tuple[Outcome, ...]:
-        """Everything that may rightly come of a request that is sent at the same time as `beside` others."""
+        """All right outcomes of a request that is sent at the same time as `beside` others."""
         return tuple(every_way(lambda choices: self._once(world.copied(), sent, beside, choices)))
 
     def _once(self, world: World, sent: Sent, beside: int, choices: Choices) -> Outcome:

@@ -1,4 +1,4 @@
-"""What travels through the onion of policies: requests inwards, answers outwards."""
+"""Messages through the layers of policies: requests inwards, answers outwards."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Answer:
     by: str | None = None
     """The service that gave it; None where a policy did."""
     gave_up: bool = False
-    """An attempt that was not waited for."""
+    """An attempt that timed out."""
     committed: bool = False
     """Of gRPC: its status comes after headers of its own, when no retry is possible any more."""
     nowhere: bool = False

@@ -1,4 +1,4 @@
-"""`python -m tests.fidelity.mutants`: does the comparison notice a mistake in what is emitted?
+"""`python -m tests.fidelity.mutants`: does the comparison notice a mistake in the emitted configuration?
 
     the suite's case -> emitted configuration -> one mistake -> real Envoys -> judge -> difference, or a survivor
 
@@ -45,7 +45,7 @@ WIDTH = 110
 
 
 class Caught(NamedTuple):
-    """What came of one mutant: `seen` is the first difference, None where it survived."""
+    """The result of one mutant: `seen` is the first difference, None where it survived."""
 
     mutant: Mutant
     seen: str | None

@@ -1,4 +1,4 @@
-"""Runs of many cases in one application, and what came of each: equal, different, refused, or without a textbook."""
+"""Runs of many cases in one application, each with its result: equal, different, refused, no textbook placement."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class What(StrEnum):
 
 
 class Result(NamedTuple):
-    """What came of one case in one way of running; `detail` has the code of a refusal, or the differences."""
+    """The result of one case in one way of running; `detail` has the code of a refusal, or the differences."""
 
     case: str
     label: str

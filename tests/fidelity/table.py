@@ -123,7 +123,9 @@ def main() -> None:
             keys = {case.name: case.key for case in group.cases}
             for each in found.values():
                 if each.what == What.EQUAL and reason(keys[each.case], each.how):
-                    sys.stderr.write(f"`{each.label}` ({each.how}) does not differ any more: mend `known.py`\n")
+                    sys.stderr.write(
+                        f"`{each.label}` ({each.how}) does not differ any more: remove its line in `known_differences.py`\n"
+                    )
                 if each.what == What.DIFFERENT:
                     why = reason(keys[each.case], each.how) or f"**not known before**: {each.detail.splitlines()[0]}"
                     different.append(f"- `{each.label}` ({each.how}): {why}.")

@@ -1,4 +1,4 @@
-"""Every mistake in what is emitted is noticed: the comparison is no stronger than this list."""
+"""The comparison notices every mistake in the emitted configuration: the comparison is no stronger than this list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What random programs are refused with: a documented code, the same one wherever the policy stands, exit 1 or 3.
+"""Refusals of random programs: a documented code, the same on both sides, exit code 1 or 3.
 
 What is not refused has to behave as the judge says, which `test_fidelity` tries on real proxies.
 """
