@@ -1,4 +1,4 @@
-"""A program of many cases, run on loopback: none, full mesh, or compiled. Its result: answers, and arrivals at services.
+"""A program of many cases, run on loopback: none, full mesh, or compiled. Its result: answers and arrivals at services.
 
 Cases have ports and state of their own, so several are asked at once; what one case asks stays in order.
 """

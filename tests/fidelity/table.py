@@ -124,7 +124,7 @@ def main() -> None:
             for each in found.values():
                 if each.what == What.EQUAL and reason(keys[each.case], each.how):
                     sys.stderr.write(
-                        f"`{each.label}` ({each.how}) does not differ any more: remove its line in `known_differences.py`\n"
+                        f"`{each.label}` ({each.how}) is equal: remove its line in `known_differences.py`\n"
                     )
                 if each.what == What.DIFFERENT:
                     why = reason(keys[each.case], each.how) or f"**not known before**: {each.detail.splitlines()[0]}"
