@@ -33,7 +33,7 @@ def build(sources: Path, name: str, package: str = ".") -> Path:
     """The program `name` from a package of a module. Raises `MissingError` and `BuildError`."""
     compiler = go()
     if compiler is None:
-        raise MissingError("there is no `go` here")
+        raise MissingError("this machine lacks Go")
     version = _run(sources, compiler, "version").stdout.strip()
     digest = hashlib.sha256(version.encode())
     for source in sorted(path for path in sources.rglob("*") if path.is_file()):
@@ -54,12 +54,12 @@ def build(sources: Path, name: str, package: str = ".") -> Path:
     return program
 
 
-def built(sources: Path, name: str, what: str) -> Path:
-    """The same for a test: it is skipped, and says that `what` was not tried, where `MissingError` is raised."""
+def built(sources: Path, name: str) -> Path:
+    """The same for a test: it is skipped where `MissingError` is raised."""
     try:
         return build(sources, name)
     except MissingError as error:
-        pytest.skip(f"{error}: {what} was NOT tried")
+        pytest.skip(str(error))
 
 
 def _run(sources: Path, *command: str) -> subprocess.CompletedProcess[str]:

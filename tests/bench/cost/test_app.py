@@ -30,7 +30,7 @@ SECONDS = 30.0
 
 @pytest.fixture(scope="module")
 def app() -> Path:
-    return built(APP, "app", "the application of the cost bench")
+    return built(APP, "app")
 
 
 @pytest.fixture
