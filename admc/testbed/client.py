@@ -7,6 +7,7 @@ through the `h2` library, since grpcio can neither choose its source address nor
 
 from __future__ import annotations
 
+import errno
 import http.client
 import socket
 import struct
@@ -22,6 +23,7 @@ from h2.exceptions import ProtocolError
 
 from admc.testbed.echo import Seen, parse
 
+EXHAUSTED = frozenset({errno.EADDRNOTAVAIL, errno.EADDRINUSE, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
 GRPC_NAMES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
@@ -64,6 +66,8 @@ class Reply:
     seconds: float = 0.0
     error: str = ""
     grpc: bool = False
+    exhausted: bool = False
+    """This machine had no port or file descriptor for the connection: the reply says nothing of the other end."""
 
     @property
     def ok(self) -> bool:
@@ -105,7 +109,7 @@ def http1(target: Target, request: Request, timeout: float = 10.0) -> Reply:
         body = response.read()
         return Reply(response.status, tuple(response.getheaders()), body, time.monotonic() - started)
     except (OSError, http.client.HTTPException) as error:
-        return Reply(None, seconds=time.monotonic() - started, error=_cause(error))
+        return _broken(error, started)
     finally:
         connection.close()
 
@@ -138,7 +142,7 @@ def tcp(target: Target, timeout: float = 10.0) -> Reply:
                 return Reply(None, body=greeting, seconds=time.monotonic() - started, error="connection closed")
             return Reply(200, (), greeting, time.monotonic() - started)
     except OSError as error:
-        return Reply(None, seconds=time.monotonic() - started, error=_cause(error))
+        return _broken(error, started)
 
 
 def send(protocol: str, target: Target, request: Request, timeout: float = 10.0) -> Reply:
@@ -147,6 +151,13 @@ def send(protocol: str, target: Target, request: Request, timeout: float = 10.0)
         return tcp(target, timeout)
     clients = {"http": http1, "h2c": h2c, "grpc": grpc_call}
     return clients[protocol](target, request, timeout)
+
+
+def _broken(error: Exception, started: float, *, is_grpc: bool = False) -> Reply:
+    """The reply where the connection broke."""
+    exhausted = isinstance(error, OSError) and error.errno in EXHAUSTED
+    seconds = time.monotonic() - started
+    return Reply(None, seconds=seconds, error=_cause(error), grpc=is_grpc, exhausted=exhausted)
 
 
 def _cause(error: Exception) -> str:
@@ -167,7 +178,7 @@ def _http2(
         with target.open(timeout) as connection:
             headers, body, reset = _exchange(connection, target, request, extra, started + timeout)
     except (OSError, ProtocolError) as error:
-        return Reply(None, seconds=time.monotonic() - started, error=_cause(error), grpc=is_grpc)
+        return _broken(error, started, is_grpc=is_grpc)
     seconds = time.monotonic() - started
     named = dict(headers)
     if not is_grpc:

@@ -52,8 +52,12 @@ class TimeUpError(Exception):
     """The time that the whole trial may take is over."""
 
 
+class ExhaustedError(Exception):
+    """This machine has no port or file descriptor left for a connection."""
+
+
 class Bed(Protocol):
-    """What probes need of a running application. All that send raise `TimeUpError`."""
+    """What probes need of a running application. All that send raise `TimeUpError` and `ExhaustedError`."""
 
     program: Program
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from admc.exits import CommandError, Exit, wrong_usage
-from admc.testbed.findings import Outcome
+from admc.testbed.findings import ExhaustedError, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
+_CANNOT: Final = "the program cannot be tried"
 MAX_SERVICES: Final = 100
 MAX_PORTS: Final = 300
 MAX_CALLS: Final = 1000
@@ -128,8 +129,11 @@ def run(
                 bed.check()
     except EmitError as error:
         raise CommandError(Exit.NO_PLACEMENT, error.diagnostics) from error
+    except ExhaustedError as error:
+        cause = f"this machine has no port or file descriptor left: {error}"
+        raise wrong_usage("ADM828", _CANNOT, cause=cause, hint="try again in a minute, or raise `ulimit -n`") from error
     except (EnvoyError, TakenError, OSError) as error:
-        raise wrong_usage("ADM828", "the program cannot be tried", cause=str(error)) from error
+        raise wrong_usage("ADM828", _CANNOT, cause=str(error)) from error
     return Trial(program, placement, envoy[1], calls, policies, time.monotonic() - started)
 
 

@@ -13,7 +13,7 @@ from admc.testbed.client import Reply, Request, send
 from admc.testbed.echo import EchoServices
 from admc.testbed.envoys import Envoy, Envoys
 from admc.testbed.facts import is_quota, repeats
-from admc.testbed.findings import TimeUpError
+from admc.testbed.findings import ExhaustedError, TimeUpError
 from admc.testbed.matching import holds, policies_on
 from dsl.program import Side
 
@@ -86,6 +86,8 @@ class Testbed:
         for policy in self._quotas(call, request):
             self._spent[policy.name, call.destination] += self._cost(call, request)
         reply = send(protocol or call.port.protocol.value, self.layout.target(call, source), request, timeout)
+        if reply.exhausted:
+            raise ExhaustedError(reply.error)
         self._left()  # an answer that did not come before the end says nothing
         return reply
 

@@ -20,6 +20,7 @@ from admc.pipeline import load_program, place_program
 from admc.render import trial_text
 from admc.render.trial_json import facts
 from admc.testbed import envoys, low_ports, session
+from admc.testbed.client import Target
 from admc.testbed.envoys import envoy_binary
 from admc.testbed.findings import Finding, Outcome
 from admc.testbed.loopback import LoopbackLayout
@@ -379,6 +380,22 @@ def test_a_taken_admin_port_is_named(small: Path, temporary: Path, capsys: pytes
     assert code == "ADM828"
     assert "the Envoy of `web`" in text
     assert "end the process that holds the port" in text
+
+
+@needs_envoy
+@alone
+@pytest.mark.parametrize("number", [errno.EADDRNOTAVAIL, errno.EMFILE])
+def test_a_machine_without_free_ports_is_no_policy_that_is_not_enforced(
+    number: int, small: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Target, "open", full)
+    assert main(["try", str(small), "--json"]) == 1
+    code, text = failure(capsys.readouterr().out)
+    assert code == "ADM828"
+    assert "this machine has no port or file descriptor left" in text
 
 
 # ---- that it ends what it starts ----
