@@ -110,7 +110,7 @@ class Run:
 
     @property
     def latest(self) -> float:
-        """The last instant at which the event of `now` can have happened."""
+        """The last instant at which the event that `now` stands for can have happened."""
         return max(self.now, self.answered)
 
     def wait(self, seconds: float) -> None:
