@@ -139,7 +139,7 @@ def check(old: Placed, new: Placed, step: Step, made: dict[str, AdmResources]) -
 
 
 def is_route_mark(name: str, hops: tuple[Hop, ...]) -> bool:
-    """Whether a filter only tells the route table whom a policy of routes is about."""
+    """Whether a filter only tells the route table which requests a policy of routes is about."""
     kinds = ("timeout", "retry", "split", "mirror", "circuit_breaking", "load_balancing", "outlier_detection")
     return name.partition(":")[2] in kinds
 
@@ -159,7 +159,8 @@ def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) ->
     except EmitError:
         return
     for name in StepName:
-        for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.REDIRECT, Addresses())):
+        frame = next(iter(found[name].parts.values())).placed.program
+        for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, Addresses.loopback(frame))):
             made = resources(found[name], addresses, mode)
             for each in made.values():
                 snapshot(each).check()
