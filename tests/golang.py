@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.system import HINT, go
+
 BUILD_SECONDS = 600.0
-USUAL = Path("/usr/local/go/bin/go")
+NO_GO = f"this machine lacks Go; {HINT}"
 
 
 @cache
-def built(sources: Path, name: str, what: str) -> Path:
-    """The program. Skips the test, and says that `what` was not tried, where there is no Go or its modules cannot be
-    fetched. Sources that do not compile fail the test."""
-    go = shutil.which("go") or (str(USUAL) if USUAL.exists() else None)
-    if go is None:
-        pytest.skip(f"no `go` here: {what} was NOT tried")
-    version = _run(sources, go, "version").stdout.strip()
+def built(sources: Path, name: str) -> Path:
+    """The program. Skips the test where no Go is new enough, or its modules cannot be fetched. Sources that do not
+    compile fail the test."""
+    compiler = go()
+    if compiler is None:
+        pytest.skip(NO_GO)
+    version = _run(sources, compiler, "version").stdout.strip()
     digest = hashlib.sha256(version.encode())
     for source in sorted(sources.iterdir()):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
@@ -30,12 +31,12 @@ def built(sources: Path, name: str, what: str) -> Path:
     program = kept / f"{name}-{digest.hexdigest()[:16]}" / name
     if program.is_file():
         return program
-    fetched = _run(sources, go, "mod", "download")
+    fetched = _run(sources, compiler, "mod", "download")
     if fetched.returncode:
-        pytest.skip(f"Go's modules cannot be fetched: {what} was NOT tried: {fetched.stderr.strip()[-300:]}")
+        pytest.skip(f"Go's modules cannot be fetched: {fetched.stderr.strip()[-300:]}")
     program.parent.mkdir(parents=True, exist_ok=True)
     made = program.with_name(f"{name}.{os.getpid()}")
-    done = _run(sources, go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(made), ".")
+    done = _run(sources, compiler, "build", "-trimpath", "-ldflags=-s -w", "-o", str(made), ".")
     assert done.returncode == 0, done.stderr
     made.replace(program)
     return program

@@ -60,7 +60,7 @@ async def test_no_call_is_lost_while_routes_switch_clusters(
     worlds_of: Callable[[int, int], tuple[Snapshot, ...]],
 ) -> None:
     """Without being told of clusters ahead, a client loses some calls of each thousand (`docs/xds.md`)."""
-    program = await asyncio.to_thread(built, SOURCES, "xds-caller", "a client of gRPC in Go")
+    program = await asyncio.to_thread(built, SOURCES, "xds-caller")
     async with backend("one") as one, backend("two") as two:
         store = SnapshotStore()
         worlds = worlds_of(one, two)

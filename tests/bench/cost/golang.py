@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 from pathlib import Path
+
+from tests.system import HINT, go
 
 SOURCES = Path(__file__).with_name("app")
 CACHE = Path(__file__).parents[3] / ".cache" / "bench"
@@ -19,10 +20,12 @@ class BuildError(Exception):
 
 def build(cache: Path = CACHE) -> Path:
     """The program. Raises `BuildError`."""
-    go = shutil.which("go")
-    if go is None:
-        raise BuildError("the application of this bench is built by Go (1.24 or later), and there is no `go` here")
-    version = subprocess.run([go, "version"], capture_output=True, text=True, timeout=BUILD_SECONDS).stdout.strip()
+    compiler = go()
+    if compiler is None:
+        raise BuildError(f"the application of this bench is built by Go, which this machine lacks; {HINT}")
+    version = subprocess.run(
+        [compiler, "version"], capture_output=True, text=True, timeout=BUILD_SECONDS
+    ).stdout.strip()
     digest = hashlib.sha256(version.encode())
     for source in sorted(SOURCES.iterdir()):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
@@ -32,7 +35,7 @@ def build(cache: Path = CACHE) -> Path:
     program.parent.mkdir(parents=True, exist_ok=True)
     made = program.with_name(f"app.{os.getpid()}")
     done = subprocess.run(
-        [go, "build", "-trimpath", "-o", str(made), "."],
+        [compiler, "build", "-trimpath", "-o", str(made), "."],
         cwd=SOURCES,
         # It needs no module but its own; nothing is fetched, not even another Go.
         env={**os.environ, "CGO_ENABLED": "0", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOWORK": "off"},

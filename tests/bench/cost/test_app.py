@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -21,11 +20,13 @@ from solver.place import place
 from tests.bench.cost.arm import Load, Subject, read_outcomes, run
 from tests.bench.cost.golang import build
 from tests.bench.cost.suite import HOTEL
+from tests.golang import NO_GO
+from tests.system import go
 from tests.testbed.client import Request, Target, grpc_call
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import NEEDS_MESH
 
-pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="no Go here, which builds the application")
+pytestmark = pytest.mark.skipif(go() is None, reason=NO_GO)
 Serve = Callable[..., subprocess.Popen[bytes]]
 SECONDS = 30.0
 

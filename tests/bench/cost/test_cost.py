@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 import dsl
+from tests import system
 from tests.bench.cost import report, usage
 from tests.bench.cost.arm import CostError, Load, _marked, read_outcomes
 from tests.bench.cost.figures import Outcome, Use, Window, added, percentile, ratio
@@ -215,6 +216,6 @@ def test_errors_and_a_late_generator_are_reasons_to_doubt() -> None:
 
 
 def test_without_go_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BuildError, match="there is no `go` here"):
+    monkeypatch.setattr(system, "PATH", str(tmp_path))
+    with pytest.raises(BuildError, match="built by Go, which this machine lacks"):
         build(tmp_path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -61,12 +60,6 @@ class Round(NamedTuple):
 
 class BrokenError(Exception):
     """A program of the benchmark does not do what it should."""
-
-
-def go() -> str | None:
-    """The Go compiler."""
-    usual = Path("/usr/local/go/bin/go")
-    return shutil.which("go") or (str(usual) if usual.exists() else None)
 
 
 def build(compiler: str) -> tuple[str, str]:

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tests.bench.measure import spread
-from tests.bench.xds.compare import OURS, BrokenError, Round, Scenario, build, go, measure
+from tests.bench.xds.compare import OURS, BrokenError, Round, Scenario, build, measure
 from tests.bench.xds.states import write_states
+from tests.system import HINT, go
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ def xds(console: Console, folder: Path, rounds: int, only: str = "") -> None:
     """Measure the scenarios whose titles have `only` in them, and print. Raises `SkippedError` and `BrokenError`."""
     compiler = go()
     if compiler is None:
-        raise SkippedError(f"there is no Go here. Skipped without it: {SKIPPED}")
+        raise SkippedError(f"this machine lacks Go; {HINT}. Skipped without it: {SKIPPED}")
     try:
         theirs, client = build(compiler)
     except BrokenError as error:

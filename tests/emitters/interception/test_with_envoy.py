@@ -19,15 +19,15 @@ from emitters.envoy import Mode
 from emitters.interception import Family
 from emitters.output import files
 from solver.place import place
-from tests.emitters.interception.namespaces import ELSEWHERE, NODE, OTHER_POD, POD, SERVICE, Pair, missing
+from tests.emitters.interception.namespaces import ELSEWHERE, NEEDS_ROOT, NODE, OTHER_POD, POD, SERVICE, Pair
 from tests.testbed.envoys import LAUNCHER
+from tests.testbed.mesh.needed import NEEDS_MESH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ENVOY = shutil.which("envoy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-WHY_NOT = missing() or (None if ENVOY else "needs envoy")
-pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=f"interception by real packet filter: {WHY_NOT}")
+pytestmark = [NEEDS_MESH, NEEDS_ROOT]
 
 TEXT = """\
 app sample
