@@ -35,7 +35,10 @@ SEED, WILD = 0, 400
 
 
 class Group:
-    """Cases that run in one application. Their names are known at once; cases that take long are made when needed."""
+    """Cases that run in one application. Their names are known at once; cases that take long are made when needed.
+
+    `hows` are the ways in which they run; a case that the compiler refuses has one result, under the last way.
+    """
 
     def __init__(
         self,
@@ -46,6 +49,8 @@ class Group:
     ) -> None:
         self.name = name
         self.hows = hows
+        self.quick = name.startswith("singles")
+        """Part of `make test`: each kind, on each side, in each protocol."""
         self._cases = cases
         self.names = names or tuple(case.name for case in self.cases)
 
@@ -93,10 +98,10 @@ class Group:
 
 def groups(every: int = EVERY) -> list[Group]:
     """All of them; of the pairs on given sides one in `every`."""
-    everyway = (How.NONE, How.FULL, How.COMPILED)
     return [
+        *_parts("singles", singles(), (How.COMPILED,)),
         Group("kept", [each.case for each in kept()], (How.FULL, How.COMPILED)),
-        *_parts("singles", singles(), everyway),
+        *_parts("elsewhere_singles", singles(), (How.NONE, How.FULL)),
         *_parts("shared", shared(), (How.FULL, How.COMPILED)),
         *random_programs(SEED, WILD),
         *_parts("pairs", pairs()[::every], (How.COMPILED,)),
