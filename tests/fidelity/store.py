@@ -28,10 +28,10 @@ AGAIN = 2
 SIZE = 220
 """Cases of one application."""
 EVERY = 8
-"""Of the pairs on given sides, one in so many is part of `make test`; `python -m tests.fidelity.long` runs all."""
+"""Of the pairs on given sides, one in so many is part of `make test-all`; `python -m tests.fidelity.long` runs all."""
 
 SEED, WILD = 0, 400
-"""Random programs of an ordinary test run, always the same. The compiler refuses up to a third; two hundred are run."""
+"""Random programs of `make test-all`, always the same. The compiler refuses up to a third; two hundred are run."""
 
 
 class Group:
