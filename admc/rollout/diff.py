@@ -22,6 +22,7 @@ from admc.rollout.model import Part, Placed, Plan, Step, StepName
 from admc.rollout.reasons import reasons
 from admc.rollout.schedule import TO_RECEIVER, TO_SENDERS, Move, both_ways, overlay
 from dsl.program import Side, Verb
+from emitters.scope import filter_name
 from solver.rules.effects import commute
 
 if TYPE_CHECKING:
@@ -205,7 +206,18 @@ class _Steps:
             if key[2:] in self._diff.moves and hop.carries_requests
         }
         plans = {hop.name: self._plan(key) for key, hop in held}
-        return Part(self._merged, tuple(hop for _, hop in held), overlays, plans)
+        steady = {hop.name: self._steady(key) for key, hop in held if hop.name in overlays}
+        return Part(self._merged, tuple(hop for _, hop in held), overlays, plans, steady)
+
+    def _steady(self, key: HopKey) -> frozenset[str]:
+        before = {policy.name: policy for policy in self._diff.policies(0, key)}
+        return frozenset(
+            filter_name("", policy).lstrip("/")
+            for policy in self._diff.policies(1, key)
+            if policy.kind.guard
+            and policy.name in before
+            and same(policy, before[policy.name], key[1], arguments=False)
+        )
 
     def _plan(self, key: HopKey) -> Plan | None:
         if key[2:] in self._diff.moving:

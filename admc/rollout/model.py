@@ -76,6 +76,8 @@ class Part(NamedTuple):
     """By the name of the hop: those that carry requests, to a port that moves."""
     plans: Mapping[str, Plan | None]
     """By the name of the hop: the plan whose filter chain it is; None: the chain has the filters of both."""
+    steady: Mapping[str, frozenset[str]]
+    """By the name of the hop: `POLICY:KIND` of guards that are there in both plans, and change in arguments alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ class _Mixed:
         self._chains = {plan: _chains(each) for plan, each in self._made.items()}
         self._plain = _chains(bare)
         self._routes: dict[str, Any] = {}
+        self._guards: dict[str, str] = {}
+        """Filters of guards that stay, in the old plan's chain -> the same in the new plan's."""
 
     def resources(self) -> AdmResources:
         http = {hop.name: self._chain(hop) for hop in self._part.hops if hop.carries_requests}
@@ -107,6 +109,7 @@ class _Mixed:
                     chain.CopyFrom(http[chain.name])
         chains = [chain for listener in listeners.values() for chain in listener.filter_chains]
         extensions = {name: item for each in self._all for name, item in each.extensions.items()}
+        extensions |= {old: _renamed(extensions[new], old) for old, new in self._guards.items()}
         return replace(
             self._whole,
             listeners=listeners,
@@ -129,6 +132,11 @@ class _Mixed:
         tables = {each: self._table(each, table_of(chain)) for each, chain in own.items()}
         filters = {each: filters_of(chain) for each, chain in own.items()}
         overlay = self._part.overlays[hop.name]
+        # A revocation does not wait for the steps: guards that stay have their new arguments at once.
+        following = {name.rpartition("/")[2]: name for name in filters[Plan.NEW]}
+        for name in set(filters[Plan.OLD]) - set(filters[Plan.NEW]):
+            if (suffix := name.rpartition("/")[2]) in self._part.steady[hop.name]:
+                self._guards[name] = following[suffix]
         self._routes[found.table] = overlaid(found.table, hop.name, tables, filters, overlay)
         return found.chain
 
@@ -141,6 +149,13 @@ def _chains(made: AdmResources) -> dict[str, Any]:
     """The filter chains of an ADM that carry requests, by name."""
     listeners: list[Any] = list(made.listeners.values())
     return {chain.name: chain for each in listeners for chain in each.filter_chains if manager_of(chain) is not None}
+
+
+def _renamed(config: Any, name: str) -> Any:
+    result = type(config)()
+    result.CopyFrom(config)
+    result.name = name
+    return result
 
 
 def _union(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
