@@ -17,7 +17,7 @@ $(STAMP): requirements.lock pyproject.toml
 	touch $@
 
 demo: setup
-	$(BIN)/python -m tests.testbed.demo
+	$(BIN)/admc try examples/hotel_reservation/policies.adm
 
 # What tests need of the machine, installed as root on Debian. No other target touches the system.
 system:

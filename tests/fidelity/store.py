@@ -1,4 +1,4 @@
-"""Results that all tests of a run share: whoever comes first runs an application, the others read what came of it.
+"""Results that all tests of a run share: the first one runs an application, the others read its results.
 
 Tests are spread over processes, one case a test; an application with hundreds of cases is started once.
 """
@@ -10,12 +10,12 @@ import json
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from tests.fidelity.kept import kept
-from tests.fidelity.known import reason
+from tests.fidelity.counterexamples import kept
+from tests.fidelity.known_differences import reason
 from tests.fidelity.pairs import pairs, shared
+from tests.fidelity.random_programs import wild
 from tests.fidelity.runs import How, Result, What, run
 from tests.fidelity.singles import singles
-from tests.fidelity.wild import wild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,7 +68,7 @@ class Group:
                 try:
                     content = json.dumps(self._settled(folder / self.name))
                 except Exception as error:
-                    stored.write_text(json.dumps(f"{type(error).__name__}: {error}"))  # nobody needs to try again
+                    stored.write_text(json.dumps(f"{type(error).__name__}: {error}"))  # it would fail again
                     raise
                 stored.write_text(content)
         content = json.loads(stored.read_text())
@@ -109,7 +109,7 @@ def groups(every: int = EVERY) -> list[Group]:
 
 
 def random_programs(seed: int, count: int) -> list[Group]:
-    """`wild(seed, count)` in parts, drawn by whoever comes first."""
+    """`wild(seed, count)` in parts, drawn by the first test that needs them."""
 
     def part(at: int) -> Callable[[], list[Case]]:
         return lambda: drawn(seed, count)[at : at + SIZE]

@@ -9,12 +9,12 @@ import pytest
 from solver.verify.verifier import verify
 from tests.emitters.envoy.support import ENVOY
 from tests.fidelity.cases import TWO_CALLERS, Case, accepted, load, text
-from tests.fidelity.kept import Kept, kept, read, written
-from tests.fidelity.known import reason
+from tests.fidelity.counterexamples import Kept, kept, read, written
+from tests.fidelity.known_differences import reason
 from tests.fidelity.placing import together
+from tests.fidelity.random_programs import smaller, wild
 from tests.fidelity.runs import How, Result, What
 from tests.fidelity.store import SEED, WILD, groups, random_programs
-from tests.fidelity.wild import smaller, wild
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

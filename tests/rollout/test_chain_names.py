@@ -12,13 +12,13 @@ import pytest
 from google.protobuf import json_format
 
 from admc.serve.build.snapshots import snapshot
+from admc.testbed.echo import EchoServices, Endpoint
+from admc.testbed.envoys import Envoys, envoy_binary
 from dsl import load_text
 from emitters.addresses import Addresses
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
 from solver.place import place
-from tests.testbed.echo import EchoServices, Endpoint
-from tests.testbed.envoys import Envoys, envoy_binary
 from tests.testbed.ports import free_port, program_port
 from tests.transition.bed import Server
 from tests.transition.callers import Answers, Keeper, answered, more, over

@@ -10,10 +10,10 @@ import pytest
 
 from admc.__main__ import main
 from admc.serve.auth.tokens import LEEWAY
+from admc.testbed.envoys import Envoys, envoy_binary
 from tests.serve.pki import Authority
 from tests.serve.serving import served
 from tests.serve.test_identity import RSA, jwk, signed, written
-from tests.testbed.envoys import Envoys, envoy_binary
 from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:

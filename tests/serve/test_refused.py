@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.__main__ import main
+from admc.testbed.envoys import envoy_binary
 from tests.serve.emitted import XDS, Emitted
 from tests.serve.serving import served
 from tests.serve.test_serving import write
-from tests.testbed.envoys import envoy_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

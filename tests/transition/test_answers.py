@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.envoys import envoy_binary
 from admc.transition.steps import steps
-from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
 from tests.transition.callers import Answers, more
 from tests.transition.move import AMOUNT, KEY, SIDES, ends

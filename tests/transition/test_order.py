@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.testbed.envoys import envoy_binary
+from admc.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
 from tests.transition.callers import Answers, Http2Keeper, Keeper, answered
 from tests.transition.move import SIDES, ends, walk

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.envoys import envoy_binary
 from tests.serve.serving import served
 from tests.serve.test_serving import write
-from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import free_port
 from tests.transition.bed import DRAIN_SECONDS, Bed
 from tests.transition.callers import Keeper, more

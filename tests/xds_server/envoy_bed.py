@@ -19,7 +19,7 @@ from envoy.extensions.filters.http.router.v3 import router_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
 from google.protobuf import json_format
 
-from tests.testbed.envoys import Envoy, Envoys, envoy_binary
+from admc.testbed.envoys import Envoy, Envoys, envoy_binary
 from tests.testbed.ports import free_port
 from xds_server.resources.cache import SnapshotStore
 from xds_server.resources.snapshot import Resource, Snapshot

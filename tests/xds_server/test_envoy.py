@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
-from tests.testbed.envoys import Envoys
+from admc.testbed.envoys import Envoys
 from tests.testbed.ports import free_port
 from tests.xds_server.envoy_bed import (
     BOTH,

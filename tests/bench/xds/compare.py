@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SOURCES = Path(__file__).with_name("gcp")
-BUILT = Path(".cache/bench-xds")
 OURS = [sys.executable, "-m", "tests.bench.xds.serve"]
 SETTLED_SECONDS = 0.2
 """How long a server must have used no CPU until it is at rest."""
@@ -60,17 +59,6 @@ class Round(NamedTuple):
 
 class BrokenError(Exception):
     """A program of the benchmark does not do what it should."""
-
-
-def build(compiler: str) -> tuple[str, str]:
-    """go-control-plane's server and the client program. Takes minutes the first time."""
-    BUILT.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        [compiler, "build", "-o", f"{BUILT.resolve()}/", "./..."], cwd=SOURCES, text=True, capture_output=True
-    )
-    if done.returncode != 0:
-        raise BrokenError(f"`go build` ended with {done.returncode}: {done.stderr.strip()}")
-    return str(BUILT / "server"), str(BUILT / "client")
 
 
 class Program:

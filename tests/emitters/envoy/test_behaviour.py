@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.client import Reply, Request, h2c
 from dsl.program import Side
 from emitters.envoy.names import ROUTE
 from tests.emitters.envoy.support import ENVOY, Running, exchange, load, running, soon
 from tests.emitters.envoy.wasm import module
 from tests.fidelity import tokens
-from tests.testbed.client import Reply, Request, h2c
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from admc.testbed.client import Request, h2c
 from emitters.dial import binds
 from emitters.envoy.http import BODILESS
 from emitters.envoy.typed import message
 from tests.emitters.envoy.support import ENVOY, Running, bootstraps, exchange, load, running
 from tests.emitters.envoy.wasm import module
-from tests.testbed.client import Request, h2c
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

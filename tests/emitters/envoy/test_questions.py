@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.client import Request
 from dsl.diagnostics.diagnostic import ProgramError
 from tests.emitters.envoy.support import ENVOY, load, running
-from tests.testbed.client import Request
 
 if TYPE_CHECKING:
     from pathlib import Path

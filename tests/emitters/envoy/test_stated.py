@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
+from admc.testbed.client import GRPC_NAMES, Reply, Request
 from emitters.dial import binds
 from emitters.envoy.typed import message
 from tests.emitters.envoy.support import ENVOY, Running, running, soon
-from tests.testbed.client import GRPC_NAMES, Reply, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsl
+from admc.testbed.envoys import LAUNCHER
 from emitters.addresses import Addresses, Located
 from emitters.envoy import Mode
 from emitters.interception import Family
 from emitters.output import files
 from solver.place import place
 from tests.emitters.interception.namespaces import ELSEWHERE, NEEDS_ROOT, NODE, OTHER_POD, POD, SERVICE, Pair
-from tests.testbed.envoys import LAUNCHER
 from tests.testbed.mesh.needed import NEEDS_MESH
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fidelity.mesh.beds import broken
 from tests.fidelity.mesh.topologies import TOPOLOGIES, Topology, accepted, in_a_full_mesh, load, run, text
-from tests.fidelity.reference import reference
+from tests.fidelity.textbook import reference
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import NEEDS_MESH
 

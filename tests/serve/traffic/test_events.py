@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.envoys import envoy_binary
 from tests.serve.traffic.bed import Bed
 from tests.serve.traffic.programs import EGRESS, Variant
-from tests.testbed.envoys import envoy_binary
 
 if TYPE_CHECKING:
     from pathlib import Path

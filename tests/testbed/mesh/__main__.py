@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from admc.exits import CommandError
 from admc.pipeline import compile_program
+from admc.testbed.findings import denies, is_split, refused
+from admc.testbed.matching import holds, meeting, policies_on
 from emitters.errors import EmitError
-from tests.testbed.findings import denies, is_split, refused
-from tests.testbed.matching import holds, meeting, policies_on
 from tests.testbed.mesh import Family, Mesh, MeshError, Mode, Way
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from admc.testbed.client import Reply, Request
     from dsl.program import Call
-    from tests.testbed.client import Reply, Request
 
 PROGRAM = Path("examples/hotel_reservation/policies.adm")
 

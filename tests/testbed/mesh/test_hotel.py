@@ -1,4 +1,4 @@
-"""Hotel reservation as compiled, in namespaces: how long the bed takes to start, and who reaches a closed destination.
+"""Hotel reservation as compiled, in namespaces: the bed's start and end, and the callers of a closed destination.
 
 `tests/fidelity/mesh` compares every call of every example, and looks for proxies and rules where none should be.
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import dsl
+from admc.testbed.envoys import envoy_binary
 from solver.place import place
-from tests.testbed.envoys import envoy_binary
 from tests.testbed.mesh import Family, Mesh, Way
 from tests.testbed.mesh.needed import NEEDS_MESH
 
@@ -59,9 +59,7 @@ def test_it_stands_in_ten_seconds_and_is_gone_in_two() -> None:
 
 
 @pytest.mark.parametrize(("way", "family"), WAYS)
-def test_a_closed_destination_lets_its_declared_senders_in_and_nobody_else(
-    hotel: Mesh, way: Way, family: Family
-) -> None:
+def test_a_closed_destination_admits_its_declared_senders_alone(hotel: Mesh, way: Way, family: Family) -> None:
     assert hotel.placement is not None
     assert "rate" in hotel.placement.closed
     assert hotel.request("profile", "rate", way=way, family=family).label == "connection refused"

@@ -1,7 +1,7 @@
-"""Where everything of one application is on loopback: who listens where, and whom each caller dials.
+"""Where everything of one application is on loopback: the address of each listener, and the address of each call.
 
-The plan is the emitter's: `emitters.addresses` gives everything an address, `emitters.dial` says who listens at which
-and who connects to which.
+The emitters choose them: `emitters.addresses` gives everything an address, `emitters.dial` says which process listens
+at which, and which address each caller dials.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from admc.testbed.client import Target
+from admc.testbed.echo import Endpoint
 from emitters.addresses import Addresses
 from emitters.dial import Dial, binds, dials, sender
 from emitters.envoy import Mode
 from emitters.output import files
-from tests.testbed.client import Target
-from tests.testbed.echo import Endpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Site:
+class LoopbackLayout:
     """One compiled application and the folder that its configuration is written to."""
 
     program: Program

@@ -7,7 +7,7 @@ from itertools import count, product
 from typing import TYPE_CHECKING
 
 from dsl.program import Protocol
-from tests.fidelity.asks import Ask
+from tests.fidelity.requests import Ask
 from tests.testbed.mesh import Family, Way
 
 if TYPE_CHECKING:

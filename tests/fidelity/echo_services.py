@@ -1,4 +1,4 @@
-"""How the echo services of the test-bed answer, as the judge has to know it: see `tests.testbed.echo`."""
+"""How the echo services of the test-bed answer, as the judge has to know it: see `admc.testbed.echo`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs at random, as Hypothesis draws them: a topology, two to five policies on its calls, and requests.
+"""Random programs, drawn by Hypothesis: a topology, two to five policies on its calls, and requests.
 
 What is drawn first is the plainest: it is what Hypothesis comes down to when it makes a program smaller.
 """
@@ -13,9 +13,9 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from dsl.program import Protocol, Side
-from tests.fidelity.asks import Ask, answer_header, header
 from tests.fidelity.cases import TWO_CALLERS, Case, Written, load, text
 from tests.fidelity.pairs import ABORTED, HALVES, IN, OLD, READERS, SLOWED, Half, set_aside
+from tests.fidelity.requests import Ask, answer_header, header
 from tests.fidelity.samples import ORIGIN
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ ODD: Final[Mapping[str, tuple[str, ...]]] = {
     "outlier_detection": ("interval: 500us", "ejection: 500us"),
     "cors": (f'origins: ["{ORIGIN}"], expose: ["x-e\\r\\nx-out: 1"]', f'origins: ["{ORIGIN}"], max_age: 500us'),
 }
-"""Arguments that the compiler has to refuse, or to mean as they are written."""
+"""Arguments that the compiler has to refuse, or to enforce as they are written."""
 ODD_ONCE: Final = 8
 """One program in so many has arguments of these."""
 BLOCKING: Final = frozenset({"deny", "fault_abort", "fault_delay"})
@@ -131,7 +131,7 @@ PATHS: Final = tuple(
     Ask(path=path)
     for path in ("/old", "/old?q=/new", "/oldhttp://x/new/a", "/old//new/a", "//old/a", "/old/../new/a", "/old%2fnew/a")
 )
-"""Paths of which a rewrite may make something else than a path."""
+"""Paths whose rewrite may be no path."""
 OTHERS: Final = (
     Ask(),
     IN,
@@ -149,7 +149,7 @@ PROTOCOLS: Final = (Protocol.HTTP, Protocol.GRPC, Protocol.HTTP, Protocol.GRPC, 
 
 
 class Policy(NamedTuple):
-    """One that was drawn, and what shows it."""
+    """A drawn policy, and the requests that show it."""
 
     written: Written
     half: Half
@@ -223,7 +223,7 @@ def _when() -> st.SearchStrategy[str]:
 
 @st.composite
 def _ask(draw: st.DrawFn, protocol: Protocol, calls: Calls, policies: Sequence[Policy]) -> Ask:
-    """What one policy is seen by, often mixed with something else; from any declared call."""
+    """Requests that show one policy, often mixed with another's; on any declared call."""
     source, destination = draw(st.sampled_from(calls))
     if protocol is Protocol.TCP:
         return Ask(source=source, destination=destination, times=draw(st.integers(1, 4)))
@@ -246,7 +246,7 @@ def _fits(policy: Policy, others: Sequence[Policy]) -> bool:
         if kind == other.written.kind and same and _kinds()[kind].exclusive:
             return False
         if {kind, other.written.kind} == {"mirror", "split"} and same:
-            return False  # both at one service: which arrives first is nobody's promise
+            return False  # both at one service: the documents promise no order of arrival
     return True
 
 
@@ -257,7 +257,7 @@ def _kinds() -> Mapping[str, Kind]:
 
 @cache
 def _fitting(protocol: Protocol, kinds: Container[str] | None = None) -> tuple[Half, ...]:
-    """What a protocol can carry, of these kinds if any are given."""
+    """The kinds that a protocol supports, among the given ones if any are given."""
     return tuple(
         half
         for half in dict.fromkeys((*HALVES, *READERS))

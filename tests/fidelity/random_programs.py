@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
-from tests.fidelity.drawing import programs
+from tests.fidelity.random_cases import programs
 from tests.fidelity.runs import Result, What
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""Requests made to measure: one that meets this policy and, where that is possible, none of the others.
+"""Requests that one policy selects and, where that is possible, no other one.
 
-What a policy does can only be seen on a request that its `when` selects, and only clearly where no other policy does
-something to the same request.
+The effect of a policy shows only on a request that its `when` selects, and clearly only if no other policy changes the
+same request.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
+from admc.testbed.client import Request
 from dsl.match import And, Comparison, Match, Not, Operator, Or
 from dsl.program import Protocol
-from tests.testbed.client import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 MAX_CANDIDATES = 5000
 OTHER = "other"
+GRPC_PATH = "/echo.Echo/Call"
+"""Called where no policy compares the path."""
 
 
 def holds(match: Match | None, request: Request) -> bool:
-    """Whether a request is selected. Written from the language's rules, not from what a proxy does."""
+    """Whether a request is selected. Written from the rules of the language, without a look at the emitters."""
     if match is None:
         return True
     if isinstance(match, And):
@@ -72,9 +74,9 @@ def comparisons(match: Match | None) -> Iterator[Comparison]:
 
 
 def candidates(policies: Iterable[Policy], protocol: Protocol) -> Iterator[Request]:
-    """Requests that differ in whatever the policies compare, the plainest first."""
+    """Requests that differ in all that the policies compare, the plainest first."""
     grpc = protocol is Protocol.GRPC
-    paths = ["/echo.Echo/Call" if grpc else "/"]
+    paths = [GRPC_PATH if grpc else "/"]
     methods = ["POST"] if grpc else ["GET", "POST"]
     headers: dict[str, list[str | None]] = {}
     for policy in policies:

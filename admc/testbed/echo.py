@@ -1,8 +1,8 @@
-"""Echo services: what a policy did to a request is seen best by whoever receives it.
+"""Echo services: what a policy did to a request is seen best by the service that receives it.
 
-Every service of an application is played by a server that answers with a JSON description of what reached it (`Seen`)
-and keeps a record of it. `http` ports speak HTTP/1.1 and HTTP/2 without TLS, `grpc` ports answer every method of every
-service, `tcp` ports greet with one line and then return what they get.
+An echo service stands in for each service of an application. It answers with a JSON description of what reached it
+(`Seen`) and keeps a record of it. `http` ports speak HTTP/1.1 and HTTP/2 without TLS, `grpc` ports answer every method
+of every service, `tcp` ports greet with one line and then return what they receive.
 
 A request can ask for an unusual answer: `x-echo-status` (an HTTP status or a gRPC code), `x-echo-delay` (seconds before
 the answer), `x-echo-header` (`name=value`, a response header), `x-echo-body` (bytes of padding). `x-echo-id` names a
@@ -15,18 +15,17 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 from aiohttp import web
 
-from tests.testbed.h2server import H2Protocol
+from admc.testbed.http2_server import H2Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 ID = "x-echo-id"
 STATUS = "x-echo-status"
@@ -148,13 +147,16 @@ class TakenError(Exception):
 class EchoServices:
     """All echo services of one application: one event loop in a thread for http and tcp, gRPC's own threads."""
 
-    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+    def __init__(self, endpoints: Iterable[Endpoint], messages: Mapping[str, bytes] | None = None) -> None:
+        """`messages` are the answers to some gRPC methods, by path, instead of a description."""
         self.endpoints = tuple(endpoints)
+        self._messages = messages or {}
         self.record = Record()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="echo", daemon=True)
         self._pool = ThreadPoolExecutor(max_workers=32, thread_name_prefix="echo-grpc")
         self._grpc: list[grpc.Server] = []
+        self._stopping = threading.Event()
         self._servers: list[asyncio.Server] = []
         self._connections: set[asyncio.BaseTransport] = set()
 
@@ -175,6 +177,7 @@ class EchoServices:
         self.stop()
 
     def stop(self) -> None:
+        self._stopping.set()
         for stopping in [server.stop(grace=0.2) for server in self._grpc]:
             stopping.wait(timeout=2)
         self._grpc.clear()
@@ -244,7 +247,7 @@ class EchoServices:
 
     def _start_grpc(self, endpoint: Endpoint) -> None:
         server = grpc.server(self._pool, options=[("grpc.so_reuseport", 0)])
-        server.add_generic_rpc_handlers((GrpcEcho(endpoint, self.record),))
+        server.add_generic_rpc_handlers((GrpcEcho(endpoint, self.record, self._stopping, self._messages),))
         try:
             server.add_insecure_port(f"{endpoint.address}:{endpoint.listen}")
         except RuntimeError as error:
@@ -254,15 +257,17 @@ class EchoServices:
 
 
 def _taken(endpoint: Endpoint, error: Exception) -> str:
-    help_ = "end the process that holds the port (often an earlier demo) and try again"
+    hint = "end the process that holds the port (often an earlier run) and try again"
     if isinstance(error, PermissionError):
-        help_ = "ports below 1024 need privileges here"
+        hint = "ports below 1024 need privileges here"
     place = f"{endpoint.address}:{endpoint.listen}"
-    return f"the echo service of `{endpoint.service}` cannot listen on {place}: {error}; {help_}"
+    return f"the echo service of `{endpoint.service}` cannot listen on {place}: {error}; {hint}"
 
 
 class HttpDoor(asyncio.Protocol):
     """Hands a new connection to HTTP/1 or to HTTP/2 by its first bytes."""
+
+    _transport: asyncio.Transport
 
     def __init__(
         self,
@@ -271,17 +276,14 @@ class HttpDoor(asyncio.Protocol):
         connections: set[asyncio.BaseTransport],
     ) -> None:
         self._http1, self._http2, self._connections = http1, http2, connections
-        self._transport: asyncio.Transport | None = None
         self._inner: asyncio.Protocol | None = None
         self._head = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         self._connections.add(transport)
 
     def data_received(self, data: bytes) -> None:
-        assert self._transport is not None
         if self._inner is None:
             self._head += data
             if len(self._head) < len(HTTP2_PREFACE) and HTTP2_PREFACE.startswith(self._head):
@@ -303,42 +305,41 @@ class HttpDoor(asyncio.Protocol):
             self._inner.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._transport:
-            self._connections.discard(self._transport)
+        self._connections.discard(self._transport)
         if self._inner:
             self._inner.connection_lost(error)
 
 
 class TcpEcho(asyncio.Protocol):
-    """Greets with one line that says what was connected to, then returns what it gets."""
+    """Greets with one line that describes the connection, then returns what it receives."""
+
+    _transport: asyncio.Transport
 
     def __init__(self, endpoint: Endpoint, record: Record, connections: set[asyncio.BaseTransport]) -> None:
         self._endpoint, self._record, self._connections = endpoint, record, connections
-        self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         self._connections.add(transport)
         peer = transport.get_extra_info("peername")[0]
         seen = Seen(self._endpoint.service, self._endpoint.port, "tcp", "", "", (), peer, 0)
         self._record.add(seen)
-        transport.write(description(seen) + b"\n")
+        self._transport.write(description(seen) + b"\n")
 
     def data_received(self, data: bytes) -> None:
-        assert self._transport is not None
         self._transport.write(data)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._transport:
-            self._connections.discard(self._transport)
+        self._connections.discard(self._transport)
 
 
-class GrpcEcho(grpc.GenericRpcHandler):
+class GrpcEcho(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Answers every unary method with the description of its call."""
 
-    def __init__(self, endpoint: Endpoint, record: Record) -> None:
-        self._endpoint, self._record = endpoint, record
+    def __init__(
+        self, endpoint: Endpoint, record: Record, stopping: threading.Event, messages: Mapping[str, bytes]
+    ) -> None:
+        self._endpoint, self._record, self._stopping, self._messages = endpoint, record, stopping, messages
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         path = details.method
@@ -356,12 +357,12 @@ class GrpcEcho(grpc.GenericRpcHandler):
                 len(request),
             )
             wanted = Wanted.of(seen, self._record.add(seen))
-            time.sleep(wanted.delay)
+            self._stopping.wait(wanted.delay)
             if wanted.headers:
                 context.send_initial_metadata(tuple((name.lower(), value) for name, value in wanted.headers))
             if wanted.status:
-                context.abort(_code(wanted.status), "asked for")
-            return description(seen, wanted.padding)
+                context.abort(_code(wanted.status), "requested by the client")
+            return self._messages[path] if path in self._messages else description(seen, wanted.padding)
 
         return grpc.unary_unary_rpc_method_handler(answer)
 

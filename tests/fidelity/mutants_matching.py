@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 IN, OUT = Side.INGRESS, Side.EGRESS
 HTTP, GRPC, TCP = Protocol.HTTP, Protocol.GRPC, Protocol.TCP
-NOBODY: Final = [{"address_prefix": "192.0.2.1", "prefix_len": 32}]
+NO_CALLER: Final = [{"address_prefix": "192.0.2.1", "prefix_len": 32}]
 
 
 def ports() -> list[Mutant]:
@@ -25,7 +25,7 @@ def ports() -> list[Mutant]:
         one(about, "the port beside it", single("jwt", GRPC, OUT), _port_beside),
         one(about, "the port beside it", single("access_log", TCP, OUT), _port_beside),
         one(about, "copies go to the service itself", single("mirror", HTTP, OUT), _copies_home),
-        one(about, "nobody goes elsewhere", single("split", GRPC, OUT, "100%"), every("weighted_clusters", _stay)),
+        one(about, "none goes elsewhere", single("split", GRPC, OUT, "100%"), every("weighted_clusters", _stay)),
     ]
 
 
@@ -66,17 +66,17 @@ def matches() -> list[Mutant]:
             single("retry", GRPC, OUT, "attempts: 3"),
             _internal_too,
         ),
-        one(caller, "whoever it is", single("deny", HTTP, IN), always("_deny")),
-        one(caller, "somebody else", single("rate_limit", HTTP, IN, "{a, c}"), every("cidr_ranges", _first)),
-        one(caller, "one address of two", single("connection_rate_limit", TCP, IN), put("cidr_ranges", NOBODY)),
+        one(caller, "all callers", single("deny", HTTP, IN), always("_deny")),
+        one(caller, "another caller", single("rate_limit", HTTP, IN, "{a, c}"), every("cidr_ranges", _first)),
+        one(caller, "one address of two", single("connection_rate_limit", TCP, IN), put("cidr_ranges", NO_CALLER)),
         one(caller, "an address in a list", single("allow", GRPC, IN, "[a]", "{a, c}"), _caller_too(8)),
         one(caller, "an address in a list", single("allow", HTTP, IN, "[c]"), _caller_too(8)),
-        one(caller, "nobody", single("allow", HTTP, IN, "[a]", "*"), put("address_prefix", "192.0.2.1", "_allow")),
+        one(caller, "no caller", single("allow", HTTP, IN, "[a]", "*"), put("address_prefix", "192.0.2.1", "_allow")),
         one(
             caller,
-            "whoever it is",
+            "all callers",
             single("allow", TCP, IN, "[a]", "{a, c}"),
-            put("cidr_ranges", NOBODY),
+            put("cidr_ranges", NO_CALLER),
         ),
     ]
 

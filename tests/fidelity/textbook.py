@@ -1,4 +1,4 @@
-"""The mesh as textbooks have it: every service a sidecar, every policy where that kind of policy usually stands.
+"""The textbook's mesh: a sidecar at every service, every policy at the usual side of its kind.
 
     program -> placement, without a solver; None where no such placement exists
 
@@ -33,7 +33,7 @@ class _Case(NamedTuple):
     destination: str
     calls: tuple[int, ...]
     sides: tuple[Side, ...]
-    """What is possible, the textbook's first."""
+    """The possible sides, the textbook's first."""
 
 
 def textbook(policy: Policy) -> Side:

@@ -1,24 +1,24 @@
-"""Requests that are made to show something."""
+"""Requests that show the effect of a policy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from admc.testbed.echo import STATUS
 from dsl.program import Protocol
-from tests.testbed.echo import STATUS
 
 if TYPE_CHECKING:
     from tests.fidelity.message import Fields
 
 GRPC_PATH = "/echo.Echo/Call"
 CODES = {200: 0, 403: 7, 404: 5, 500: 13, 503: 14}
-"""What a gRPC service says where an http service says this."""
+"""HTTP status -> the gRPC status that a gRPC service answers instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What to send, and in what manner."""
+    """A request, and how to send it."""
 
     headers: Fields = ()
     method: str = "GET"
@@ -38,7 +38,7 @@ class Ask:
         return replace(self, headers=(*kept, *headers))
 
     def besides(self, other: Ask) -> Ask:
-        """Both in one request; where both say something of one thing, this one counts."""
+        """Both in one request; where both set the same thing, this one counts."""
         plain = Ask()
         merged = other.plus(*self.headers)
         return replace(
@@ -51,7 +51,7 @@ class Ask:
         )
 
     def spoken(self, protocol: Protocol) -> Ask:
-        """The same for a protocol: gRPC has one method, and tcp has nothing to say."""
+        """The same in a protocol: gRPC has one method, and tcp has no message."""
         if protocol is Protocol.GRPC:
             path = GRPC_PATH if self.path == Ask().path else self.path
             headers = tuple((name, _codes(value) if name == STATUS else value) for name, value in self.headers)

@@ -1,53 +1,66 @@
-"""A whole application on loopback: its echo services, the Envoys of its plan, and somebody to send requests."""
+"""A whole application on loopback: its echo services, the Envoys of its plan, and a client that sends its calls."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from admc.testbed import echo
+from admc.testbed.client import Reply, Request, send
+from admc.testbed.echo import EchoServices
+from admc.testbed.envoys import Envoy, Envoys
+from admc.testbed.facts import is_quota, repeats
+from admc.testbed.findings import TimeUpError
+from admc.testbed.matching import holds, policies_on
 from dsl.program import Side
-from tests.testbed import echo
-from tests.testbed.client import Reply, Request, send
-from tests.testbed.echo import EchoServices
-from tests.testbed.envoys import Envoy, Envoys
-from tests.testbed.matching import holds, policies_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from admc.testbed.echo import Record
+    from admc.testbed.loopback import LoopbackLayout
     from dsl.program import Call, Policy
-    from tests.testbed.echo import Record
-    from tests.testbed.site import Site
 
-ROOM = 12
+PATIENCE = 60.0
+"""Seconds within which a log line, a counter or a copy comes on a busy machine."""
+RESERVE = 12
 """Requests that an ordinary probe may need."""
-PLENTY = 100_000
-QUOTAS = ("rate_limit", "connection_rate_limit")
+UNLIMITED = 100_000
 
 
-class RunningBed:
-    """Use as a context: the echo services and Envoys run inside it. `findings.Bed` says what each method is for."""
+class Testbed:
+    """Use as a context: the echo services and Envoys run inside it. `findings.Bed` documents the methods."""
 
-    def __init__(self, site: Site, envoy: str | None) -> None:
-        """Without `envoy`, the program of the proxy, nothing stands between callers and services."""
-        self.site = site
-        self.program = site.program
-        self.services = EchoServices(site.endpoints)
-        self.envoys = Envoys(site.folder / "logs", envoy or "")
+    __test__ = False  # pytest takes a class of this name for a test
+
+    def __init__(
+        self, layout: LoopbackLayout, envoy: str | None, *, until: float | None = None, patience: float = PATIENCE
+    ) -> None:
+        """Without `envoy`, the program of the proxy, clients reach the services directly. `until` is the time of
+        `time.monotonic` after which nothing is sent."""
+        self.layout = layout
+        self.program = layout.program
+        # An empty message is a success, also where an ADM asks whether a request is authorized.
+        called = {policy.kind.traits.grpc_method for policy in layout.program.policies}
+        self.services = EchoServices(layout.endpoints, {path: b"" for path in called if path is not None})
+        self.envoys = Envoys(layout.folder / "logs", envoy or "", until=until)
+        self._until = until
+        self._patience = patience
         self._with_envoys = envoy is not None
         self._bootstraps: dict[str, Path] = {}
         self._spent: Counter[tuple[str, str]] = Counter()
         self._stack = ExitStack()
 
-    def __enter__(self) -> RunningBed:
+    def __enter__(self) -> Testbed:
         with ExitStack() as stack:
             stack.enter_context(self.services)
             stack.enter_context(self.envoys)
             if self._with_envoys:
-                self._bootstraps = self.site.write()
+                self._bootstraps = self.layout.write()
                 self.envoys.start(self._bootstraps)
             self._stack = stack.pop_all()
         return self
@@ -68,22 +81,43 @@ class RunningBed:
         timeout: float = 10.0,
         protocol: str | None = None,
     ) -> Reply:
+        left = self._left()
+        timeout = timeout if left is None else min(timeout, left)
         for policy in self._quotas(call, request):
             self._spent[policy.name, call.destination] += self._cost(call, request)
-        return send(protocol or call.port.protocol.value, self.site.target(call, source), request, timeout)
+        reply = send(protocol or call.port.protocol.value, self.layout.target(call, source), request, timeout)
+        self._left()  # an answer that did not come before the end says nothing
+        return reply
+
+    def _left(self) -> float | None:
+        """Seconds until the end, if there is one. Raises `TimeUpError` after it."""
+        if self._until is None:
+            return None
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeUpError
+        return left
 
     def concurrently(self, call: Call, requests: Sequence[Request]) -> list[Reply]:
         with ThreadPoolExecutor(max_workers=len(requests)) as pool:
             return list(pool.map(lambda request: self.send(call, request), requests))
 
+    def wait(self, found: Callable[[], object], seconds: float | None = None) -> None:
+        end = time.monotonic() + (self._patience if seconds is None else seconds)
+        if self._until is not None:
+            end = min(end, self._until)
+        while not found() and time.monotonic() < end:
+            time.sleep(0.01)
+        self._left()
+
     def prepare(self, call: Call, request: Request) -> None:
         for policy in self._quotas(call, request):
-            if _burst(policy) - self._spent[policy.name, call.destination] < ROOM:
+            if _burst(policy) - self._spent[policy.name, call.destination] < RESERVE:
                 self.refill(policy, call.destination)
 
     def allowance(self, call: Call, request: Request) -> int:
         left = [_burst(each) - self._spent[each.name, call.destination] for each in self._quotas(call, request)]
-        return max(0, min(left, default=PLENTY))
+        return max(0, min(left, default=UNLIMITED))
 
     def refill(self, policy: Policy, destination: str) -> None:
         for host, _ in self._hosts(policy, destination):
@@ -106,6 +140,9 @@ class RunningBed:
         stats = [envoy.stats() for envoy in self._enforcing(policy, call)]
         return sum(value for each in stats for name, value in each.items() if name.endswith(end))
 
+    def check(self) -> None:
+        self.envoys.check()
+
     def _enforcing(self, policy: Policy, call: Call) -> Iterator[Envoy]:
         """The running Envoys that enforce a policy on one call."""
         for host, side in self._hosts(policy, call.destination):
@@ -114,19 +151,19 @@ class RunningBed:
 
     def _quotas(self, call: Call, request: Request) -> Iterator[Policy]:
         for policy in policies_on(self.program, call):
-            if policy.kind.name in QUOTAS and holds(policy.match, request):
+            if is_quota(policy) and holds(policy.match, request):
                 yield policy
 
     def _cost(self, call: Call, request: Request) -> int:
-        """A request that is made to fail may be repeated on its way."""
+        """A request that is made to fail may be retried on its way."""
         if not any(name == echo.STATUS for name, _ in request.headers):
             return 1
-        attempts = [p.arguments["attempts"] for p in policies_on(self.program, call) if p.kind.name == "retry"]
+        attempts = [p.arguments["attempts"] for p in policies_on(self.program, call) if repeats(p)]
         return max((each for each in attempts if isinstance(each, int)), default=1)
 
     def _hosts(self, policy: Policy, destination: str) -> Iterator[tuple[str, Side]]:
         """The services whose ADMs enforce a policy at a destination."""
-        for decision in self.site.placement.decisions:
+        for decision in self.layout.placement.decisions:
             if (decision.policy, decision.destination) == (policy.name, destination):
                 for side in decision.sides:
                     if side is Side.INGRESS:
@@ -138,5 +175,6 @@ class RunningBed:
 
 def _burst(policy: Policy) -> int:
     burst = policy.arguments["burst"]
-    assert isinstance(burst, int)
+    if not isinstance(burst, int):
+        raise TypeError(f"the burst of `{policy.name}` is {burst!r}")
     return burst

@@ -1,6 +1,6 @@
 """HTTP/2 without TLS for the echo services: the smallest server that the `h2` library makes possible.
 
-aiohttp speaks HTTP/1 only, and a service that its callers reach by `http` may well speak both.
+aiohttp speaks HTTP/1 only, and a service with an `http` port may speak both.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -27,23 +28,23 @@ class Stream:
     headers: tuple[tuple[str, str], ...]
     body: bytearray = field(default_factory=bytearray)
     rest: bytes = b""
-    """What the flow-control window has not let out yet."""
+    """The part of the answer that the flow-control window did not admit yet."""
 
 
 class H2Protocol(asyncio.Protocol):
     """One HTTP/2 connection; each request is answered by a task of its own."""
 
+    _transport: asyncio.Transport
+
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._connection = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
-        self._transport: asyncio.Transport | None = None
         self._streams: dict[int, Stream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._peer = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         self._peer = transport.get_extra_info("peername")[0]
         self._connection.initiate_connection()
         self._flush()
@@ -53,7 +54,6 @@ class H2Protocol(asyncio.Protocol):
             task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        assert self._transport is not None
         try:
             events = self._connection.receive_data(data)
         except ProtocolError:
@@ -116,6 +116,5 @@ class H2Protocol(asyncio.Protocol):
                 del self._streams[identity]
 
     def _flush(self) -> None:
-        assert self._transport is not None
         if not self._transport.is_closing():
             self._transport.write(self._connection.data_to_send())

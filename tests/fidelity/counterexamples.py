@@ -1,4 +1,4 @@
-"""Counterexamples that were found once, as files in `tests/fidelity/cases`: they are tried before anything else.
+"""Counterexamples that were found once, as files in `tests/fidelity/cases`: they run before all others.
 
 A file says why it is kept, and what the compiler has to refuse it with where it is refused. Programs that differ are
 printed in this form by `python -m tests.fidelity.long`.
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from dsl.program import Protocol, Side
-from tests.fidelity.asks import Ask
 from tests.fidelity.cases import Case, Written
+from tests.fidelity.requests import Ask
 
 FOLDER: Final = Path(__file__).with_name("cases")
 PLAIN_ASK: Final = asdict(Ask())
@@ -24,7 +24,7 @@ class Kept(NamedTuple):
     case: Case
     why: str
     refused: str = ""
-    """The code that the compiler gives; nothing where it takes the program."""
+    """The code that the compiler refuses the program with; empty where it accepts it."""
 
 
 def kept() -> list[Kept]:
@@ -46,7 +46,7 @@ def read(text: str, name: str) -> Kept:
 
 
 def written(case: Case, why: str = "say why", refused: str = "") -> str:
-    """The file of a case. What is plain is left out."""
+    """The file of a case, without default values."""
     content: dict[str, Any] = {"why": why}
     if refused:
         content["refused"] = refused

@@ -1,4 +1,4 @@
-"""What scripts, modules and templates of the samples do: the judge has to be told."""
+"""What scripts, modules and templates of the samples do: the judge cannot read them."""
 
 from __future__ import annotations
 

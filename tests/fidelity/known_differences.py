@@ -1,6 +1,6 @@
-"""Differences between the emitted configuration and the documents that nobody has mended yet.
+"""Known differences between the emitted configuration and the documents.
 
-Each is expected to fail, strictly: whoever mends one has to take its line away.
+Each is expected to fail, strictly: the change that mends one removes its line.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What outlasts a request: buckets of quotas, ejected endpoints, how often a request has arrived.
 
-A bucket is known within bounds only: a period may be counted from anywhere, and nobody outside sees at which instant
+A bucket is known within bounds only: a period may be counted from anywhere, and it is not observable at which instant
 between a request and its answer the bucket was asked.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import floor
 
 Place = tuple[str, str]
-"""Policy and destination: whoever keeps state keeps it for these two (rule R5)."""
+"""Policy and destination: state is kept for these two (rule R5)."""
 
 
 @dataclass
@@ -38,9 +38,9 @@ class Bucket:
         self.since = now
 
     def most_by(self, instant: float) -> float:
-        """How many there can be at an instant after `since`, if nobody takes any until then."""
+        """How many there can be at an instant after `since`, if none is taken until then."""
         elapsed = instant - self.since
-        # A period may have begun before anybody asked: its amount can come at any instant once.
+        # A period may have begun before the first request: its amount can come at any instant once.
         early = self.amount if elapsed >= self.period else 0
         return min(self.burst, self.most + self.amount * elapsed / self.period + early)
 

@@ -1,7 +1,7 @@
-"""Clients that send from an address of their own choice, one connection a request.
+"""Clients that choose their source address and open one connection for each request.
 
-At ingress an ADM tells callers apart by their address, so a test must be able to speak as any service. And what is
-counted must be exactly what was sent: no client here repeats, pools or follows anything. gRPC is therefore spoken
+At ingress an ADM tells callers apart by their address, so a client must be able to send as any service. Counters are
+compared with the requests that were sent: no client here retries, pools connections or follows redirects. gRPC goes
 through the `h2` library, since grpcio can neither choose its source address nor switch off transparent retries.
 """
 
@@ -14,20 +14,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
 from h2.exceptions import ProtocolError
 
-from tests.testbed.echo import Seen, parse
+from admc.testbed.echo import Seen, parse
 
 GRPC_NAMES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Who is called, by whom: the addresses are those really used, `authority` is what the caller believes."""
+    """Source and destination of a call: the addresses of its connection, and the `authority` that the client sends."""
 
     source: str
     address: str
@@ -56,7 +56,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. `status` is an HTTP status, or for gRPC its code; None where the connection broke."""
+    """An answer. `status` is an HTTP status, or the code of a gRPC call; None where the connection broke."""
 
     status: int | None
     headers: tuple[tuple[str, str], ...] = ()
@@ -71,7 +71,7 @@ class Reply:
 
     @property
     def label(self) -> str:
-        """The status in a reader's words: `429`, `RESOURCE_EXHAUSTED`, `connection closed`."""
+        """The status as text: `429`, `RESOURCE_EXHAUSTED`, `connection closed`."""
         if self.status is None:
             return self.error
         return GRPC_NAMES.get(self.status, str(self.status)) if self.grpc else str(self.status)
@@ -81,7 +81,7 @@ class Reply:
 
     @property
     def seen(self) -> Seen | None:
-        """What the service saw; None where the answer was not the service's."""
+        """The request as the service received it; None where a proxy answered instead of the service."""
         try:
             return parse(self.body)
         except (ValueError, TypeError, KeyError):
@@ -105,7 +105,7 @@ def http1(target: Target, request: Request, timeout: float = 10.0) -> Reply:
         body = response.read()
         return Reply(response.status, tuple(response.getheaders()), body, time.monotonic() - started)
     except (OSError, http.client.HTTPException) as error:
-        return Reply(None, seconds=time.monotonic() - started, error=_why(error))
+        return Reply(None, seconds=time.monotonic() - started, error=_cause(error))
     finally:
         connection.close()
 
@@ -138,7 +138,7 @@ def tcp(target: Target, timeout: float = 10.0) -> Reply:
                 return Reply(None, body=greeting, seconds=time.monotonic() - started, error="connection closed")
             return Reply(200, (), greeting, time.monotonic() - started)
     except OSError as error:
-        return Reply(None, seconds=time.monotonic() - started, error=_why(error))
+        return Reply(None, seconds=time.monotonic() - started, error=_cause(error))
 
 
 def send(protocol: str, target: Target, request: Request, timeout: float = 10.0) -> Reply:
@@ -149,7 +149,7 @@ def send(protocol: str, target: Target, request: Request, timeout: float = 10.0)
     return clients[protocol](target, request, timeout)
 
 
-def _why(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, ConnectionRefusedError):
@@ -167,7 +167,7 @@ def _http2(
         with target.open(timeout) as connection:
             headers, body, reset = _exchange(connection, target, request, extra, started + timeout)
     except (OSError, ProtocolError) as error:
-        return Reply(None, seconds=time.monotonic() - started, error=_why(error), grpc=is_grpc)
+        return Reply(None, seconds=time.monotonic() - started, error=_cause(error), grpc=is_grpc)
     seconds = time.monotonic() - started
     named = dict(headers)
     if not is_grpc:
