@@ -23,12 +23,16 @@ class BuildError(Exception):
     """The sources do not compile."""
 
 
-@cache
 def build(sources: Path, name: str, package: str = ".") -> Path:
     """The program `name` from a package of a module. Raises `MissingError` and `BuildError`."""
     compiler = go()
     if compiler is None:
         raise MissingError(f"this machine lacks Go; {HINT}")
+    return _build(compiler, sources, name, package)
+
+
+@cache
+def _build(compiler: str, sources: Path, name: str, package: str) -> Path:
     version = _run(sources, compiler, "version").stdout.strip()
     digest = hashlib.sha256(version.encode())
     for source in sorted(path for path in sources.rglob("*") if path.is_file()):
