@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.system import HINT, go
+
 BUILD_SECONDS = 600.0
-USUAL = Path("/usr/local/go/bin/go")
 
 
 class MissingError(Exception):
@@ -23,17 +23,16 @@ class BuildError(Exception):
     """The sources do not compile."""
 
 
-def go() -> str | None:
-    """The Go compiler."""
-    return shutil.which("go") or (str(USUAL) if USUAL.exists() else None)
-
-
-@cache
 def build(sources: Path, name: str, package: str = ".") -> Path:
     """The program `name` from a package of a module. Raises `MissingError` and `BuildError`."""
     compiler = go()
     if compiler is None:
-        raise MissingError("this machine lacks Go")
+        raise MissingError(f"this machine lacks Go; {HINT}")
+    return _build(compiler, sources, name, package)
+
+
+@cache
+def _build(compiler: str, sources: Path, name: str, package: str) -> Path:
     version = _run(sources, compiler, "version").stdout.strip()
     digest = hashlib.sha256(version.encode())
     for source in sorted(path for path in sources.rglob("*") if path.is_file()):

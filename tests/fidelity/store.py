@@ -28,14 +28,17 @@ AGAIN = 2
 SIZE = 220
 """Cases of one application."""
 EVERY = 8
-"""Of the pairs on given sides, one in so many is part of `make test`; `python -m tests.fidelity.long` runs all."""
+"""Of the pairs on given sides, one in so many is part of `make test-all`; `python -m tests.fidelity.long` runs all."""
 
 SEED, WILD = 0, 400
-"""Random programs of an ordinary test run, always the same. The compiler refuses up to a third; two hundred are run."""
+"""Random programs of `make test-all`, always the same. The compiler refuses up to a third; two hundred are run."""
 
 
 class Group:
-    """Cases that run in one application. Their names are known at once; cases that take long are made when needed."""
+    """Cases that run in one application. Their names are known at once; cases that take long are made when needed.
+
+    `hows` are the ways in which they run; a case that the compiler refuses has one result, under the last way.
+    """
 
     def __init__(
         self,
@@ -46,6 +49,8 @@ class Group:
     ) -> None:
         self.name = name
         self.hows = hows
+        self.quick = name.startswith("singles")
+        """Part of `make test`: each kind, on each side, in each protocol."""
         self._cases = cases
         self.names = names or tuple(case.name for case in self.cases)
 
@@ -93,10 +98,10 @@ class Group:
 
 def groups(every: int = EVERY) -> list[Group]:
     """All of them; of the pairs on given sides one in `every`."""
-    everyway = (How.NONE, How.FULL, How.COMPILED)
     return [
+        *_parts("singles", singles(), (How.COMPILED,)),
         Group("kept", [each.case for each in kept()], (How.FULL, How.COMPILED)),
-        *_parts("singles", singles(), everyway),
+        *_parts("elsewhere_singles", singles(), (How.NONE, How.FULL)),
         *_parts("shared", shared(), (How.FULL, How.COMPILED)),
         *random_programs(SEED, WILD),
         *_parts("pairs", pairs()[::every], (How.COMPILED,)),

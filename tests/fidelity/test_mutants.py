@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 LEAST, CLASSES = 40, 11
 
 
+@pytest.mark.long
 @pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
 def test_no_mutant_survives(tmp_path: Path) -> None:
     found = settled(mutants(), tmp_path)
     assert [line for each in found if not each.proven for line in table([each])[2:]] == []
 
 
+@pytest.mark.long
 @NEEDS_MESH
 def test_no_mistake_in_redirection_survives() -> None:
     noticed, twins = mutants_mesh.run()

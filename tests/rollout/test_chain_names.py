@@ -92,6 +92,7 @@ def test_a_changed_chain_has_names_of_its_own_and_changed_arguments_have_not() -
     assert other.extensions != old.extensions
 
 
+@pytest.mark.long
 @pytest.mark.skipif(ENVOY is None, reason="needs Envoy")
 def test_older_connections_keep_their_table_and_new_ones_have_theirs(tmp_path: Path, alone: None) -> None:
     assert ENVOY is not None

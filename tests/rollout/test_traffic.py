@@ -19,6 +19,8 @@ from tests.transition.callers import Http2Keeper, Keeper, answered, more
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 ENVOY = envoy_binary()
 PORT = program_port()
 AMOUNT = 15

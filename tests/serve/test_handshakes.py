@@ -113,6 +113,7 @@ def counted(server: Served, reason: str) -> float:
     return server.metric(f'admc_tls_refusals_total{{reason="{reason}"}}')
 
 
+@pytest.mark.long
 def test_each_cause_is_told_from_the_others_with_the_address(tmp_path: Path) -> None:
     with over_tls(tmp_path) as server:
         assert {reason: counted(server, reason) for reason in REASONS} == dict.fromkeys(REASONS, 0)

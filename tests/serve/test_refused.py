@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.serve.serving import Served
 
-pytestmark = pytest.mark.skipif(envoy_binary() is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(envoy_binary() is None, reason="no Envoy for this platform")]
 
 PROGRAM = """
 app shop

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from admc.serve.state_dir.store import Recipe
     from tests.serve.serving import Served
 
+pytestmark = pytest.mark.long
+
 __all__ = ["folder"]
 
 ENVOY = envoy_binary()

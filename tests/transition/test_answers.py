@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 ANSWERS = """
 policy slow    = timeout(after: 20s) on {shop, till} -> cart:web

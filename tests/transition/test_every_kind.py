@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.transition.cases import Ask, Case
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 PAUSE_SECONDS = 0.003
 """Between two requests, so that others get some of the machine."""
 

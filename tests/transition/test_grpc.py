@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 PERMISSION_DENIED, RESOURCE_EXHAUSTED = 7, 8
 QUOTA: Final = 10

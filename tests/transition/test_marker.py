@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tests.serve.serving import Served
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 PROGRAM = """
 app move

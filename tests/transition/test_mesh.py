@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from admc.transition.model import Step
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 app move
 service shop { http 8080  replicas 2 }

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from admc.testbed.echo import Seen
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 HEAD = f"""
 app names

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 ORDER = """
 policy one   = add_request_header(name: "x-way", value: "one") on {shop, till} -> cart:web

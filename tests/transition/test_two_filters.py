@@ -26,6 +26,8 @@ from tests.transition.move import KEY, PORT, ends
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 ENVOY = envoy_binary()
 NARROW, WIDE = 10, 1_000
 BODY = b"b" * 100

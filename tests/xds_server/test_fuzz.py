@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.xds_server.churn import churn, verdict
 from tests.xds_server.fuzz import complaints, fuzz
+
+pytestmark = pytest.mark.long
 
 
 async def test_nonsense_at_the_wire_leaves_nothing_behind() -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from xds_server.resources.snapshot import Resource
 
+pytestmark = pytest.mark.long
+
 SOURCES = Path(__file__).with_name("caller_go")
 WORKERS = 16
 SWITCHES = 24

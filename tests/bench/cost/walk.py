@@ -43,7 +43,6 @@ PROFILES = Visit(
     (Visit("memcached-profile"), Visit("mongodb-profile", every=MISSED)),
 )
 CHECK_USER = Visit("user", "/user.User/CheckUser")
-RECOMMENDED = Visit("recommendation", "/recommendation.Recommendation/GetRecommendations")
 PAGES = (
     Page(
         "/hotels",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from admc.testbed.client import Target
 
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 
 # ---- HTTP/2 frames that ask for nothing ----

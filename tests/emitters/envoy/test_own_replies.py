@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 SIDES = ("egress", "ingress")
 PORTS = {(side, status): 8100 + 1000 * SIDES.index(side) + status for side in SIDES for status in (*BODILESS, 503)}

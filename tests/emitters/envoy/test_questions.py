@@ -13,7 +13,7 @@ from tests.emitters.envoy.support import ENVOY, load, running
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 APP = "service web, api, authz, judge { http 8080 }\ncall web -> api\n"
 LOOPS = {

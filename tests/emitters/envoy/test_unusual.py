@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import socket
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 # ---- connections that end ----
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
-pytestmark = NEEDS_MESH
+pytestmark = [pytest.mark.long, NEEDS_MESH]
 
 # Policies without an effect: their matches hold for no request here, and no client opens so many connections.
 TEXT = """\

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dsl.program import Program
     from tests.testbed.mesh import Mesh
 
-pytestmark = NEEDS_MESH
+pytestmark = [pytest.mark.long, NEEDS_MESH]
 
 SENDERS = "service a { http 80  replicas 2 }\nservice c { http 80 }\n"
 REFUSED = {"429", "RESOURCE_EXHAUSTED", "connection closed"}

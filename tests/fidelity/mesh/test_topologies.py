@@ -15,7 +15,7 @@ from tests.testbed.mesh.needed import NEEDS_MESH
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = NEEDS_MESH
+pytestmark = [pytest.mark.long, NEEDS_MESH]
 EVERY = 6
 """Of the cases of a topology, one in so many; `python -m tests.fidelity.mesh.long` runs all."""
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dsl.program import Call
     from tests.testbed.mesh import Mesh
 
-pytestmark = NEEDS_MESH
+pytestmark = [pytest.mark.long, NEEDS_MESH]
 EXAMPLES = sorted(Path("examples").glob("*/policies.adm"))
 
 

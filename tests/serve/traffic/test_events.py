@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 
 def test_starts_changes_and_ends_under_traffic(tmp_path: Path) -> None:

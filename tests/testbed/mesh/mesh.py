@@ -328,10 +328,6 @@ class Mesh:
         pods = [pod for name, pod in self.pods.items() if party in (None, self.layout.by_name[name].party)]
         return sorted((each for pod in pods for each in pod.arrivals(forget=forget)), key=lambda each: each.at)
 
-    def arrivals_of(self, identity: str) -> list[Arrival]:
-        """Every arrival of the request with this `x-echo-id`."""
-        return [each for each in self.arrivals() if identity in each.seen.header("x-echo-id")]
-
     # ---- what stands in between, from outside ----
 
     def processes(self, place: str) -> tuple[Process, ...]:
