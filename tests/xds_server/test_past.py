@@ -8,7 +8,7 @@ from tests.xds_server.client import Client
 from tests.xds_server.test_server import _until as until
 from tests.xds_server.test_server import serving
 from tests.xds_server.transcript import Conversation, world
-from xds_server.protocol.earlier_streams import REMEMBERED, Past
+from xds_server.resources.earlier_streams import REMEMBERED, Past
 from xds_server.resources.types import CLUSTER
 
 REFUSALS = 22

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from tests.xds_server.build import MESSAGES, content_of, resource
 from xds_server.protocol.delta import DeltaStream
-from xds_server.protocol.earlier_streams import Past
 from xds_server.protocol.sotw import SotwStream
 from xds_server.protocol.type_state import Shared
 from xds_server.protocol.wire import parse_delta, parse_sotw
+from xds_server.resources.earlier_streams import Past
 from xds_server.resources.references import references
 from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES, WHOLE

@@ -34,10 +34,10 @@ from envoy.service.discovery.v3 import discovery_pb2
 
 from tests.xds_server.build import MESSAGES, WORDS, content_of, resource
 from xds_server.protocol.delta import DeltaStream
-from xds_server.protocol.earlier_streams import Past
 from xds_server.protocol.sotw import SotwStream
 from xds_server.protocol.type_state import Shared
 from xds_server.protocol.wire import parse_delta, parse_sotw
+from xds_server.resources.earlier_streams import Past
 from xds_server.resources.snapshot import Snapshot
 
 if TYPE_CHECKING:

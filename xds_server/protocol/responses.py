@@ -22,9 +22,9 @@ from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.protocol.earlier_streams import Past
     from xds_server.protocol.type_state import Channel, Shared
     from xds_server.protocol.wire import Payload
+    from xds_server.resources.earlier_streams import Past
     from xds_server.resources.snapshot import Collection, Difference, Snapshot
 
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from xds_server.limits.stream_bounds import check
 from xds_server.protocol.cluster_handover import Lead
-from xds_server.protocol.earlier_streams import Past
 from xds_server.protocol.events import Accepted, Completed, Event, Refused, Settled, Took, TypeStatus
 from xds_server.protocol.responses import Sender
 from xds_server.protocol.sequencing import STAGED, Phase, complete, in_order, let_go, trial, users_unknown
+from xds_server.protocol.stream_bounds import check
 from xds_server.protocol.type_state import Channel, Flight, Shared
 from xds_server.protocol.wire import ProtocolError, Request, Response, TooMuchError
+from xds_server.resources.earlier_streams import Past
 from xds_server.resources.snapshot import Known, Resource
 from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL, USED_BY_LISTENERS
 

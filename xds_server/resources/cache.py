@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from xds_server.metrics import Metrics
-from xds_server.protocol.earlier_streams import Past
 from xds_server.resources.acknowledged import Taken
+from xds_server.resources.earlier_streams import Past
 from xds_server.resources.references import Reference
 from xds_server.resources.snapshot import Collection, Snapshot, SnapshotError
 from xds_server.resources.types import CLUSTER, ENDPOINTS, SECRET
