@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc  # type: ignore[import-untyped]
 from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
-from xds_server.protocol.wire import Node
+from xds_server.protocol.wire import ClientNode
 from xds_server.resources.snapshot import Resource
 from xds_server.resources.types import SECRET
 from xds_server.transport.client import Caller
@@ -19,7 +19,7 @@ from xds_server.transport.client import Caller
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
-    from xds_server.protocol.type_state import Channel
+    from xds_server.protocol.type_state import TypeState
     from xds_server.transport.connection import Connection
     from xds_server.transport.server import XdsServer
 
@@ -68,7 +68,7 @@ class _Servicer:
     async def _admit(self, context: Any) -> None:
         auth = {key: tuple(values) for key, values in context.auth_context().items()}
         metadata = tuple((key, value) for key, value in context.invocation_metadata() or ())
-        if not self._may_ask(Caller(Node("", "", ""), context.peer(), auth, metadata)):
+        if not self._may_ask(Caller(ClientNode("", "", ""), context.peer(), auth, metadata)):
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this client may not see what others have")
 
     async def _answer(self, request: Any, context: Any) -> Any:
@@ -100,25 +100,23 @@ class _Servicer:
         config.node.user_agent_name = connection.node.user_agent
         machine = connection.machine
         size = 0
-        for channel, wanted in machine.channels() if machine is not None else ():
-            for name in sorted(
-                {*wanted, *channel.known, *(name for name, version in channel.refused.items() if version)}
-            ):
-                shown = config.generic_xds_configs.add(type_url=channel.type_url, name=name)
-                size += len(name) + len(channel.type_url) + 64
-                held = channel.known.get(name)
-                shown.config_status = _status(channel, name, wanted)
+        for state, wanted in machine.type_states() if machine is not None else ():
+            for name in sorted({*wanted, *state.known, *(name for name, version in state.nacked.items() if version)}):
+                shown = config.generic_xds_configs.add(type_url=state.type_url, name=name)
+                size += len(name) + len(state.type_url) + 64
+                held = state.known.get(name)
+                shown.config_status = _status(state, name, wanted)
                 if held is not None:
                     shown.version_info = held.version
                 # Nobody has to see a key to know whether it has arrived.
-                if isinstance(held, Resource) and not bare and channel.type_url != SECRET:
+                if isinstance(held, Resource) and not bare and state.type_url != SECRET:
                     shown.xds_config.type_url = held.type_url
                     shown.xds_config.value = self._shown(held.body)
                     size += len(held.body)
                 if shown.config_status == csds_pb2.ConfigStatus.ERROR:
-                    shown.error_state.details = self._said(channel.error)
-                    shown.error_state.version_info = channel.refused[name] or ""
-                    size += len(channel.error)
+                    shown.error_state.details = self._said(state.error)
+                    shown.error_state.version_info = state.nacked[name] or ""
+                    size += len(state.error)
         return size
 
 
@@ -142,14 +140,14 @@ def _matches_one(node: str, matcher: Any) -> bool:
     return node.endswith(text) if pattern == "suffix" else text in node
 
 
-def _status(channel: Channel, name: str, wanted: Mapping[str, Resource]) -> int:
+def _status(state: TypeState, name: str, wanted: Mapping[str, Resource]) -> int:
     """How what a client has compares with what it is to have."""
     status: Any = csds_pb2.ConfigStatus
-    held, new = channel.known.get(name), wanted.get(name)
-    if channel.refused.get(name) is not None:
+    held, new = state.known.get(name), wanted.get(name)
+    if state.nacked.get(name) is not None:
         return int(status.ERROR)
     if held is None:
         return int(status.NOT_SENT)
-    if any(name in flight.content for flight in channel.flights.values()):
+    if any(name in pending.content for pending in state.pending_acks.values()):
         return int(status.STALE)
     return int(status.SYNCED if new is not None and new.version == held.version else status.STALE)

@@ -257,14 +257,14 @@ def test_connections_keep_what_they_have_of_a_policy_that_is_refused_and_then_dr
         moving = await begun(server, old, None)
         first = server.store.current("web")
         assert first is not None
-        server.store.accepted("web", first)
+        server.store.acked("web", first)
         before = filters()
         await moving.change(old, bad, groups.snapshots(bad.state))
         second = server.store.current("web")
         assert second is not None
         (changed,) = (name for name, version in filters().items() if before[name] != version)
         trial = second.of_type(EXTENSION).resources[TRIAL].version
-        server.store.refused("web", Refused(EXTENSION, "", "no", second, {TRIAL: trial}))
+        server.store.nacked("web", Refused(EXTENSION, "", "no", second, {TRIAL: trial}))
         server.declined.add(second.version)
         await moving.change(bad, good, groups.snapshots(good.state))
         assert moving.underway is not None

@@ -189,7 +189,7 @@ async def test_whoever_becomes_somebody_else_is_sent_away_as_whoever_becomes_nob
             await client.send(CLUSTER)
             assert said(await client.read()) == "a=1"
         now |= {"a": "other", "b": None}
-        assert server.identify_again() == 2
+        assert server.recheck_identities() == 2
         for name in ("a", "b"):
             assert (await clients[name].status())[0] is grpc.StatusCode.PERMISSION_DENIED
         assert [status.node.cluster for status in server.clients()] == ["c"]

@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.transcript import world
 from xds_server import csds
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import CLUSTER, LISTENER, SECRET
 from xds_server.transport.server import XdsServer
 
@@ -31,7 +31,7 @@ BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
 async def serving(
     may_ask: Callable[[Caller], bool] = lambda _: True, **how: Callable[[Any], Any]
 ) -> AsyncIterator[tuple[XdsServer, int, Any]]:
-    store = SnapshotStore()
+    store = SnapshotCache()
     store.publish("web", world("clusters a=1- b=1-"))
     server = XdsServer(store, lambda caller: caller.node.cluster or None)
     port = await server.start("127.0.0.1:0", services=[lambda it: csds.add(it, server, may_ask, **how)])
@@ -169,7 +169,7 @@ async def test_what_waits_for_something_else_is_not_sent_and_what_is_to_go_is_st
         await client.send(LISTENER)
         server.store.publish("web", world("clusters a=1- b=1-; listeners l=1"))
         await client.send(CLUSTER, nonce=clusters.nonce, error="a is bad")
-        # Refused, and never there before; the listener waits for that to be mended.
+        # Nacked, and never there before; the listener waits for that to be mended.
         config = await until(stub, {"a": "ERROR", "b": "ERROR", "l": "NOT_SENT"})
         assert not any(item.version_info or item.HasField("xds_config") for item in config.generic_xds_configs)
         if variant == "delta":

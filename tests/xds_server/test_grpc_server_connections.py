@@ -17,7 +17,7 @@ from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
 from xds_server.limits.limits import Limits
 from xds_server.limits.unauthenticated import address_of
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import CLUSTER
 from xds_server.transport.server import XdsServer
 
@@ -32,7 +32,7 @@ PAIR = AUTHORITY.issue(dns=("localhost",))
 
 @asynccontextmanager
 async def serving(limits: Limits, *, tls: bool) -> AsyncIterator[int]:
-    store = SnapshotStore()
+    store = SnapshotCache()
     store.publish("web", world("clusters a=1-"))
     server = XdsServer(store, lambda caller: caller.node.cluster or None, limits)
     credentials = grpc.ssl_server_credentials([(PAIR.key, PAIR.certificate)]) if tls else None

@@ -10,8 +10,8 @@ import pytest
 
 from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.transcript import world
-from xds_server.limits.repeated_warnings import LOGGED, OTHERS, SORTS, Repeats
-from xds_server.resources.cache import SnapshotStore
+from xds_server.limits.repeated_warnings import LOGGED, OTHERS, SORTS, RepeatedWarnings
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import CLUSTER
 from xds_server.transport.client import Admission, DeniedError
 from xds_server.transport.server import XdsServer
@@ -25,7 +25,7 @@ def lines(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, Any]]:
 
 
 async def test_the_rest_is_counted_and_then_it_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
-    repeats = Repeats(seconds=0.05)
+    repeats = RepeatedWarnings(seconds=0.05)
     for number in range(10):
         repeats.warn("denied", "ipv4:10.0.0.1", "unknown", {"node": f"n-{number}"})
     repeats.warn("denied", "ipv4:10.0.0.1", "expired", {"node": "other"})
@@ -44,7 +44,7 @@ async def test_the_rest_is_counted_and_then_it_begins_anew(caplog: pytest.LogCap
 
 
 async def test_any_number_of_addresses_takes_no_more_than_so_many_lines(caplog: pytest.LogCaptureFixture) -> None:
-    repeats = Repeats()
+    repeats = RepeatedWarnings()
     for number in range(5000):
         repeats.warn("denied", f"ipv4:10.0.{number // 256}.{number % 256}", "unknown", {"node": str(number)})
     assert len(lines(caplog, "denied")) == SORTS + LOGGED
@@ -60,7 +60,7 @@ def identify(caller: Caller) -> Admission:
 
 
 async def test_whoever_is_not_let_in_and_whoever_claims_another_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    store = SnapshotStore()
+    store = SnapshotCache()
     store.publish("web", world("clusters a=1-"))
     server = XdsServer(store, identify)
     port = await server.start("127.0.0.1:0")

@@ -15,7 +15,7 @@ from tests.xds_server.build import MESSAGES, content_of, resource
 from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
 from xds_server.limits.limits import Limits
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import InconsistentSnapshotError, Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
 from xds_server.transport.server import PAUSE, ServerError, XdsServer
@@ -30,7 +30,7 @@ BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
 async def serving(
     snapshot: Snapshot | None = None, limits: Limits | None = None
 ) -> AsyncIterator[tuple[XdsServer, int]]:
-    store = SnapshotStore()
+    store = SnapshotCache()
     if snapshot is not None:
         store.publish("web", snapshot)
     server = XdsServer(store, lambda caller: caller.node.cluster or None, limits)
@@ -178,7 +178,7 @@ async def test_a_new_client_gets_the_last_snapshot_that_was_taken_until_there_is
     async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
         await client.send(CLUSTER)
         await client.send(CLUSTER, nonce=(await client.read()).nonce)
-        await _until(lambda: server.store.taken("web") is not None)
+        await _until(lambda: server.store.last_acked("web") is not None)
         server.store.publish("web", world("clusters a=1- bad=1-"))
         await client.send(CLUSTER, nonce=(await client.read()).nonce, error="bad is bad")
         await _until(lambda: server.metrics.rejects[CLUSTER] == 1)
@@ -203,7 +203,7 @@ async def test_what_was_refused_is_no_better_with_other_endpoints(variant: str, 
             await client.send(kind, *asked)
             repeated = asked if variant == "sotw" else []
             await client.send(kind, *repeated, nonce=(await client.read()).nonce)
-        await _until(lambda: server.store.taken("web") is not None)
+        await _until(lambda: server.store.last_acked("web") is not None)
         server.store.publish("web", world(f"{bad}; endpoints a=1"))
         pushed = await client.read()
         if when == "before the refusal":
@@ -234,7 +234,7 @@ async def test_a_state_of_the_world_client_that_comes_back_keeps_what_its_group_
     async with serving(old) as (server, port):
         version = old.of_type(CLUSTER).version
         if accepted:
-            server.store.accepted("web", old)
+            server.store.acked("web", old)
             version = "of another replica"
         else:
             async with Client(port, "sotw") as client:
@@ -452,7 +452,7 @@ async def test_patience_begins_anew_with_each_wait(variant: str) -> None:
 
 async def test_two_servers_do_not_share_a_port() -> None:
     async with serving() as (_, port):
-        other = XdsServer(SnapshotStore(), lambda _: None)
+        other = XdsServer(SnapshotCache(), lambda _: None)
         with pytest.raises(ServerError, match=f"cannot listen at `127.0.0.1:{port}`"):
             await other.start(f"127.0.0.1:{port}")
 

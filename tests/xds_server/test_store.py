@@ -6,8 +6,8 @@ import pytest
 
 from tests.xds_server.build import resource
 from tests.xds_server.transcript import world
-from xds_server.protocol.events import Refused
-from xds_server.resources.cache import REMEMBERED, SnapshotStore
+from xds_server.protocol.events import Nacked
+from xds_server.resources.cache import REMEMBERED, SnapshotCache
 from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS
 
@@ -15,71 +15,71 @@ GOOD = world("clusters a=1- b=1-")
 BAD = world("clusters a=2- b=2-")
 
 
-def refusal(snapshot: Snapshot, **others: str) -> Refused:
+def refusal(snapshot: Snapshot, **others: str) -> Nacked:
     """Of all clusters of a snapshot, and maybe of more."""
     clusters = snapshot.of_type(CLUSTER)
     versions = {name: item.version for name, item in clusters.resources.items()}
-    return Refused(CLUSTER, clusters.version, "bad", snapshot, {**versions, **others})
+    return Nacked(CLUSTER, clusters.version, "bad", snapshot, {**versions, **others})
 
 
 @pytest.fixture
-def store() -> SnapshotStore:
+def store() -> SnapshotCache:
     """A snapshot was taken as a whole, and another one published since."""
-    found = SnapshotStore()
+    found = SnapshotCache()
     found.publish("web", GOOD)
-    found.accepted("web", GOOD)
+    found.acked("web", GOOD)
     found.publish("web", BAD)
     return found
 
 
-def test_what_was_refused_together_may_be_tried_as_soon_as_any_of_it_has_changed(store: SnapshotStore) -> None:
-    store.refused("web", refusal(BAD))
+def test_what_was_refused_together_may_be_tried_as_soon_as_any_of_it_has_changed(store: SnapshotCache) -> None:
+    store.nacked("web", refusal(BAD))
     assert _clusters(store) == GOOD.of_type(CLUSTER).version
     better = world("clusters a=2- b=3-")
     store.publish("web", better)
-    assert store.start("web") is store.current("web")
+    assert store.initial("web") is store.current("web")
     assert _clusters(store) == better.of_type(CLUSTER).version
 
 
-def test_a_name_that_a_client_made_up_saves_no_other_from_what_it_refused(store: SnapshotStore) -> None:
-    store.refused("web", refusal(BAD, nobody="made up"))
+def test_a_name_that_a_client_made_up_saves_no_other_from_what_it_refused(store: SnapshotCache) -> None:
+    store.nacked("web", refusal(BAD, nobody="made up"))
     assert _clusters(store) == GOOD.of_type(CLUSTER).version
 
 
-def test_a_refusal_of_what_nobody_was_given_keeps_nothing_from_others(store: SnapshotStore) -> None:
-    store.refused("web", Refused(CLUSTER, "", "bad", BAD, {"a": "made up", "b": None}))
-    assert store.start("web") is store.current("web")
-    assert store.unwanted("web") == frozenset()
+def test_a_refusal_of_what_nobody_was_given_keeps_nothing_from_others(store: SnapshotCache) -> None:
+    store.nacked("web", Nacked(CLUSTER, "", "bad", BAD, {"a": "made up", "b": None}))
+    assert store.initial("web") is store.current("web")
+    assert store.nacked_resources("web") == frozenset()
 
 
-def test_what_somebody_has_taken_is_refused_no_more(store: SnapshotStore) -> None:
-    store.refused("web", refusal(BAD))
+def test_what_somebody_has_taken_is_refused_no_more(store: SnapshotCache) -> None:
+    store.nacked("web", refusal(BAD))
     taken = store.current("web")
     assert taken is not None
-    store.accepted("web", taken)
-    assert store.start("web") is taken
+    store.acked("web", taken)
+    assert store.initial("web") is taken
     # Nor does it come back to that when something else changes.
     store.publish("web", world("clusters a=2- b=2-; secrets k=1"))
-    assert store.start("web") is store.current("web")
+    assert store.initial("web") is store.current("web")
 
 
-def test_an_older_snapshot_that_is_taken_late_is_not_what_was_taken_last(store: SnapshotStore) -> None:
-    store.refused("web", refusal(BAD))
-    store.accepted("web", world("clusters z=1-"))
+def test_an_older_snapshot_that_is_taken_late_is_not_what_was_taken_last(store: SnapshotCache) -> None:
+    store.nacked("web", refusal(BAD))
+    store.acked("web", world("clusters z=1-"))
     assert _clusters(store) == GOOD.of_type(CLUSTER).version
 
 
 def test_whoever_starts_from_an_earlier_snapshot_gets_endpoints_as_its_clusters_are() -> None:
     """A list may have changed together with what its cluster says of it: it stays if that does."""
-    store = SnapshotStore()
+    store = SnapshotCache()
     store.publish("web", world("clusters a=1 b=1; endpoints a=1 b=1"))
     good = store.current("web")
     assert good is not None
-    store.accepted("web", good)
+    store.acked("web", good)
     bad = world("clusters a=2 b=1; endpoints a=2 b=2")
     store.publish("web", bad)
-    store.refused("web", refusal(bad))
-    start = store.start("web")
+    store.nacked("web", refusal(bad))
+    start = store.initial("web")
     assert start is not None
     expected = {"a": resource(ENDPOINTS, "a", 1), "b": resource(ENDPOINTS, "b", 2)}
     assert {name: item.version for name, item in start.of_type(ENDPOINTS).resources.items()} == {
@@ -87,15 +87,15 @@ def test_whoever_starts_from_an_earlier_snapshot_gets_endpoints_as_its_clusters_
     }
 
 
-def test_few_refusals_are_remembered(store: SnapshotStore) -> None:
+def test_few_refusals_are_remembered(store: SnapshotCache) -> None:
     wide = Snapshot.of([resource(CLUSTER, f"c{number}", 1, ("-",)) for number in range(REMEMBERED * 2)])
     store.publish("web", wide)
     for name, item in wide.of_type(CLUSTER).resources.items():
-        store.refused("web", Refused(CLUSTER, "", "bad", wide, {name: item.version}))
-    assert len(store.unwanted("web")) == REMEMBERED
+        store.nacked("web", Nacked(CLUSTER, "", "bad", wide, {name: item.version}))
+    assert len(store.nacked_resources("web")) == REMEMBERED
 
 
-def _clusters(store: SnapshotStore) -> str:
-    start = store.start("web")
+def _clusters(store: SnapshotCache) -> str:
+    start = store.initial("web")
     assert start is not None
     return start.of_type(CLUSTER).version

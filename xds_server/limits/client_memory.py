@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from xds_server.protocol.stream import Stream
     from xds_server.protocol.subscription import Subscription
-    from xds_server.protocol.type_state import Channel
+    from xds_server.protocol.type_state import TypeState
     from xds_server.protocol.wire import Response
 
 NAME_BYTES: Final = 128
@@ -30,19 +30,19 @@ QUEUED: Final = 8
 """Responses that any client may leave unread: one of each type, and a little more."""
 
 
-class _Kept:
+class _TypeMemory:
     """Of one type, in bytes, with what it was computed from."""
 
-    __slots__ = ("answers", "claims", "error", "known", "names", "refusals", "refused", "strange", "subscription")
+    __slots__ = ("answers", "claims", "error", "known", "nacked", "names", "refusals", "subscription", "unknown_names")
 
     def __init__(self) -> None:
         self.subscription: Subscription | None = None
         self.names = 0
-        self.strange = 0
+        self.unknown_names = 0
         self.answers = 0
         self.known: object = None
         self.claims = 0
-        self.refused: object = None
+        self.nacked: object = None
         self.error = ""
         self.refusals = 0
 
@@ -51,7 +51,7 @@ class _Kept:
         return self.names + self.answers + self.claims + self.refusals
 
 
-class Meter:
+class StreamMemory:
     """Of one stream."""
 
     __slots__ = ("_kept", "_queued", "_seen", "weight")
@@ -59,52 +59,52 @@ class Meter:
     def __init__(self) -> None:
         self.weight = 0
         self._queued = 0
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _TypeMemory] = {}
         """Where there is anything."""
         self._seen: dict[str, Subscription] = {}
 
-    def heard(self, machine: Stream, request: SotwRequest | DeltaRequest, outbox: Sequence[Response]) -> int:
+    def account(self, machine: Stream, request: SotwRequest | DeltaRequest, outbox: Sequence[Response]) -> int:
         """After a request: how much more, or less, is kept. Takes no time for an answer, as most requests are."""
-        channel = machine.channel(request.type_url)
+        state = machine.type_state(request.type_url)
         queued = 0
         if len(outbox) > QUEUED:
             queued = sum(len(each.payload.body) for each in outbox[QUEUED:])
         change, self._queued = queued - self._queued, queued
-        if channel is not None:
-            seen = self._seen.get(request.type_url) is channel.subscription
-            if not seen or request.type_url in self._kept or channel.strange or channel.refused or channel.error:
-                change += self._weigh(channel, request, machine.snapshot.of_type(request.type_url).resources)
+        if state is not None:
+            seen = self._seen.get(request.type_url) is state.subscription
+            if not seen or request.type_url in self._kept or state.unknown_names or state.nacked or state.error:
+                change += self._weigh(state, request, machine.snapshot.of_type(request.type_url).resources)
         self.weight += change
         return change
 
-    def _weigh(self, channel: Channel, request: SotwRequest | DeltaRequest, there: Mapping[str, object]) -> int:
-        kept = self._kept.get(channel.type_url) or _Kept()
+    def _weigh(self, state: TypeState, request: SotwRequest | DeltaRequest, there: Mapping[str, object]) -> int:
+        kept = self._kept.get(state.type_url) or _TypeMemory()
         before = kept.weight
-        if kept.subscription is not channel.subscription:
-            kept.subscription = self._seen[channel.type_url] = channel.subscription
-            kept.names = _weight(channel.subscription.names.difference(there), NAME_BYTES)
-        if not channel.flights:
+        if kept.subscription is not state.subscription:
+            kept.subscription = self._seen[state.type_url] = state.subscription
+            kept.names = _weight(state.subscription.names.difference(there), NAME_BYTES)
+        if not state.pending_acks:
             kept.answers = 0
-        elif channel.strange > kept.strange:
+        elif state.unknown_names > kept.unknown_names:
             # Once as a name, and once in the bytes of the answer.
             kept.answers += 2 * _weight([each for each in _names(request) if each not in there], ANSWER_BYTES)
-        kept.strange = channel.strange
-        if (kept.claims or _claims(request)) and kept.known is not channel.known:
-            kept.known = channel.known
-            found = {name: item for name, item in channel.known.items() if isinstance(item, Claimed)}
+        kept.unknown_names = state.unknown_names
+        if (kept.claims or _claims(request)) and kept.known is not state.known:
+            kept.known = state.known
+            found = {name: item for name, item in state.known.items() if isinstance(item, Claimed)}
             kept.claims = _weight(found, NAME_BYTES) + _weight((each.version for each in found.values()), NAME_BYTES)
-        if kept.refused is not channel.refused or kept.error is not channel.error:
-            kept.refused, kept.error = channel.refused, channel.error
-            kept.refusals = _weight([name for name in channel.refused if name not in there], NAME_BYTES)
-            kept.refusals += getsizeof(channel.error) if channel.error else 0
+        if kept.nacked is not state.nacked or kept.error is not state.error:
+            kept.nacked, kept.error = state.nacked, state.error
+            kept.refusals = _weight([name for name in state.nacked if name not in there], NAME_BYTES)
+            kept.refusals += getsizeof(state.error) if state.error else 0
         if kept.weight:
-            self._kept[channel.type_url] = kept
+            self._kept[state.type_url] = kept
         else:
-            self._kept.pop(channel.type_url, None)
+            self._kept.pop(state.type_url, None)
         return kept.weight - before
 
 
-class Budget:
+class MemoryBudget:
     """Of all clients. What a client holds is the sum of its streams."""
 
     def __init__(self, each: int, total: int) -> None:

@@ -42,7 +42,7 @@ class Limits:
     age_grace_seconds: float = 30.0
     patience_seconds: float = 5.0
     """How long listeners and routes wait for a client that does not ask for the endpoints of its new clusters."""
-    lead_seconds: float = 0.1
+    handover_seconds: float = 0.1
     """How long a client of gRPC has to notice the clusters of new routes before it uses them, and is still told of
     those of before once it does not."""
     quiet_seconds: float = 0.01

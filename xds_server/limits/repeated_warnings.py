@@ -31,7 +31,7 @@ class _Sort(NamedTuple):
     reason: str
 
 
-class Repeats:
+class RepeatedWarnings:
     """Logs or counts. All calls belong on one event loop."""
 
     def __init__(self, seconds: float = SECONDS) -> None:

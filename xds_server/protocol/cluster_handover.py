@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from xds_server.resources.snapshot import Known
+    from xds_server.resources.snapshot import ClientResource
 
 MOST: Final = 2_000
 """So many routes are added to a table at most: where it would be more the client is not led."""
@@ -39,38 +39,38 @@ NEVER: Final = "never"
 """A header that a request would have to have, and not to have."""
 
 
-class Lead(Enum):
+class HandoverStep(Enum):
     """Which step the client is at."""
 
-    TO_COME = auto()
-    AHEAD = auto()
-    BEHIND = auto()
+    PENDING = auto()
+    ADD_NEW_CLUSTERS = auto()
+    KEEP_OLD_CLUSTERS = auto()
 
 
-def ahead(held: Mapping[str, Known], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
+def ahead(held: Mapping[str, ClientResource], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
     """Of the route tables that a client has, those that are about to lead to other clusters, with these."""
     return {
         name: led
         for name, new in wanted.items()
         if isinstance(old := held.get(name), Resource)
         and old.version != new.version
-        and (led := naming(old, new)) is not old
+        and (led := with_clusters_of(old, new)) is not old
     }
 
 
-def behind(held: Mapping[str, Known], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
+def behind(held: Mapping[str, ClientResource], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
     """Of the route tables that a client is to have, those that do not lead to clusters of before, with these."""
     return {
         name: led
         for name, new in wanted.items()
         if isinstance(old := held.get(name), Resource)
         and old.version != new.version
-        and (led := naming(new, old)) is not new
+        and (led := with_clusters_of(new, old)) is not new
     }
 
 
 @lru_cache(maxsize=KEPT)
-def naming(table: Resource, other: Resource) -> Resource:
+def with_clusters_of(table: Resource, other: Resource) -> Resource:
     """A route table whose virtual hosts name, in routes at their ends that match nothing, the clusters of those virtual
     hosts of another one that it has not just so. The table itself if there are none."""
     message = _parsed(table)

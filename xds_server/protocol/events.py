@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from xds_server.resources.snapshot import Resource, Snapshot
 
 
-class Accepted(NamedTuple):
+class Acked(NamedTuple):
     """The client acknowledged a response."""
 
     type_url: str
     version: str
 
 
-class Refused(NamedTuple):
+class Nacked(NamedTuple):
     """The client refused a response, with these words."""
 
     type_url: str
@@ -28,13 +28,13 @@ class Refused(NamedTuple):
     """The versions of all that was in it, or was refused before and has not been mended; None is a removal."""
 
 
-class Completed(NamedTuple):
+class SnapshotAcked(NamedTuple):
     """The client has acknowledged everything of a snapshot that it can use."""
 
     snapshot: Snapshot
 
 
-class Took(NamedTuple):
+class TypeAcked(NamedTuple):
     """The client has acknowledged all of one type that it is to have of a snapshot. It may have more of it: what is to
     go is taken away at the end."""
 
@@ -43,14 +43,14 @@ class Took(NamedTuple):
     resources: Mapping[str, Resource]
 
 
-class Settled(NamedTuple):
+class SnapshotAckedButUrgent(NamedTuple):
     """The client has acknowledged everything of a snapshot that it can use, but that some endpoints or secrets, of
     which it has earlier ones, may be on their way: those of a busy service always are."""
 
     snapshot: Snapshot
 
 
-Event = Accepted | Refused | Completed | Took | Settled
+Event = Acked | Nacked | SnapshotAcked | TypeAcked | SnapshotAckedButUrgent
 
 
 class TypeStatus(NamedTuple):

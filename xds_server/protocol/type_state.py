@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xds_server.protocol.subscription import Subscription
-from xds_server.protocol.wire import Composer
-from xds_server.resources.snapshot import Collection, Difference, Known, Resource, difference, version_of
+from xds_server.protocol.wire import PayloadCache
+from xds_server.resources.snapshot import ClientResource, Collection, Difference, Resource, difference, version_of
 from xds_server.resources.types import ENDPOINTS, ROUTES
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from xds_server.resources.snapshot import Snapshot
 
-NOTHING: Final[Mapping[str, Known]] = MappingProxyType({})
+NOTHING: Final[Mapping[str, ClientResource]] = MappingProxyType({})
 REMEMBERED: Final = 128
 """So many results are kept for the next stream in step ..."""
 REMEMBERED_NAMES: Final = 500_000
@@ -30,7 +30,7 @@ FEW: Final = 16
 """What is made of so few resources is made faster than it is looked for, unless it was asked for last."""
 
 MAX_UNREFERENCED: Final = 1_000
-"""Names of one type and stream that a client made up, and that `Channel.unreferenced` holds at most."""
+"""Names of one type and stream that a client made up, and that `TypeState.unreferenced` holds at most."""
 
 RESPONSE_BYTES: Final = 4_000_000
 """A little less than what clients of gRPC take in one message by default."""
@@ -38,15 +38,15 @@ ENVELOPE_BYTES: Final = 64
 """What lengths, keys and the version of a resource take at most."""
 
 
-class Flight(NamedTuple):
+class PendingAck(NamedTuple):
     """A response that the client has not answered yet."""
 
     version: str
-    content: Mapping[str, Known | None]
+    content: Mapping[str, ClientResource | None]
     """What it says, None being a removal. In a whole response, only what it changes."""
-    whole: Mapping[str, Known] | None
+    whole: Mapping[str, ClientResource] | None
     """All that is in a whole response."""
-    before: Mapping[str, Known]
+    before: Mapping[str, ClientResource]
     """What the client had."""
 
     def says(self, name: str, version: str | None) -> bool:
@@ -58,11 +58,11 @@ class Flight(NamedTuple):
         return (item.version if item else None) == version
 
 
-class Shared:
+class SharedResults:
     """What streams compute alike: differences, versions and payloads, each done once."""
 
     def __init__(self, response_bytes: int = RESPONSE_BYTES) -> None:
-        self.composer = Composer()
+        self.payloads = PayloadCache()
         self._response_bytes = response_bytes
         self._memo: dict[tuple[object, ...], tuple[object, ...]] = {}
         self._names = 0
@@ -70,15 +70,15 @@ class Shared:
         self._last: dict[object, tuple[object, ...]] = {}
         """Of each kind what was asked for last: streams in step ask for the same, one right after the other."""
 
-    def difference(self, known: Mapping[str, Known], wanted: Mapping[str, Resource]) -> Difference:
+    def difference(self, known: Mapping[str, ClientResource], wanted: Mapping[str, Resource]) -> Difference:
         found = self._remember("difference", known, wanted, lambda: difference(known, wanted))
         assert isinstance(found, Difference)  # noqa: S101 - for the type checker
         return found
 
-    def version(self, resources: Mapping[str, Known]) -> str:
+    def version(self, resources: Mapping[str, ClientResource]) -> str:
         return str(self._remember("version", resources, None, lambda: version_of(resources)))
 
-    def in_order(self, said: Mapping[str, Known | None]) -> tuple[Resource, ...]:
+    def in_order(self, said: Mapping[str, ClientResource | None]) -> tuple[Resource, ...]:
         """The resources of a response, by name."""
 
         def ordered() -> tuple[Resource, ...]:
@@ -88,13 +88,13 @@ class Shared:
         assert isinstance(found, tuple)  # noqa: S101 - for the type checker
         return found
 
-    def parts(self, said: Mapping[str, Known | None]) -> tuple[Mapping[str, Known | None], ...]:
+    def parts(self, said: Mapping[str, ClientResource | None]) -> tuple[Mapping[str, ClientResource | None], ...]:
         """A response as several that are not too large: as Envoy takes them, removals first, and then by name."""
 
-        def split() -> tuple[Mapping[str, Known | None], ...]:
+        def split() -> tuple[Mapping[str, ClientResource | None], ...]:
             if sum(_size(name, item) for name, item in said.items()) <= self._response_bytes:
                 return (said,)
-            found: list[dict[str, Known | None]] = [{}]
+            found: list[dict[str, ClientResource | None]] = [{}]
             left = self._response_bytes
             for name, item in sorted(said.items(), key=lambda pair: (pair[1] is not None, pair[0])):
                 size = _size(name, item)
@@ -109,7 +109,9 @@ class Shared:
         assert isinstance(parts, tuple)  # noqa: S101 - for the type checker
         return parts
 
-    def used(self, content: Mapping[str, Known | None], before: Mapping[str, Known], type_url: str) -> frozenset[str]:
+    def used(
+        self, content: Mapping[str, ClientResource | None], before: Mapping[str, ClientResource], type_url: str
+    ) -> frozenset[str]:
         """The names of a type that resources refer to which a response says and the client did not have."""
 
         def names() -> frozenset[str]:
@@ -125,7 +127,7 @@ class Shared:
         assert isinstance(found, frozenset)  # noqa: S101 - for the type checker
         return found
 
-    def needs(self, known: Mapping[str, Known], root: str, target: Snapshot) -> Mapping[str, frozenset[str]]:
+    def needs(self, known: Mapping[str, ClientResource], root: str, target: Snapshot) -> Mapping[str, frozenset[str]]:
         """By type, the names in a snapshot that resources of it refer to, of those that a client has of one type."""
 
         def names() -> Mapping[str, frozenset[str]]:
@@ -140,10 +142,10 @@ class Shared:
         assert isinstance(found, dict)  # noqa: S101 - for the type checker
         return found
 
-    def led(
+    def handover_tables(
         self,
-        how: Callable[[Mapping[str, Known], Mapping[str, Resource]], Mapping[str, Resource]],
-        held: Mapping[str, Known],
+        how: Callable[[Mapping[str, ClientResource], Mapping[str, Resource]], Mapping[str, Resource]],
+        held: Mapping[str, ClientResource],
         wanted: Mapping[str, Resource],
     ) -> Collection:
         """Route tables as `how` of `leading` makes them."""
@@ -187,24 +189,24 @@ class Shared:
 
 
 @dataclass(slots=True, eq=False)
-class Channel:
+class TypeState:
     """See the module."""
 
     type_url: str
     subscription: Subscription = field(default_factory=Subscription)
-    asked: bool = False
+    requested: bool = False
     """Whether there was a request."""
-    known: Mapping[str, Known] = field(default_factory=lambda: NOTHING)
+    known: Mapping[str, ClientResource] = field(default_factory=lambda: NOTHING)
     owed: set[str] = field(default_factory=set)
     """Names to be sent even if the client has them: it asked."""
-    again: set[str] = field(default_factory=set)
+    resend: set[str] = field(default_factory=set)
     """Names to be sent even if the client has them: it warms up something new that uses them."""
-    answer: bool = False
+    answer_due: bool = False
     """Whether to send something even if it is empty."""
-    flights: dict[str, Flight] = field(default_factory=dict)
-    refused: Mapping[str, str | None] = field(default_factory=dict)
+    pending_acks: dict[str, PendingAck] = field(default_factory=dict)
+    nacked: Mapping[str, str | None] = field(default_factory=dict)
     """Versions that the client refused, None being a removal: not to be sent again as they are."""
-    strange: int = 0
+    unknown_names: int = 0
     """Names that do not exist in answers since the client last owed none: each is made for this stream alone."""
     sequence: int = 0
     sent: str = ""
@@ -251,75 +253,75 @@ class Channel:
             if not self.known.keys() <= subscription.names:
                 self.known = {name: item for name, item in self.known.items() if name in subscription.names}
             self.owed &= subscription.names
-            self.again &= subscription.names
+            self.resend &= subscription.names
 
-    def send(self, flight: Flight, after: Mapping[str, Known]) -> str:
+    def send(self, pending: PendingAck, after: Mapping[str, ClientResource]) -> str:
         """Note a response; its nonce."""
         self.sequence += 1
         self.known = after
-        self.sent = flight.version
+        self.sent = pending.version
         nonce = str(self.sequence)
-        self.flights[nonce] = flight
+        self.pending_acks[nonce] = pending
         return nonce
 
     @property
     def new(self) -> frozenset[str]:
         """Names that the client has had nothing of, and has not acknowledged yet."""
         return frozenset(
-            name for flight in self.flights.values() for name in flight.content if name not in flight.before
+            name for pending in self.pending_acks.values() for name in pending.content if name not in pending.before
         )
 
     @property
     def in_doubt(self) -> bool:
         """Whether the client has refused something, or has not said yet whether it takes what came instead."""
-        return bool(self.refused) or bool(self.error and self.flights)
+        return bool(self.nacked) or bool(self.error and self.pending_acks)
 
-    def accept(self, nonce: str) -> Flight | None:
+    def ack(self, nonce: str) -> PendingAck | None:
         """The client took a response; None if it is none that it owes an answer for."""
-        flight = self._answered(nonce)
-        if flight is None:
+        pending = self._answered(nonce)
+        if pending is None:
             return None
-        self.acknowledged = flight.version
-        if self.refused:
+        self.acknowledged = pending.version
+        if self.nacked:
             # The client may have asked for what it refused, and takes it now.
-            self.refused = {name: version for name, version in self.refused.items() if not flight.says(name, version)}
-        if not self.refused:
+            self.nacked = {name: version for name, version in self.nacked.items() if not pending.says(name, version)}
+        if not self.nacked:
             self.error = ""
-        return flight
+        return pending
 
-    def refuse(self, nonce: str, error: str) -> Flight | None:
+    def nack(self, nonce: str, error: str) -> PendingAck | None:
         """The client has, of what the response said, what it had before."""
-        flight = self._answered(nonce)
-        if flight is None:
+        pending = self._answered(nonce)
+        if pending is None:
             return None
         known = dict(self.known)
-        for name, item in flight.content.items():
-            before = flight.before.get(name)
+        for name, item in pending.content.items():
+            before = pending.before.get(name)
             if known.get(name) is item:  # of a removal, too: it is not there, and none is
                 known.pop(name, None)
                 if before is not None and self.subscription.covers(name):
                     known[name] = before
         self.known = dict(sorted(known.items()))
-        for later, sent in self.flights.items():
+        for later, sent in self.pending_acks.items():
             # It did not have this before those either.
-            same = {name for name, item in flight.content.items() if sent.before.get(name) is item}
-            had = {**sent.before, **{name: flight.before.get(name) for name in same}}
-            self.flights[later] = sent._replace(before={name: item for name, item in had.items() if item})
-        versions = flight.content if flight.whole is None else {**flight.content, **flight.whole}
-        self.refused = {
-            **(self.refused if flight.whole is None else {}),
+            same = {name for name, item in pending.content.items() if sent.before.get(name) is item}
+            had = {**sent.before, **{name: pending.before.get(name) for name in same}}
+            self.pending_acks[later] = sent._replace(before={name: item for name, item in had.items() if item})
+        versions = pending.content if pending.whole is None else {**pending.content, **pending.whole}
+        self.nacked = {
+            **(self.nacked if pending.whole is None else {}),
             **{name: item.version if item else None for name, item in versions.items()},
         }
         self.error = error
-        return flight
+        return pending
 
-    def _answered(self, nonce: str) -> Flight | None:
-        flight = self.flights.pop(nonce, None)
-        if not self.flights:
-            self.strange = 0
-        return flight
+    def _answered(self, nonce: str) -> PendingAck | None:
+        pending = self.pending_acks.pop(nonce, None)
+        if not self.pending_acks:
+            self.unknown_names = 0
+        return pending
 
-    def mended(self, wanted: Mapping[str, Known], now: Mapping[str, Known]) -> bool:
+    def mended(self, wanted: Mapping[str, ClientResource], now: Mapping[str, ClientResource]) -> bool:
         """Whether something that was refused would be something else now, so that all of it may be tried again.
 
         Nobody can tell which part of a response a client refused, nor which it took in spite of that: what was refused
@@ -329,15 +331,15 @@ class Channel:
         return any(
             not self.subscription.covers(name)
             or (item.version if (item := (wanted if version is None else now).get(name)) else None) != version
-            for name, version in self.refused.items()
+            for name, version in self.nacked.items()
         )
 
     def try_again(self, *, whole: bool) -> None:
         """Owe what was refused, as it is now."""
-        names = {name for name in self.refused if self.subscription.covers(name)}
-        self.refused = {}
+        names = {name for name in self.nacked if self.subscription.covers(name)}
+        self.nacked = {}
         self.owed |= names
-        self.answer |= whole and bool(names)
+        self.answer_due |= whole and bool(names)
         if not names:
             self.error = ""
 
@@ -347,7 +349,7 @@ def _names(operands: tuple[object, ...]) -> int:
     return sum(len(each) for each in operands[1:] if isinstance(each, Mapping))
 
 
-def _size(name: str, item: Known | None) -> int:
+def _size(name: str, item: ClientResource | None) -> int:
     """Bytes that it takes of a response, at most: an empty list stands for endpoints that are gone."""
     said = len(name.encode())
     body = len(item.body) + len(item.type_url) if isinstance(item, Resource) else len(ENDPOINTS) + said

@@ -52,7 +52,7 @@ class TooMuchError(Exception):
     """A client asks for more than a server can be made to keep: its stream ends."""
 
 
-class Node(NamedTuple):
+class ClientNode(NamedTuple):
     """Who a client says it is."""
 
     id: str
@@ -68,7 +68,7 @@ class Request:
     nonce: str = ""
     error: str | None = None
     """What the client says of the response with this nonce, if it refuses it."""
-    node: Node | None = None
+    node: ClientNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +143,13 @@ def _short(text: str, what: str) -> str:
     return text
 
 
-def _common(message: Any) -> tuple[str, str, str | None, Node | None]:
+def _common(message: Any) -> tuple[str, str, str | None, ClientNode | None]:
     error = None
     if message.HasField("error_detail"):
         error = message.error_detail.message or f"code {message.error_detail.code}"
     node = None
     if message.HasField("node"):
-        node = Node(
+        node = ClientNode(
             _short(message.node.id, "a node's id"),
             _short(message.node.cluster, "a node's cluster"),
             _short(message.node.user_agent_name, "a user agent"),
@@ -187,7 +187,7 @@ class Response(NamedTuple):
         return self.payload.with_nonce(self.nonce)
 
 
-class Composer:
+class PayloadCache:
     """Makes payloads, each once for all streams that need it at about the same time."""
 
     def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xds_server.resources.snapshot import Dangling
 
 
-class _Mark(NamedTuple):
+class _AckedType(NamedTuple):
     """All resources of one type, as some client has acknowledged them."""
 
     number: int
@@ -29,7 +29,7 @@ class _Mark(NamedTuple):
     """What they are from."""
 
 
-class _Single(NamedTuple):
+class _AckedResource(NamedTuple):
     """One resource that a client has acknowledged which does not ask for all of its type."""
 
     number: int
@@ -37,7 +37,7 @@ class _Single(NamedTuple):
     snapshot: Snapshot
 
 
-class Taken:
+class AckedResources:
     """See the module. It keeps references only: the bytes of a resource are those of the snapshots."""
 
     __slots__ = ("_base", "_made", "_marks", "_number", "_resources", "_singles")
@@ -46,16 +46,16 @@ class Taken:
         self._base: Snapshot | None = None
         """The last snapshot of which a client has acknowledged all that it can use."""
         self._number = 0
-        self._marks: dict[str, _Mark] = {}
+        self._marks: dict[str, _AckedType] = {}
         """Types of which something newer than that is acknowledged."""
-        self._singles: dict[str, dict[str, _Single]] = {}
+        self._singles: dict[str, dict[str, _AckedResource]] = {}
         """By type and name, what is newer than that and than the mark of its type."""
         self._resources: dict[str, Mapping[str, Resource]] = {}
         """What `resources` has found of types with such, until something changes."""
         self._made: Snapshot | None = None
         """What `snapshot` has found, likewise."""
 
-    def whole(self, number: int, snapshot: Snapshot) -> None:
+    def snapshot_acked(self, number: int, snapshot: Snapshot) -> None:
         """A client has acknowledged all that it can use of the snapshot with this number."""
         if number < self._number or snapshot is self._base:
             return
@@ -65,7 +65,7 @@ class Taken:
             self._forget(kind, number)
         self._made = None
 
-    def part(self, number: int, snapshot: Snapshot, type_url: str, resources: Mapping[str, Resource]) -> None:
+    def type_acked(self, number: int, snapshot: Snapshot, type_url: str, resources: Mapping[str, Resource]) -> None:
         """A client has acknowledged these resources of a type: all of the snapshot, or those that it asks for."""
         mark = self._marks.get(type_url)
         if number <= self._number or (mark is not None and number < mark.number):
@@ -74,7 +74,7 @@ class Taken:
         if resources is there:
             if mark is not None and mark.resources is resources:
                 return
-            self._marks[type_url] = _Mark(number, resources, snapshot)
+            self._marks[type_url] = _AckedType(number, resources, snapshot)
             self._forget(type_url, number)
         else:
             held = self.resources(type_url)
@@ -84,7 +84,7 @@ class Taken:
             newer = {name: each for name, each in singles.items() if each.number > number}
             # What is gone from a newer snapshot is gone: else the names of all times would be kept.
             older = {name: each for name, each in singles.items() if name in there}
-            these = {name: _Single(number, item, snapshot) for name, item in resources.items()}
+            these = {name: _AckedResource(number, item, snapshot) for name, item in resources.items()}
             self._singles[type_url] = {**older, **these, **newer}
             self._resources.pop(type_url, None)
         self._made = None

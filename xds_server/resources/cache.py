@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from xds_server.metrics import Metrics
-from xds_server.resources.acknowledged import Taken
-from xds_server.resources.earlier_streams import Past
+from xds_server.resources.acknowledged import AckedResources
+from xds_server.resources.earlier_streams import EarlierStreams
 from xds_server.resources.references import Reference
 from xds_server.resources.snapshot import Collection, Snapshot, SnapshotError
 from xds_server.resources.types import CLUSTER, ENDPOINTS, SECRET
@@ -19,7 +19,7 @@ from xds_server.resources.types import CLUSTER, ENDPOINTS, SECRET
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.protocol.events import Refused, Took
+    from xds_server.protocol.events import Nacked, TypeAcked
 
 REMEMBERED: Final = 16
 """Refusals of a group that are remembered, the latest ones."""
@@ -41,7 +41,7 @@ class _Refusal(NamedTuple):
         """Whether a snapshot has just these: as soon as any has changed they may be tried again."""
         return all(_has(snapshot, self.type_url, name, version) for name, version in self.versions.items())
 
-    def within(self, event: Took) -> bool:
+    def within(self, event: TypeAcked) -> bool:
         """Whether a client has taken just these."""
         there = event.resources
         return event.type_url == self.type_url and all(
@@ -53,8 +53,8 @@ class _Group:
     """One group of clients."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.taken = Taken()
-        self.past = Past(self.taken)
+        self.last_acked = AckedResources()
+        self.earlier_streams = EarlierStreams(self.last_acked)
         self.refusals: list[_Refusal] = []
         """What clients refused and no client has accepted since. It may be in later snapshots, too."""
         self._numbers: WeakKeyDictionary[Snapshot, int] = WeakKeyDictionary()
@@ -76,13 +76,13 @@ class _Group:
 
     def consider(self) -> None:
         """After a refusal, an acknowledgement or a new snapshot."""
-        self.refused = any(refusal.concerns(self.current) for refusal in self.refusals)
+        self.nacked = any(refusal.concerns(self.current) for refusal in self.refusals)
 
     @property
     def start(self) -> Snapshot:
         """What a new client gets."""
         new = self.current
-        old = self.taken.snapshot if self.refused else None
+        old = self.last_acked.snapshot if self.nacked else None
         if old is None:
             return new
         if self._start is None or self._start[0] is not old or self._start[1] is not new:
@@ -91,7 +91,7 @@ class _Group:
 
 
 @dataclass(slots=True)
-class SnapshotStore:
+class SnapshotCache:
     """The snapshots of all groups. `watchers` are told of every change."""
 
     metrics: Metrics = field(default_factory=Metrics)
@@ -124,28 +124,28 @@ class SnapshotStore:
         found = self._groups.get(group)
         return found.current if found else None
 
-    def start(self, group: str) -> Snapshot | None:
+    def initial(self, group: str) -> Snapshot | None:
         """What a new client of the group gets: the latest, unless it was refused and something before was taken."""
         found = self._groups.get(group)
         return None if found is None else found.start
 
-    def taken(self, group: str) -> Snapshot | None:
+    def last_acked(self, group: str) -> Snapshot | None:
         """What is in force: of each type what some client of the group has acknowledged last. None before one has
         acknowledged a whole snapshot."""
         found = self._groups.get(group)
-        return None if found is None else found.taken.snapshot
+        return None if found is None else found.last_acked.snapshot
 
-    def past(self, group: str) -> Past:
+    def earlier_streams(self, group: str) -> EarlierStreams:
         """What clients of the group may have from earlier streams."""
         found = self._groups.get(group)
-        return Past() if found is None else found.past
+        return EarlierStreams() if found is None else found.earlier_streams
 
-    def unwanted(self, group: str) -> frozenset[Reference]:
+    def nacked_resources(self, group: str) -> frozenset[Reference]:
         """What the group's snapshot has that clients refused, and none is known to have taken."""
         found = self._groups.get(group)
         if found is None:
             return frozenset()
-        accepted = found.taken.snapshot
+        accepted = found.last_acked.snapshot
         return frozenset(
             Reference(refusal.type_url, name)
             for refusal in found.refusals
@@ -158,33 +158,33 @@ class SnapshotStore:
     def groups(self) -> tuple[str, ...]:
         return tuple(sorted(self._groups))
 
-    def accepted(self, group: str, snapshot: Snapshot) -> None:
+    def acked(self, group: str, snapshot: Snapshot) -> None:
         """A client has acknowledged all of it that it can use, though endpoints and secrets may be on their way."""
         found = self._groups.get(group)
-        if found is None or (found.taken.is_whole(snapshot) and not found.refusals):
+        if found is None or (found.last_acked.is_whole(snapshot) and not found.refusals):
             return
         number = found.number(snapshot)
         if number is None:
             return
-        found.taken.whole(number, snapshot)
+        found.last_acked.snapshot_acked(number, snapshot)
         if found.refusals:
             # A client that takes the latest snapshot takes all of it. An earlier one speaks for its own resources.
             latest = snapshot is found.current
             found.refusals = [] if latest else [each for each in found.refusals if not each.concerns(snapshot)]
             found.consider()
 
-    def took(self, group: str, event: Took) -> None:
+    def type_acked(self, group: str, event: TypeAcked) -> None:
         """A client has acknowledged all of one type that it is to have of a snapshot."""
         found = self._groups.get(group)
         number = None if found is None else found.number(event.snapshot)
         if found is None or number is None:
             return
-        found.taken.part(number, event.snapshot, event.type_url, event.resources)
+        found.last_acked.type_acked(number, event.snapshot, event.type_url, event.resources)
         if found.refusals:
             found.refusals = [each for each in found.refusals if not each.within(event)]
             found.consider()
 
-    def refused(self, group: str, refusal: Refused) -> None:
+    def nacked(self, group: str, refusal: Nacked) -> None:
         """A client has refused a part of what its group had at that time, and maybe still has."""
         found = self._groups.get(group)
         versions = {

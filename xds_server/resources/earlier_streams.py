@@ -12,37 +12,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xds_server.resources.acknowledged import Taken
+from xds_server.resources.acknowledged import AckedResources
 from xds_server.resources.types import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.resources.snapshot import Known
+    from xds_server.resources.snapshot import ClientResource
 
 REMEMBERED: Final = 16
 """Versions that clients had when their streams ended, the latest ones."""
 
 
-class Past:
+class EarlierStreams:
     """Of one group of clients."""
 
-    __slots__ = ("_held", "_left", "taken")
+    __slots__ = ("_held", "_left", "last_acked")
 
-    def __init__(self, taken: Taken | None = None) -> None:
-        self.taken = taken or Taken()
+    def __init__(self, last_acked: AckedResources | None = None) -> None:
+        self.last_acked = last_acked or AckedResources()
         """What is in force in the group."""
-        self._held: dict[str, tuple[int, Mapping[str, Known]]] = {}
+        self._held: dict[str, tuple[int, Mapping[str, ClientResource]]] = {}
         """By version: how many open streams may have it, and what it is."""
-        self._left: dict[str, Mapping[str, Known]] = {}
+        self._left: dict[str, Mapping[str, ClientResource]] = {}
         """By version, the one of the stream that ended last at the end."""
 
-    def hold(self, version: str, clusters: Mapping[str, Known]) -> None:
+    def hold(self, version: str, clusters: Mapping[str, ClientResource]) -> None:
         """A client was sent these, or has brought them along."""
         count, held = self._held.get(version, (0, clusters))
         self._held[version] = count + 1, held
 
-    def drop(self, version: str) -> Mapping[str, Known]:
+    def drop(self, version: str) -> Mapping[str, ClientResource]:
         """A client has refused this version, or has another in its place; what it was."""
         count, held = self._held.pop(version)
         if count > 1:
@@ -60,8 +60,8 @@ class Past:
     def knows(self, version: str) -> bool:
         return version in self._held or version in self._left
 
-    def clusters(self, version: str) -> Mapping[str, Known]:
+    def clusters(self, version: str) -> Mapping[str, ClientResource]:
         """What a client has that says this version."""
         if version in self._held:
             return self._held[version][1]
-        return self._left[version] if version in self._left else self.taken.resources(CLUSTER)
+        return self._left[version] if version in self._left else self.last_acked.resources(CLUSTER)

@@ -112,7 +112,7 @@ class Claimed:
     version: str
 
 
-Known = Resource | Claimed
+ClientResource = Resource | Claimed
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,11 +222,11 @@ class Difference:
     changed: Mapping[str, Resource]
     """New, or with other content."""
     removed: frozenset[str]
-    kept: Mapping[str, Known]
+    kept: Mapping[str, ClientResource]
     """What the client has after `changed` and before `removed`."""
 
 
-def difference(known: Mapping[str, Known], wanted: Mapping[str, Resource]) -> Difference:
+def difference(known: Mapping[str, ClientResource], wanted: Mapping[str, Resource]) -> Difference:
     """What to send to a client that has `known` so that it has `wanted`."""
     changed = {
         name: resource
@@ -234,7 +234,7 @@ def difference(known: Mapping[str, Known], wanted: Mapping[str, Resource]) -> Di
         if (held := known.get(name)) is not resource and (held is None or held.version != resource.version)
     }
     removed = frozenset(known.keys() - wanted.keys())
-    kept: Mapping[str, Known] = wanted
+    kept: Mapping[str, ClientResource] = wanted
     if removed:
         kept = dict(sorted([*wanted.items(), *((name, known[name]) for name in removed)]))
     return Difference(changed, removed, kept)
@@ -245,7 +245,7 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def version_of(resources: Mapping[str, Known]) -> str:
+def version_of(resources: Mapping[str, ClientResource]) -> str:
     """One version for many resources, from their names and versions alone."""
     return digest("".join(f"{name}\0{resource.version}\0" for name, resource in resources.items()).encode())
 

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from xds_server.protocol.events import TypeStatus
-    from xds_server.protocol.wire import Node
+    from xds_server.protocol.wire import ClientNode
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who opened a stream: what it says of itself, and what the transport says."""
 
-    node: Node
+    node: ClientNode
     peer: str
     """Its address, as gRPC writes it."""
     auth: Mapping[str, tuple[bytes, ...]]
@@ -50,7 +50,7 @@ class ClientStatus:
     """One client, for people."""
 
     group: str
-    node: Node
+    node: ClientNode
     peer: str
     variant: str
     types: tuple[TypeStatus, ...]

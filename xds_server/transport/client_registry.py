@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping
 
-    from xds_server.protocol.wire import Node
+    from xds_server.protocol.wire import ClientNode
     from xds_server.transport.connection import Connection
 
 
@@ -19,7 +19,7 @@ class ClientView(NamedTuple):
     """One client, for whoever waits for it: `ClientStatus` says more, at a price."""
 
     group: str
-    node: Node
+    node: ClientNode
     acknowledged: str
     """Version of the last snapshot of which it acknowledged all that it can use; empty before that."""
     refuses: bool

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc  # type: ignore[import-untyped]
 
-from xds_server.limits.client_memory import Meter
+from xds_server.limits.client_memory import StreamMemory
 from xds_server.protocol.delta import DeltaStream
-from xds_server.protocol.events import Accepted, Completed, Refused
+from xds_server.protocol.events import Acked, Nacked, SnapshotAcked
 from xds_server.protocol.sotw import SotwStream
-from xds_server.protocol.wire import Node, ProtocolError, TooMuchError, parse_delta, parse_sotw
+from xds_server.protocol.wire import ClientNode, ProtocolError, TooMuchError, parse_delta, parse_sotw
 from xds_server.resources.types import ORDER, short
 from xds_server.transport.client import Admission, Caller, ClientStatus
 from xds_server.transport.writer import Writer
@@ -90,7 +90,7 @@ class Connection(Writer):
         """For what it waits for now."""
         self._logged: dict[str, tuple[str, int]] = {}
         """By type, which version's refusals were logged last, and how many."""
-        self.meter = Meter()
+        self.memory = StreamMemory()
         self._end = ""
         self._left = False
         self._failure: BaseException | None = None
@@ -99,7 +99,7 @@ class Connection(Writer):
         self.caller: Caller | None = None
         self.since = time.time()
         self.began = asyncio.get_running_loop().time()
-        self.node = Node("", "", "")
+        self.node = ClientNode("", "", "")
         self.peer: str = context.peer()
 
     @property
@@ -291,7 +291,7 @@ class Connection(Writer):
             self._begin(request)
         self._server.metrics.requests[known_type(request.type_url)] += 1
         responses = self._machine.receive(request)
-        more = self.meter.heard(self._machine, request, self._outbox)
+        more = self.memory.account(self._machine, request, self._outbox)
         if more:
             self._server.holds(self, more)
         self._say(responses)
@@ -310,7 +310,7 @@ class Connection(Writer):
         self._machine = self._variant.stream(
             snapshot,
             self._server.shared,
-            self._server.store.past(self.group),
+            self._server.store.earlier_streams(self.group),
             empty_is_all=not self.node.user_agent.startswith("gRPC"),
         )
 
@@ -330,12 +330,12 @@ class Connection(Writer):
                 self._room = asyncio.get_running_loop().create_future()
         events = self._machine.take_events()
         for event in events:
-            if isinstance(event, Refused):
+            if isinstance(event, Nacked):
                 self._log(event)
-                self._server.refused(self, event)
-            elif isinstance(event, Accepted):
+                self._server.nacked(self, event)
+            elif isinstance(event, Acked):
                 self._server.metrics.acknowledgements[known_type(event.type_url)] += 1
-            elif isinstance(event, Completed):
+            elif isinstance(event, SnapshotAcked):
                 self._server.completed(self, event)
             else:
                 self._server.took(self, event)
@@ -349,10 +349,10 @@ class Connection(Writer):
             self._waits = waits
             if waits is not None:
                 limits = self._server.limits
-                seconds = limits.lead_seconds if waits.lead else limits.patience_seconds
+                seconds = limits.handover_seconds if waits.lead else limits.patience_seconds
                 self._patience = asyncio.get_running_loop().call_later(seconds, self._lose_patience)
 
-    def _log(self, event: Refused) -> None:
+    def _log(self, event: Nacked) -> None:
         """A client that asks for what it refused is sent it, and refuses it, as often as it likes."""
         version, times = self._logged.get(event.type_url, ("", 0))
         times = times + 1 if version == event.version else 1
@@ -370,7 +370,7 @@ class Connection(Writer):
 
     def _lose_patience(self) -> None:
         self._patience = None
-        self._say(self._machine.wait_no_longer())
+        self._say(self._machine.end_wait())
 
     def _give_up_if_silent(self, when: float) -> None:
         if self._machine is not None:

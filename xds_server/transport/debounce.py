@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Coalescer:
+class Debounce:
     """What is waiting, by key, and until when."""
 
     quiet: float

@@ -27,8 +27,8 @@ BYTES: Final = 1 << 16
 """At most so many are taken at once."""
 
 
-class Loop(asyncio.SelectorEventLoop):
-    """For programs that serve many streams: `asyncio.Runner(loop_factory=Loop)`."""
+class GrpcEventLoop(asyncio.SelectorEventLoop):
+    """For programs that serve many streams: `asyncio.Runner(loop_factory=GrpcEventLoop)`."""
 
     def add_reader(
         self,

@@ -17,6 +17,6 @@ OBJECTS: Final = 50_000
 """So many more objects than before set off a search among the youngest; Python's own number is 700."""
 
 
-def suit_many_streams() -> None:
+def tune_garbage_collection() -> None:
     """To be called once, by the program and not by a library."""
     gc.set_threshold(OBJECTS, 10, 10)

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc  # type: ignore[import-untyped]
 
 from xds_server.limits import unauthenticated
-from xds_server.limits.client_memory import Budget
+from xds_server.limits.client_memory import MemoryBudget
 from xds_server.limits.limits import Limits
-from xds_server.limits.repeated_warnings import Repeats, host_of
-from xds_server.protocol.events import Settled, Took
-from xds_server.protocol.type_state import Shared
-from xds_server.resources.cache import SnapshotStore, only_differs_in
+from xds_server.limits.repeated_warnings import RepeatedWarnings, host_of
+from xds_server.protocol.events import SnapshotAckedButUrgent, TypeAcked
+from xds_server.protocol.type_state import SharedResults
+from xds_server.resources.cache import SnapshotCache, only_differs_in
 from xds_server.resources.types import URGENT
 from xds_server.transport.client import Admission, Caller, ClientStatus, DeniedError
 from xds_server.transport.client_registry import ClientRegistry
 from xds_server.transport.connection import DELTA, SOTW, Connection, RefusedStreamError, Variant, known_type
-from xds_server.transport.debounce import Coalescer
+from xds_server.transport.debounce import Debounce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from xds_server.protocol.events import Completed, Refused
+    from xds_server.protocol.events import Nacked, SnapshotAcked
     from xds_server.resources.snapshot import Snapshot
 
 LOG: Final = logging.getLogger("xds_server")
@@ -44,7 +44,7 @@ class ServerError(Exception):
 class XdsServer:
     """Serves the snapshots of a store. All calls belong on the event loop that started it.
 
-        store = SnapshotStore()
+        store = SnapshotCache()
         store.publish("search", Snapshot.of([Resource.of(listener), ...]))
         server = XdsServer(store, identify=lambda caller: caller.node.cluster)
         port = await server.start("127.0.0.1:18000")
@@ -57,28 +57,28 @@ class XdsServer:
 
     def __init__(
         self,
-        store: SnapshotStore,
+        store: SnapshotCache,
         identify: Callable[[Caller], Admission | str | None],
         limits: Limits | None = None,
     ) -> None:
         self.limits = limits or Limits()
-        self.shared = Shared(self.limits.response_bytes)
+        self.shared = SharedResults(self.limits.response_bytes)
         self.store = store
         self.metrics = store.metrics
         self._identify = identify
         self._open = 0
         self._peers: Counter[str] = Counter()
         self._identities: Counter[str] = Counter()
-        self._budget = Budget(self.limits.held_per_client, self.limits.held)
+        self._budget = MemoryBudget(self.limits.held_per_client, self.limits.held)
         self.registry = ClientRegistry()
         self._pending: set[Connection] = set()
-        self._coalescer = Coalescer(self.limits.quiet_seconds, self.limits.quiet_limit_seconds)
+        self._debounce = Debounce(self.limits.quiet_seconds, self.limits.quiet_limit_seconds)
         self._timer: asyncio.TimerHandle | None = None
         self._published: dict[str, tuple[Snapshot, float]] = {}
         self._server: Any = None
         self._crowds: asyncio.Task[None] | None = None
         self._stopping = False
-        self._repeats = Repeats()
+        self._warnings = RepeatedWarnings()
         self._heavy_until = 0.0
         """When the next heavy request may be heard."""
 
@@ -155,7 +155,7 @@ class XdsServer:
             connection.end("drained", grace)
         if self._server is not None:
             await self._server.stop(grace)
-        self._repeats.close()
+        self._warnings.close()
 
     def clients(self) -> tuple[ClientStatus, ...]:
         """All clients with all that is known of them, by group and node. `registry` says less, and at once."""
@@ -167,7 +167,7 @@ class XdsServer:
         """The streams of all clients that were let in: to be looked at."""
         return tuple(self.registry)
 
-    def identify_again(self) -> int:
+    def recheck_identities(self) -> int:
         """After a change of who may ask: end the streams of clients that are not what they were; how many."""
         ended = 0
         for connection in self.connections:
@@ -185,7 +185,7 @@ class XdsServer:
             raise RefusedStreamError(grpc.StatusCode.PERMISSION_DENIED, "this client has no configuration here")
         if admission.identity and self._identities[admission.identity] >= self.limits.streams_per_identity:
             raise RefusedStreamError(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many streams")
-        snapshot = self.store.start(admission.group)
+        snapshot = self.store.initial(admission.group)
         if snapshot is None:
             raise RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "there is no configuration yet")
         self._pending.discard(connection)
@@ -198,7 +198,7 @@ class XdsServer:
                 "identity": admission.identity,
                 "peer": caller.peer,
             }
-            self._repeats.warn("claims_another", host_of(caller.peer), admission.group, said)
+            self._warnings.warn("claims_another", host_of(caller.peer), admission.group, said)
         if admission.identity:
             self._identities[admission.identity] += 1
         self.metrics.connected += 1
@@ -221,7 +221,7 @@ class XdsServer:
             "reason": reason,
             "why": why,
         }
-        self._repeats.warn("denied", host_of(caller.peer), reason, said)
+        self._warnings.warn("denied", host_of(caller.peer), reason, said)
         return None
 
     def left(self, connection: Connection) -> None:
@@ -229,7 +229,7 @@ class XdsServer:
         self._pending.discard(connection)
         if self.registry.leave(connection):
             self.metrics.connected -= 1
-            self._budget.take(_client(connection), -connection.meter.weight)
+            self._budget.take(_client(connection), -connection.memory.weight)
             identity = connection.admission.identity
             if identity:
                 self._identities[identity] -= 1
@@ -249,7 +249,7 @@ class XdsServer:
                 "peer": connection.peer,
                 "held": self._budget.held(client),
             }
-            self._repeats.warn("holds_too_much", client, "too_much", said)
+            self._warnings.warn("holds_too_much", client, "too_much", said)
             raise RefusedStreamError(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MUCH)
 
     async def let_others_first(self, took: float) -> None:
@@ -259,18 +259,18 @@ class XdsServer:
         self._heavy_until = max(now, self._heavy_until) + took * PAUSE
         await asyncio.sleep(self._heavy_until - now)
 
-    def refused(self, connection: Connection, event: Refused) -> None:
+    def nacked(self, connection: Connection, event: Nacked) -> None:
         self.metrics.rejects[known_type(event.type_url)] += 1
-        self.store.refused(connection.group, event)
+        self.store.nacked(connection.group, event)
 
-    def took(self, connection: Connection, event: Took | Settled) -> None:
-        if isinstance(event, Took):
-            self.store.took(connection.group, event)
+    def took(self, connection: Connection, event: TypeAcked | SnapshotAckedButUrgent) -> None:
+        if isinstance(event, TypeAcked):
+            self.store.type_acked(connection.group, event)
         else:
-            self.store.accepted(connection.group, event.snapshot)
+            self.store.acked(connection.group, event.snapshot)
 
-    def completed(self, connection: Connection, event: Completed) -> None:
-        self.store.accepted(connection.group, event.snapshot)
+    def completed(self, connection: Connection, event: SnapshotAcked) -> None:
+        self.store.acked(connection.group, event.snapshot)
         published = self._published.get(connection.group)
         if published is not None and published[0] is event.snapshot and connection.began <= published[1]:
             self.metrics.convergence.observe(asyncio.get_running_loop().time() - published[1])
@@ -336,7 +336,7 @@ class XdsServer:
         for connection in self.registry.of(group):
             self.registry.note(connection)
         urgent = old is not None and only_differs_in(old, new, URGENT)
-        due = self._coalescer.changed(group, loop.time(), urgent=urgent)
+        due = self._debounce.changed(group, loop.time(), urgent=urgent)
         # Thousands of groups change at once: who looks through all that wait does so once for all of them.
         if self._timer is None or due < self._timer.when():
             self._schedule(loop)
@@ -344,13 +344,13 @@ class XdsServer:
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        when = self._coalescer.next
+        when = self._debounce.next
         self._timer = None if when is None else loop.call_at(when, self._flush)
 
     def _flush(self) -> None:
         self._timer = None
         loop = asyncio.get_running_loop()
-        for group in self._coalescer.due(loop.time()):
+        for group in self._debounce.due(loop.time()):
             snapshot = self.store.current(group)
             if snapshot is not None:
                 self._offer(snapshot, self.registry.of(group))
