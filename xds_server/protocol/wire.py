@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf.message import DecodeError
 
+from xds_server.resources.encoding import bytes_field, text_field
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -202,7 +204,7 @@ class PayloadCache:
             len(resources),
             b"".join(
                 [text_field(_VERSION, version), text_field(_TYPE_URL, type_url)]
-                + [_bytes(_RESOURCES, _any(resource)) for resource in resources]
+                + [bytes_field(_RESOURCES, _any(resource)) for resource in resources]
             ),
         )
 
@@ -213,7 +215,7 @@ class PayloadCache:
             len(resources) + len(removed),
             b"".join(
                 [text_field(_VERSION, version), text_field(_TYPE_URL, type_url)]
-                + [_bytes(_RESOURCES, _item(resource)) for resource in resources]
+                + [bytes_field(_RESOURCES, _item(resource)) for resource in resources]
                 + [text_field(_REMOVED, name) for name in removed]
             ),
         )
@@ -234,34 +236,12 @@ class PayloadCache:
 
 
 def _any(resource: Resource) -> bytes:
-    return text_field(_ANY_TYPE, resource.type_url) + _bytes(_ANY_VALUE, resource.body)
+    return text_field(_ANY_TYPE, resource.type_url) + bytes_field(_ANY_VALUE, resource.body)
 
 
 def _item(resource: Resource) -> bytes:
     return (
         text_field(_ITEM_NAME, resource.name)
         + text_field(_ITEM_VERSION, resource.version)
-        + _bytes(_ITEM_RESOURCE, _any(resource))
+        + bytes_field(_ITEM_RESOURCE, _any(resource))
     )
-
-
-def text_field(number: int, value: str) -> bytes:
-    """A field of type string of any message."""
-    return _bytes(number, value.encode())
-
-
-def _bytes(number: int, value: bytes) -> bytes:
-    """A field of type string, bytes or message. All numbers here are below 16: one byte of key."""
-    size = len(value)
-    if size <= 0x7F:
-        return bytes((number << 3 | 2, size)) + value
-    return bytes((number << 3 | 2,)) + _varint(size) + value
-
-
-def _varint(value: int) -> bytes:
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.message import DecodeError
 
-from xds_server.protocol.wire import text_field
+from xds_server.resources.encoding import text_field
 from xds_server.resources.references import Reference, message_class, references
 from xds_server.resources.types import CLUSTER, ENDPOINTS, NAME_FIELD, PREFIX, short
 
