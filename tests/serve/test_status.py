@@ -25,7 +25,7 @@ from admc.serve.observe.status import (
     server_row,
     to_json,
 )
-from xds_server.protocol.events import TypeStatus
+from xds_server.protocol.type_state import TypeStatus
 from xds_server.protocol.wire import ClientNode
 from xds_server.resources.types import CLUSTER, LISTENER
 from xds_server.transport.client import ClientStatus

@@ -41,7 +41,7 @@ from admc.transition.captures import captures, of_parts
 from admc.transition.model import Placed, Toggle
 from emitters.envoy import Mode
 from emitters.scope import filter_name, hops
-from xds_server.protocol.events import Refused
+from xds_server.resources.ack_events import Nacked
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
 
@@ -418,9 +418,7 @@ class Proxy:
         if mood is not None:
             self.mood = None
             self.hates |= things if mood.lasting and kind != EXTENSION else set()
-        store.nacked(
-            self.service, Refused(kind, "", "no", self.target, {name: there[name].version for name in changed})
-        )
+        store.nacked(self.service, Nacked(kind, "", "no", self.target, {name: there[name].version for name in changed}))
         # Of each name the last version.
         before = {each for each in self.declined if each[0] != kind or each[1] not in changed}
         self.refuses, self.declined = True, frozenset(things | before)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.xds_server.build import resource
 from tests.xds_server.transcript import world
-from xds_server.protocol.events import Nacked
+from xds_server.resources.ack_events import Nacked
 from xds_server.resources.cache import REMEMBERED, SnapshotCache
 from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS

@@ -12,15 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xds_server.protocol.cluster_handover import HandoverStep
-from xds_server.protocol.events import (
-    Acked,
-    Event,
-    Nacked,
-    SnapshotAcked,
-    SnapshotAckedButUrgent,
-    TypeAcked,
-    TypeStatus,
-)
 from xds_server.protocol.responses import Responder
 from xds_server.protocol.sequencing import (
     STAGED,
@@ -32,8 +23,16 @@ from xds_server.protocol.sequencing import (
     users_may_follow,
 )
 from xds_server.protocol.stream_bounds import check
-from xds_server.protocol.type_state import PendingAck, SharedResults, TypeState
+from xds_server.protocol.type_state import PendingAck, SharedResults, TypeState, TypeStatus
 from xds_server.protocol.wire import ProtocolError, Request, Response, TooMuchError
+from xds_server.resources.ack_events import (
+    Acked,
+    Event,
+    Nacked,
+    SnapshotAcked,
+    SnapshotAckedButUrgent,
+    TypeAcked,
+)
 from xds_server.resources.earlier_streams import EarlierStreams
 from xds_server.resources.snapshot import ClientResource, Resource
 from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL, USED_BY_LISTENERS

@@ -188,6 +188,16 @@ class SharedResults:
         return found
 
 
+class TypeStatus(NamedTuple):
+    """One type on one stream, for people."""
+
+    type_url: str
+    wanted: str
+    sent: str
+    acknowledged: str
+    error: str
+
+
 @dataclass(slots=True, eq=False)
 class TypeState:
     """See the module."""

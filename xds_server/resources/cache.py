@@ -19,7 +19,7 @@ from xds_server.resources.types import CLUSTER, ENDPOINTS, SECRET
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.protocol.events import Nacked, TypeAcked
+    from xds_server.resources.ack_events import Nacked, TypeAcked
 
 REMEMBERED: Final = 16
 """Refusals of a group that are remembered, the latest ones."""

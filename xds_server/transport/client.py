@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.protocol.events import TypeStatus
+    from xds_server.protocol.type_state import TypeStatus
     from xds_server.protocol.wire import ClientNode
 
 

@@ -15,9 +15,9 @@ import grpc  # type: ignore[import-untyped]
 
 from xds_server.limits.client_memory import StreamMemory
 from xds_server.protocol.delta import DeltaStream
-from xds_server.protocol.events import Acked, Nacked, SnapshotAcked
 from xds_server.protocol.sotw import SotwStream
 from xds_server.protocol.wire import ClientNode, ProtocolError, TooMuchError, parse_delta, parse_sotw
+from xds_server.resources.ack_events import Acked, Nacked, SnapshotAcked
 from xds_server.resources.types import ORDER, short
 from xds_server.transport.client import Admission, Caller, ClientStatus
 from xds_server.transport.writer import Writer

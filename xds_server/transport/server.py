@@ -15,8 +15,8 @@ from xds_server.limits import unauthenticated
 from xds_server.limits.client_memory import MemoryBudget
 from xds_server.limits.limits import Limits
 from xds_server.limits.repeated_warnings import RepeatedWarnings, host_of
-from xds_server.protocol.events import SnapshotAckedButUrgent, TypeAcked
 from xds_server.protocol.type_state import SharedResults
+from xds_server.resources.ack_events import SnapshotAckedButUrgent, TypeAcked
 from xds_server.resources.cache import SnapshotCache, only_differs_in
 from xds_server.resources.types import URGENT
 from xds_server.transport.client import Admission, Caller, ClientStatus, DeniedError
@@ -27,7 +27,7 @@ from xds_server.transport.debounce import Debounce
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from xds_server.protocol.events import Nacked, SnapshotAcked
+    from xds_server.resources.ack_events import Nacked, SnapshotAcked
     from xds_server.resources.snapshot import Snapshot
 
 LOG: Final = logging.getLogger("xds_server")

@@ -51,13 +51,3 @@ class SnapshotAckedButUrgent(NamedTuple):
 
 
 Event = Acked | Nacked | SnapshotAcked | TypeAcked | SnapshotAckedButUrgent
-
-
-class TypeStatus(NamedTuple):
-    """One type on one stream, for people."""
-
-    type_url: str
-    wanted: str
-    sent: str
-    acknowledged: str
-    error: str
