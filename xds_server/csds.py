@@ -1,6 +1,6 @@
-"""Client status (CSDS): what each client was sent, what it took and what it refused, over gRPC on the xDS port.
+"""The client status service (CSDS) on the xDS port: which resources each client was sent, acknowledged and refused.
 
-It shows everybody's configuration, so that those who may ask are few: the caller of `add` says who.
+It shows the configuration of all clients. So the caller of `add` says which clients may read it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from xds_server.protocol.type_state import TypeState
-    from xds_server.transport.connection import Connection
+    from xds_server.transport.connection import AnyConnection
     from xds_server.transport.server import XdsServer
 
 MAX_BYTES: Final = 64 << 20
@@ -37,7 +37,7 @@ def add(
 ) -> None:
     """Offer the service on a gRPC server: `server.start(..., services=[lambda it: csds.add(it, server, may_ask)])`.
 
-    `shown` is how a resource may be shown, and `said` what a client said of one: either may have secrets in it.
+    `shown` returns the bytes of a resource, and `said` the message of a NACK, without secrets.
     """
     servicer = _Servicer(server, may_ask, shown, said)
     csds_pb2_grpc.add_ClientStatusDiscoveryServiceServicer_to_server(servicer, grpc_server)
@@ -56,11 +56,11 @@ class _Servicer:
         self._shown = shown
         self._said = said
 
-    async def FetchClientStatus(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's own word
+    async def FetchClientStatus(self, request: Any, context: Any) -> Any:  # noqa: N802 - the name in the service
         return await self._answer(request, context)
 
     async def StreamClientStatus(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802
-        # Before it says anything: a client that may not ask could wait for ever, and keep its connection open by that.
+        # Before the first request: without that, a client without the right could keep its connection open for ever.
         await self._admit(context)
         async for request in requests:
             yield await self._answer(request, context)
@@ -69,10 +69,10 @@ class _Servicer:
         auth = {key: tuple(values) for key, values in context.auth_context().items()}
         metadata = tuple((key, value) for key, value in context.invocation_metadata() or ())
         if not self._may_ask(Caller(ClientNode("", "", ""), context.peer(), auth, metadata)):
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this client may not see what others have")
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this client may not see the status of others")
 
     async def _answer(self, request: Any, context: Any) -> Any:
-        await self._admit(context)  # each time: what was proven for a long stream may have ended
+        await self._admit(context)  # for each request: the right may end during a long stream
         for matcher in request.node_matchers:
             pattern = matcher.node_id.WhichOneof("match_pattern")
             if matcher.node_metadatas or (matcher.HasField("node_id") and pattern not in _PLAIN):
@@ -86,7 +86,7 @@ class _Servicer:
             if _matches(connection.node.id, request.node_matchers):
                 config = response.config.add()
                 size += self._fill(config, connection, bare=request.exclude_resource_contents)
-                await asyncio.sleep(0)  # whoever waits for a push goes first
+                await asyncio.sleep(0)  # pushes go first
             if size > MAX_BYTES:
                 await context.abort(
                     grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -94,8 +94,8 @@ class _Servicer:
                 )
         return response
 
-    def _fill(self, config: Any, connection: Connection, *, bare: bool) -> int:
-        """Say what one client has; the bytes of it."""
+    def _fill(self, config: Any, connection: AnyConnection, *, bare: bool) -> int:
+        """Add the resources of one client; returns their size in bytes."""
         config.node.id, config.node.cluster = connection.node.id, connection.node.cluster
         config.node.user_agent_name = connection.node.user_agent
         machine = connection.machine
@@ -108,7 +108,7 @@ class _Servicer:
                 shown.config_status = _status(state, name, wanted)
                 if held is not None:
                     shown.version_info = held.version
-                # Nobody has to see a key to know whether it has arrived.
+                # The status of a secret does not need its key.
                 if isinstance(held, Resource) and not bare and state.type_url != SECRET:
                     shown.xds_config.type_url = held.type_url
                     shown.xds_config.value = self._shown(held.body)
@@ -121,7 +121,7 @@ class _Servicer:
 
 
 def _matches(node: str, matchers: Iterable[Any]) -> bool:
-    """Whether any matcher takes it; without matchers everyone is taken."""
+    """Whether one of the matchers matches the node; without matchers all nodes match."""
     return all(False for _ in matchers) or any(_matches_one(node, matcher) for matcher in matchers)
 
 
@@ -141,7 +141,7 @@ def _matches_one(node: str, matcher: Any) -> bool:
 
 
 def _status(state: TypeState, name: str, wanted: Mapping[str, Resource]) -> int:
-    """How what a client has compares with what it is to have."""
+    """The status of a resource: whether the client has the wanted version, another one or none, or has refused it."""
     status: Any = csds_pb2.ConfigStatus
     held, new = state.known.get(name), wanted.get(name)
     if state.nacked.get(name) is not None:

@@ -10,8 +10,8 @@ from envoy.service.discovery.v3 import discovery_pb2
 
 from tests.xds_server.transcript import world
 from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.shared_results import REMEMBERED_NAMES, SharedResults
 from xds_server.protocol.stream_bounds import MAX_CHARACTERS, MAX_UNANSWERED
-from xds_server.protocol.type_state import REMEMBERED_NAMES, SharedResults
 from xds_server.protocol.wire import (
     MAX_CLAIMS,
     MAX_NAME,

@@ -168,7 +168,7 @@ def test_streams_that_began_together_do_not_end_together() -> None:
 
 async def test_streams_of_an_identity_are_those_that_are_open() -> None:
     async with serving(world("clusters a=1-"), Limits(streams_per_identity=1)) as (server, port):
-        server._identify = lambda _: Admission("web", identity="search")
+        server.admission._identify = lambda _: Admission("web", identity="search")
         for _ in range(2):
             async with Client(port, "delta") as one, Client(port, "delta") as two:
                 await one.send(CLUSTER)
@@ -183,7 +183,7 @@ async def test_whoever_becomes_somebody_else_is_sent_away_as_whoever_becomes_nob
     now: dict[str, str | None] = {"a": "web", "b": "web", "c": "web"}
     async with serving(world("clusters a=1-")) as (server, port), contextlib.AsyncExitStack() as stack:
         server.store.publish("other", world("clusters z=1-"))
-        server._identify = lambda caller: now[caller.node.cluster]
+        server.admission._identify = lambda caller: now[caller.node.cluster]
         clients = {name: await stack.enter_async_context(Client(port, "delta", name)) for name in now}
         for client in clients.values():
             await client.send(CLUSTER)

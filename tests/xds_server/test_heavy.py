@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def _pauses(server: XdsServer, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """After how long a request each began."""
     found: list[float] = []
-    pause = server.let_others_first
+    pause = server.pause_after_heavy_request
 
     async def watched(took: float) -> None:
         found.append(took)
         await pause(took)
 
-    monkeypatch.setattr(server, "let_others_first", watched)
+    monkeypatch.setattr(server, "pause_after_heavy_request", watched)
     return found
 
 

@@ -15,15 +15,16 @@ from tests.xds_server.transcript import world
 from xds_server.limits.client_memory import MemoryBudget, StreamMemory
 from xds_server.limits.limits import Limits
 from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
 from xds_server.protocol.stream import MAX_ERROR, MAX_TYPES
-from xds_server.protocol.type_state import SharedResults
 from xds_server.protocol.wire import DeltaRequest, SotwRequest
 from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import CLUSTER, ENDPOINTS, ROUTES
+from xds_server.transport.admission import TOO_MUCH
 from xds_server.transport.client import Admission
 from xds_server.transport.connection import Connection
-from xds_server.transport.server import TOO_MUCH, XdsServer
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     import pytest
@@ -149,16 +150,16 @@ def test_responses_that_are_not_read_are_counted_beyond_a_few() -> None:
 
 def test_beyond_all_together_whoever_has_more_than_a_share_gets_no_more() -> None:
     budget = MemoryBudget(each=100, total=200)
-    assert all(budget.take(client, 40) for client in ("a", "b", "c", "d"))
-    assert budget.take("a", 40)
-    assert not budget.take("a", 10)  # 210 together, of which 90 are its own
-    assert budget.take("a", -10)
-    assert not budget.take("a", 21)  # more than one may have
-    budget.take("a", -101)
-    assert budget.take("e", 35)
-    assert budget.take("f", 30)  # 225 together, but less than a share
+    assert all(budget.charge(client, 40) for client in ("a", "b", "c", "d"))
+    assert budget.charge("a", 40)
+    assert not budget.charge("a", 10)  # 210 together, of which 90 are its own
+    assert budget.charge("a", -10)
+    assert not budget.charge("a", 21)  # more than one may have
+    budget.charge("a", -101)
+    assert budget.charge("e", 35)
+    assert budget.charge("f", 30)  # 225 together, but less than a share
     for client, held in (("b", 40), ("c", 40), ("d", 40), ("e", 35), ("f", 30)):
-        budget.take(client, -held)
+        budget.charge(client, -held)
     assert (budget.sum, budget.held("b")) == (0, 0)
 
 
@@ -200,7 +201,7 @@ async def test_one_client_with_many_streams_is_stopped_and_another_is_not(caplog
         async with asyncio.timeout(SECONDS):
             while server.connections:
                 await asyncio.sleep(0.01)
-        assert server._budget.sum == 0
+        assert server.admission._budget.sum == 0
 
 
 async def test_nothing_stays_of_a_stream_that_was_refused() -> None:

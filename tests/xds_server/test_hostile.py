@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.xds_server.transcript import world
 from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
 from xds_server.protocol.stream import MAX_TYPES
-from xds_server.protocol.type_state import SharedResults
 from xds_server.protocol.wire import DeltaRequest, ProtocolError, TooMuchError, parse_delta, parse_sotw
 from xds_server.resources.types import ORDER
 

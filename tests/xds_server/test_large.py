@@ -11,7 +11,7 @@ from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 from tests.xds_server.build import resource
 from tests.xds_server.client import names
 from xds_server.protocol.delta import DeltaStream
-from xds_server.protocol.type_state import SharedResults
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.wire import DeltaRequest, Response
 from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import Resource, Snapshot

@@ -12,8 +12,8 @@ from tests.xds_server.transcript import world
 from xds_server.protocol import cluster_handover
 from xds_server.protocol.cluster_handover import with_clusters_of
 from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
-from xds_server.protocol.type_state import SharedResults
 from xds_server.protocol.wire import DeltaRequest, SotwRequest
 from xds_server.resources.snapshot import Resource
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
@@ -89,7 +89,7 @@ class Grpc:
 
     def wait(self) -> None:
         """The time has passed."""
-        assert self.stream.waits_for.lead
+        assert self.stream.waits_for.handover
         self._hear(self.stream.end_wait())
 
 
@@ -199,7 +199,7 @@ def test_a_step_takes_its_time_from_the_last_acknowledgement(variant: str, clust
     assert client.routes == ["1>a,b"]
     while client.late:
         wait = client.stream.waits_for
-        assert wait is None or not wait.lead
+        assert wait is None or not wait.handover
         client.answer()
     client.wait()
     assert client.routes[1:] == ["2>a,b"]

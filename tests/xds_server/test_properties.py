@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.xds_server.build import MESSAGES, content_of, resource
 from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
-from xds_server.protocol.type_state import SharedResults
 from xds_server.protocol.wire import parse_delta, parse_sotw
 from xds_server.resources.earlier_streams import EarlierStreams
 from xds_server.resources.references import references

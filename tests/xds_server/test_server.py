@@ -341,7 +341,7 @@ async def test_requests_are_limited_in_size_and_number_of_names() -> None:
 async def test_whoever_asks_for_very_much_waits_for_others_who_do() -> None:
     async with serving(world("clusters a=1-")) as (server, _):
         began = time.monotonic()
-        await asyncio.gather(*(server.let_others_first(0.02) for _ in range(3)))
+        await asyncio.gather(*(server.pause_after_heavy_request(0.02) for _ in range(3)))
         assert time.monotonic() - began >= 0.02 * 3 * PAUSE - 0.02
 
 

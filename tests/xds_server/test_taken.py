@@ -12,8 +12,8 @@ from tests.xds_server.test_properties import BAD, Envoy
 from tests.xds_server.test_server import said, serving
 from tests.xds_server.transcript import world
 from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
-from xds_server.protocol.type_state import SharedResults
 from xds_server.protocol.wire import DeltaRequest, SotwRequest
 from xds_server.resources.ack_events import Nacked, SnapshotAcked, SnapshotAckedButUrgent, TypeAcked
 from xds_server.resources.cache import SnapshotCache

@@ -1,8 +1,7 @@
-"""What all streams of one client together make the server keep that nobody else has.
+"""The memory that all streams of one client together take, and that the server shares with no other client.
 
-The bounds of one stream are wide: a client may ask for a thousand things that do not exist yet. A thousand streams of
-it, each as far as it may go, would take all memory that there is. Names that the snapshot has are not counted: there
-are no more of them than the server has made itself.
+The bounds of one stream are wide: a client may subscribe to thousands of names that do not exist yet. A thousand such
+streams would take all memory of the machine. Names that the snapshot has are not counted: the server holds them anyway.
 """
 
 from __future__ import annotations
@@ -17,21 +16,22 @@ from xds_server.resources.snapshot import Claimed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from xds_server.protocol.stream import Stream
+    from xds_server.protocol.stream import RequestT, Stream
     from xds_server.protocol.subscription import Subscription
     from xds_server.protocol.type_state import TypeState
-    from xds_server.protocol.wire import Response
+    from xds_server.protocol.wire import Request, Response
+    from xds_server.resources.snapshot import ClientResource, Resource
 
 NAME_BYTES: Final = 128
-"""What it takes to keep a name, besides the name itself ..."""
+"""Bytes that a name takes, besides the string itself ..."""
 ANSWER_BYTES: Final = 192
-"""... and, twice, to keep that it was answered, until the answer is."""
+"""... and, twice, that a name in a response takes until the client has acknowledged the response."""
 QUEUED: Final = 8
-"""Responses that any client may leave unread: one of each type, and a little more."""
+"""So many unread responses are not counted: one of each type, and a few more."""
 
 
 class _TypeMemory:
-    """Of one type, in bytes, with what it was computed from."""
+    """The memory of one type on one stream, in bytes, with the values from which it was computed."""
 
     __slots__ = ("answers", "claims", "error", "known", "nacked", "names", "refusals", "subscription", "unknown_names")
 
@@ -40,9 +40,9 @@ class _TypeMemory:
         self.names = 0
         self.unknown_names = 0
         self.answers = 0
-        self.known: object = None
+        self.known: Mapping[str, ClientResource] | None = None
         self.claims = 0
-        self.nacked: object = None
+        self.nacked: Mapping[str, str | None] | None = None
         self.error = ""
         self.refusals = 0
 
@@ -52,7 +52,7 @@ class _TypeMemory:
 
 
 class StreamMemory:
-    """Of one stream."""
+    """The memory of one stream."""
 
     __slots__ = ("_kept", "_queued", "_seen", "weight")
 
@@ -60,11 +60,11 @@ class StreamMemory:
         self.weight = 0
         self._queued = 0
         self._kept: dict[str, _TypeMemory] = {}
-        """Where there is anything."""
+        """Types that take memory."""
         self._seen: dict[str, Subscription] = {}
 
-    def account(self, machine: Stream, request: SotwRequest | DeltaRequest, outbox: Sequence[Response]) -> int:
-        """After a request: how much more, or less, is kept. Takes no time for an answer, as most requests are."""
+    def account(self, machine: Stream[RequestT], request: RequestT, outbox: Sequence[Response]) -> int:
+        """The change of the memory by a request. It takes no time for an ACK, as most requests are."""
         state = machine.type_state(request.type_url)
         queued = 0
         if len(outbox) > QUEUED:
@@ -77,7 +77,7 @@ class StreamMemory:
         self.weight += change
         return change
 
-    def _weigh(self, state: TypeState, request: SotwRequest | DeltaRequest, there: Mapping[str, object]) -> int:
+    def _weigh(self, state: TypeState, request: Request, there: Mapping[str, Resource]) -> int:
         kept = self._kept.get(state.type_url) or _TypeMemory()
         before = kept.weight
         if kept.subscription is not state.subscription:
@@ -86,7 +86,7 @@ class StreamMemory:
         if not state.pending_acks:
             kept.answers = 0
         elif state.unknown_names > kept.unknown_names:
-            # Once as a name, and once in the bytes of the answer.
+            # Once as a name, and once in the bytes of the response.
             kept.answers += 2 * _weight([each for each in _names(request) if each not in there], ANSWER_BYTES)
         kept.unknown_names = state.unknown_names
         if (kept.claims or _claims(request)) and kept.known is not state.known:
@@ -105,11 +105,11 @@ class StreamMemory:
 
 
 class MemoryBudget:
-    """Of all clients. What a client holds is the sum of its streams."""
+    """The memory of all clients. A client holds the sum of its streams."""
 
     def __init__(self, each: int, total: int) -> None:
-        """`each`: bytes for a client; `total`: for all together. Beyond that, who has more than an equal share of it
-        may not have more."""
+        """`each`: bytes for one client; `total`: for all clients. Beyond the total, a client with more than an equal
+        share of it gets no more."""
         self._each = each
         self._total = total
         self._held: Counter[str] = Counter()
@@ -118,8 +118,8 @@ class MemoryBudget:
     def held(self, client: str) -> int:
         return self._held[client]
 
-    def take(self, client: str, change: int) -> bool:
-        """Count it; whether that is within the bounds."""
+    def charge(self, client: str, change: int) -> bool:
+        """Count a change; whether the client is within the bounds then."""
         held = self._held[client] = self._held[client] + change
         self.sum += change
         if not held:
@@ -134,9 +134,11 @@ def _weight(texts: Iterable[str], besides: int) -> int:
     return sum(sizes) + besides * len(sizes)
 
 
-def _names(request: SotwRequest | DeltaRequest) -> tuple[str, ...]:
-    return request.names if isinstance(request, SotwRequest) else request.subscribe + request.unsubscribe
+def _names(request: Request) -> tuple[str, ...]:
+    if isinstance(request, SotwRequest):
+        return request.names
+    return request.subscribe + request.unsubscribe if isinstance(request, DeltaRequest) else ()
 
 
-def _claims(request: SotwRequest | DeltaRequest) -> bool:
+def _claims(request: Request) -> bool:
     return isinstance(request, DeltaRequest) and bool(request.initial)

@@ -1,7 +1,7 @@
-"""Delta: requests and responses have what is new and what is gone.
+"""Delta: requests and responses have only changes.
 
-Changes of names count whatever the nonce says. A response is acknowledged or refused by its own nonce, so several of a
-type may be on their way: answers to requests do not wait, and pushes wait for each other.
+A request changes the subscription, whatever its nonce is. An ACK or NACK names the nonce of its response, so a stream
+may owe several of one type: responses to requests do not wait for ACKs, and pushes wait for each other.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from xds_server.protocol.stream import Stream
 from xds_server.protocol.subscription import WILDCARD
+from xds_server.protocol.wire import DeltaRequest
 from xds_server.resources.snapshot import Claimed, ClientResource
 from xds_server.resources.types import WHOLE
 
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from xds_server.protocol.type_state import TypeState
-    from xds_server.protocol.wire import DeltaRequest, Payload, Response
+    from xds_server.protocol.wire import Payload, Response
     from xds_server.resources.snapshot import Resource
 
 
-class DeltaStream(Stream):
+class DeltaStream(Stream[DeltaRequest]):
     """One stream of `DeltaAggregatedResources`."""
 
     def receive(self, request: DeltaRequest) -> list[Response]:
@@ -31,10 +32,10 @@ class DeltaStream(Stream):
             self._answered(state, request)
         first, state.requested = not state.requested, True
         if first and (request.initial or request.nonce):
-            self._brought = True
+            self._had_resources = True
         before = state.subscription
         if not (first or request.subscribe or request.unsubscribe):
-            return self._advance()  # an answer, as most requests are
+            return self._advance()  # only an ACK or NACK, as most requests
         after = before.changed(
             request.subscribe,
             request.unsubscribe,
@@ -42,14 +43,14 @@ class DeltaStream(Stream):
             empty_is_all=self._empty_is_all and state.type_url in WHOLE,
         )
         if after != before:
-            state.subscribed(after)
+            state.subscribe(after)
         if first and request.initial:
-            self._brought_along(state, self._claims(state, request.initial))
+            self._resume(state, self._claims(state, request.initial))
             self._claimed += len(state.known)
         named = set(request.subscribe) - {WILDCARD}
         owed = {name for name in named if not first or name not in state.known}
         if after.wildcard:
-            # Whether a name is part of everything, only the server can tell.
+            # The client cannot tell whether the wildcard covers a name.
             owed |= (set(request.unsubscribe) & before.names) - named
             if not before.wildcard:
                 state.answer_due = True
@@ -60,7 +61,7 @@ class DeltaStream(Stream):
         return self._advance()
 
     def _claims(self, state: TypeState, initial: Mapping[str, str]) -> dict[str, ClientResource]:
-        """What the client has from an earlier stream."""
+        """The resources that the client has from an earlier stream."""
         there = self._target.of_type(state.type_url).resources
         return {
             name: there[name] if name in there and there[name].version == version else Claimed(version)

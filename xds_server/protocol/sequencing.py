@@ -1,4 +1,4 @@
-"""What waits for what on one stream, given what the client asked for, has, and has not answered yet: pure functions."""
+"""The order of responses on one stream: which types wait for which, and when removals may be sent. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.protocol.type_state import SharedResults, TypeState
+    from xds_server.protocol.shared_results import SharedResults
+    from xds_server.protocol.type_state import TypeState
     from xds_server.resources.snapshot import Resource, Snapshot
 
 _WAITS_FOR: Final = {
@@ -20,36 +21,39 @@ _WAITS_FOR: Final = {
     ROUTES: (CLUSTER, EXTENSION, LISTENER),
 }
 STAGED: Final = frozenset({CLUSTER, EXTENSION, LISTENER, ROUTES})
-"""Types whose responses have to be answered before a transition goes on."""
+"""A transition waits for the ACKs of these types."""
 _KEPT_WHILE_USED: Final = frozenset({CLUSTER, ENDPOINTS, EXTENSION, ROUTES, SECRET})
 _PLACE: Final = {type_url: place for place, type_url in enumerate(ORDER)}
 
 
 class TransitionPhase(IntEnum):
-    """Where a transition is."""
+    """The phases of a transition."""
 
     TRY = 0
+    """The client receives the trial extension."""
     MAKE = 1
+    """New and changed resources are sent."""
     BREAK = 2
+    """Resources that are no longer used are removed."""
     DONE = 3
 
 
 class Gate(Enum):
-    """Whether a type may be sent now, as far as types before it go."""
+    """Whether changes of a type may be sent, given the types on which it depends."""
 
     OPEN = auto()
     AWAITING_ACK = auto()
-    """Something before it has not been acknowledged."""
+    """An ACK of a type before it is pending."""
     BLOCKED_BY_NACK = auto()
-    """Something before it was refused: no changes until that is mended."""
+    """The client has refused a resource of a type before it: no changes until that one has changed."""
 
 
 def in_order(states: Mapping[str, TypeState]) -> dict[str, TypeState]:
-    """As they are to be served; types that nobody knows come last, as they came."""
+    """The states in the order of responses. Unknown types come last, in the order of their first requests."""
     return dict(sorted(states.items(), key=lambda item: _PLACE.get(item[0], len(_PLACE))))
 
 
-def gate(type_url: str, states: Mapping[str, TypeState], *, warming: bool) -> Gate:
+def gate_of(type_url: str, states: Mapping[str, TypeState], *, warming: bool) -> Gate:
     """`warming`: whether clusters wait for endpoints."""
     found = Gate.OPEN
     if type_url not in _WAITS_FOR:
@@ -59,13 +63,13 @@ def gate(type_url: str, states: Mapping[str, TypeState], *, warming: bool) -> Ga
         if (kind == CLUSTER and warming) or (state is not None and state.pending_acks):
             return Gate.AWAITING_ACK
         if state is not None and any(state.nacked.values()):
-            found = Gate.BLOCKED_BY_NACK  # but not for a removal: nothing builds on it
+            found = Gate.BLOCKED_BY_NACK  # but not for a removal, on which no other type depends
     endpoints = states.get(ENDPOINTS)
     return Gate.BLOCKED_BY_NACK if endpoints is not None and endpoints.in_doubt else found
 
 
 def trial(states: Mapping[str, TypeState], target: Snapshot) -> Resource | None:
-    """What the client is to try before anything else of a snapshot: it has an earlier one of it."""
+    """The trial extension, if the client has an earlier version of it."""
     there = target.of_type(EXTENSION).resources.get(TRIAL)
     state = states.get(EXTENSION)
     held = None if state is None else state.known.get(TRIAL)
@@ -73,10 +77,11 @@ def trial(states: Mapping[str, TypeState], target: Snapshot) -> Resource | None:
 
 
 def removed_clusters_unsubscribed(states: Mapping[str, TypeState], target: Snapshot) -> bool:
-    """Whether a client that asks for clusters by name has stopped to ask for those that are gone.
+    """Whether a client that subscribes to clusters by name has ended its subscriptions to removed clusters.
 
-    Clients of gRPC acknowledge routes when they read them, and use the routes and clusters of before until they know
-    the new clusters' endpoints. Then they unsubscribe from the old ones: nothing else tells that they are not in use.
+    Clients of gRPC acknowledge routes when they read them, and use the earlier routes and clusters until they have the
+    endpoints of the new clusters. Then they end the subscriptions to the old ones: no other sign says that these are no
+    longer in use.
     """
     clusters = states.get(CLUSTER)
     if clusters is None or not clusters.subscription.names:
@@ -86,11 +91,11 @@ def removed_clusters_unsubscribed(states: Mapping[str, TypeState], target: Snaps
 
 
 def users_may_follow(states: Mapping[str, TypeState], target: Snapshot) -> bool:
-    """Whether something is to be taken away from a client that came back, and may be about to say that it has
-    listeners or routes which use that."""
+    """Whether a client that came back has resources to be removed, and may still name listeners or routes that use
+    them."""
     listeners, routes = states.get(LISTENER), states.get(ROUTES)
     if routes is not None and routes.requested:
-        return False  # clients ask for listeners first, if at all
+        return False  # clients request listeners before routes
     if all(
         state.known.keys() <= target.of_type(type_url).resources.keys()
         for type_url, state in states.items()
@@ -108,10 +113,11 @@ def users_may_follow(states: Mapping[str, TypeState], target: Snapshot) -> bool:
     )
 
 
-def removing(
+def may_remove(
     type_url: str, states: Mapping[str, TypeState], target: Snapshot, phase: TransitionPhase, *, patient: bool
 ) -> bool:
-    """Whether what is not in the target may be taken away now. `patient`: whether clients may take their time."""
+    """Whether resources that the target does not have may be removed now. `patient`: whether to wait for clients that
+    still subscribe to them."""
     if type_url not in _KEPT_WHILE_USED:
         return True
     if phase < TransitionPhase.BREAK or (
@@ -126,9 +132,9 @@ def removing(
 
 
 def complete(states: Mapping[str, TypeState], target: Snapshot, shared: SharedResults, *, urgent: bool = True) -> bool:
-    """Whether the client has listeners and clusters, if there are any, and all that those refer to. `urgent`: whether
-    endpoints and secrets have to be the latest ones. Else earlier ones of the same names will do; of other types
-    nothing is on its way where this is asked."""
+    """Whether the client has acknowledged listeners and clusters, if there are any, and all resources to which these
+    refer. `urgent`: whether endpoints and secrets have to be the latest versions; otherwise earlier ones are enough. No
+    ACK of any other type is pending when this is called."""
     for root in (CLUSTER, LISTENER):
         state = states.get(root)
         if target.of_type(root).resources and (state is None or state.pending_acks or not state.known):

@@ -1,15 +1,17 @@
-"""The conversation with one client: a request or a snapshot comes in, responses come out. No input, output or clock.
+"""The state machine of one stream: requests and snapshots in, responses out, without input, output or clock.
 
-A transition from what a client has to a new snapshot runs in phases. First the client tries what is to be tried, if
-there is such a thing. Then everything new is sent in the order clusters, endpoints, extensions, listeners, routes; each
-step waits until what it builds on is acknowledged, and for new clusters until their endpoints are. Last, what nothing
-uses any more is removed. One snapshot, the latest, waits meanwhile; endpoints alone do not wait. A step that the client
-refuses ends the transition where it is: old and new are both there, and the next snapshot goes on from that.
+A transition from the resources that a client has to a new snapshot runs in phases. First the client receives the trial
+extension, if there is one. Then the stream sends all new resources in the order clusters, endpoints, extensions,
+listeners, routes; each type waits until the client has acknowledged the types before it, and new clusters until it has
+acknowledged their endpoints. Last, the stream removes resources that are no longer used. One snapshot, the latest,
+waits meanwhile; only endpoints and secrets do not wait. A NACK stops the transition where it is: the client has old and
+new resources side by side, and the next snapshot continues from there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from xds_server.protocol.cluster_handover import HandoverStep
 from xds_server.protocol.responses import Responder
@@ -22,8 +24,9 @@ from xds_server.protocol.sequencing import (
     trial,
     users_may_follow,
 )
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.stream_bounds import check
-from xds_server.protocol.type_state import PendingAck, SharedResults, TypeState, TypeStatus
+from xds_server.protocol.type_state import PendingAck, TypeState, TypeStatus
 from xds_server.protocol.wire import ProtocolError, Request, Response, TooMuchError
 from xds_server.resources.ack_events import (
     Acked,
@@ -42,22 +45,23 @@ if TYPE_CHECKING:
 
     from xds_server.resources.snapshot import Snapshot
 
+RequestT = TypeVar("RequestT", bound=Request)
 MAX_TYPES: Final = 32
 MAX_ERROR: Final = 4096
-"""Characters of a client's error that are kept."""
+"""Characters of the message of a NACK that are kept."""
 
 
 class Wait(NamedTuple):
-    """It is the client's turn to ask, or it needs some time."""
+    """The stream waits for a request of the client, or gives it some time."""
 
     snapshot: Snapshot
     type_url: str
-    lead: bool = False
-    """Whether it is for a client of gRPC to notice clusters: that takes no more than a moment."""
+    handover: bool = False
+    """Whether a client of gRPC gets time to apply a step of a handover between clusters: that takes a moment."""
 
 
-class Stream(Responder):
-    """What both variants of the protocol share; `sotw` and `delta` say what differs."""
+class Stream(Responder, Generic[RequestT]):
+    """The parts that both variants of the protocol share; `sotw` and `delta` have the differences."""
 
     def __init__(
         self,
@@ -67,33 +71,38 @@ class Stream(Responder):
         *,
         empty_is_all: bool = True,
     ) -> None:
-        """`past`: what clients of the group may have from earlier streams. `empty_is_all`: whether an empty first
-        request means everything (clients of gRPC never mean that)."""
+        """`past`: the clusters that clients of the group may have from earlier streams. `empty_is_all`: whether an
+        empty first request is a wildcard (for clients of gRPC it never is)."""
         super().__init__(snapshot, shared, past or EarlierStreams())
         self._empty_is_all = empty_is_all
         self._returned = False
-        """Whether the client has said what it has from an earlier stream."""
+        """Whether the client has said which resources it has from an earlier stream."""
         self._claimed = 0
-        """Of how many resources it has said so."""
+        """Of how many resources the client has said so."""
         self.names = 0
-        """How many it asks for, or said that it had, of all types."""
-        self._brought = False
-        """Whether the client has said that it had anything, of any type, before this stream."""
+        """To how many names of all types the client subscribes, or said that it had them."""
+        self._had_resources = False
+        """Whether the client has said that it had resources of any type before this stream."""
         self._events: list[Event] = []
         self._completed: Snapshot | None = None
         self._acked_but_urgent: Snapshot | None = None
         self._has = ""
         """State of the world: the version of the clusters that the client has."""
 
-    # What comes in.
+    # Input.
+
+    @abstractmethod
+    def receive(self, request: RequestT) -> list[Response]:
+        """Handle a request. Raises `ProtocolError` and `TooMuchError`."""
 
     def publish(self, snapshot: Snapshot) -> list[Response]:
-        """A new snapshot: the latest one wins. Raises nothing."""
+        """Take a new snapshot in place of one that waits."""
         self._next = snapshot
         return self._advance()
 
     def leave(self) -> None:
-        """The stream has ended: its client may come back, and say that it has what it was sent last."""
+        """The stream has ended. Its client may come back, and name the version of the clusters that it was sent
+        last."""
         clusters = self._states.get(CLUSTER)
         sent = (
             [pending.version for pending in clusters.pending_acks.values() if pending.whole is not None]
@@ -105,8 +114,8 @@ class Stream(Responder):
         self._has = ""
 
     def end_wait(self) -> list[Response]:
-        """Go on without endpoints that the client has not asked for, although it has clusters that need them; and take
-        clusters away that are gone, although it still asks for them. Or lead it on to other clusters."""
+        """Continue without endpoints to which the client has not subscribed, although its clusters need them; and
+        remove clusters to which it still subscribes. Or begin the next step of a handover."""
         unsent = self._unsent_endpoints()
         for name in unsent:
             del self._warming[name]
@@ -116,30 +125,30 @@ class Stream(Responder):
             self._patient = False
         return self._advance()
 
-    # What can be seen.
+    # Observations.
 
     @property
     def snapshot(self) -> Snapshot:
-        """What the client is being led to."""
+        """The target of the present transition."""
         return self._target
 
     @property
     def completed(self) -> Snapshot | None:
-        """The last snapshot of which the client acknowledged everything that it can use."""
+        """The last snapshot of which the client acknowledged all resources that it can use."""
         return self._completed
 
     @property
     def changing(self) -> bool:
-        """Whether the client may have something else than what it acknowledged last."""
+        """Whether the client may have other resources than those of `completed`."""
         return self._completed is not (self._next or self._target)
 
     def type_states(self) -> list[tuple[TypeState, Mapping[str, Resource]]]:
-        """What was asked for, with what the client is to have of it in the end."""
+        """The state of each requested type, with the resources that the client is to have in the end."""
         latest = self._next or self._target
         return [(state, state.wanted(latest.of_type(state.type_url))) for state in self._states.values()]
 
     def type_state(self, type_url: str) -> TypeState | None:
-        """One of them, if it was asked for."""
+        """The state of one type; None if it was never requested."""
         return self._states.get(type_url)
 
     def unreferenced(self, snapshot: Snapshot) -> dict[str, frozenset[str]]:
@@ -150,15 +159,15 @@ class Stream(Responder):
 
     @property
     def waits_for(self) -> Wait | None:
-        """What it is for the client to ask for, or not to ask for any more. Patience begins anew with each wait."""
+        """What the stream waits for, besides ACKs. Each wait has its own time limit."""
         if self._warming and self._unsent_endpoints():
             return Wait(self._target, ENDPOINTS)
         if self._phase is TransitionPhase.TRY:
             return Wait(self._target, EXTENSION) if self._awaits_extensions() else None
         if self._handover is not None and self._in_handover:
-            # The time of a step begins when the client has acknowledged it, and the clusters that it asked for then.
+            # The time of a step begins when the client has acknowledged it and the clusters that it requested then.
             busy = self._warming or any(self._states[kind].pending_acks for kind in STAGED & self._states.keys())
-            return None if busy else Wait(self._target, ROUTES, lead=True)
+            return None if busy else Wait(self._target, ROUTES, handover=True)
         if self._phase is TransitionPhase.MAKE:
             return Wait(self._target, LISTENER) if self.idle and self._awaits_users() else None
         if self._patient and not removed_clusters_unsubscribed(self._states, self._target):
@@ -167,23 +176,24 @@ class Stream(Responder):
 
     @property
     def fresh(self) -> bool:
-        """Whether the client had nothing when the stream began: it has just been started. It has said so of listeners,
-        and nothing else of any other type."""
+        """Whether the client had no resources when the stream began: the process has just been started. The first
+        request for listeners says so, if no request of another type says otherwise."""
         state = self._states.get(LISTENER)
-        return state is not None and state.requested and not self._brought
+        return state is not None and state.requested and not self._had_resources
 
     @property
     def idle(self) -> bool:
-        """Whether the client owes no answer."""
+        """Whether the client owes no ACK."""
         return not any(state.pending_acks for state in self._states.values())
 
     @property
     def refuses(self) -> bool:
-        """Whether the client has refused something that it has not taken or given up since."""
+        """Whether the client has refused a resource, and has neither acknowledged another version of it since nor ended
+        its subscription."""
         return any(state.error for state in self._states.values())
 
     def take_events(self) -> list[Event]:
-        """What has happened since the last call."""
+        """The events since the last call."""
         if not self._events:
             return []
         events, self._events = self._events, []
@@ -216,7 +226,7 @@ class Stream(Responder):
         return state
 
     def _answered(self, state: TypeState, request: Request) -> None:
-        """Take the request as the answer to the response that it names."""
+        """Handle the ACK or NACK in a request."""
         if request.error is None:
             taken = state.ack(request.nonce)
             if taken is not None:
@@ -241,7 +251,7 @@ class Stream(Responder):
             self._states[ROUTES].resend.clear()
 
     def _replace_clusters(self, version: str, *, refused: bool) -> None:
-        """The client has answered a whole response of clusters."""
+        """The client has acknowledged or refused a whole response of clusters."""
         if refused:
             self._past.drop(version)
             return
@@ -250,7 +260,7 @@ class Stream(Responder):
         self._has = version
 
     def _note_type_acked(self, state: TypeState) -> None:
-        """Say so if the client has all of this type that it is to have, and is the first that is known to."""
+        """Report the type if the client has acknowledged all of it, and no client was known to have done so."""
         wanted = state.wanted(self._target.of_type(state.type_url))
         if self._past.last_acked.resources(state.type_url) is not wanted and not (
             state.known is not wanted and self._shared.difference(state.known, wanted).changed
@@ -258,7 +268,7 @@ class Stream(Responder):
             self._events.append(TypeAcked(self._target, state.type_url, wanted))
 
     def _note_acked_but_urgent(self) -> None:
-        """Likewise of a whole snapshot, but for endpoints and secrets."""
+        """Report the snapshot if the client has acknowledged all of it but endpoints and secrets."""
         if self._past.last_acked.is_whole(self._target):
             self._acked_but_urgent = self._target
         elif complete(self._states, self._target, self._shared, urgent=False):
@@ -266,7 +276,7 @@ class Stream(Responder):
             self._events.append(SnapshotAckedButUrgent(self._target))
 
     def _forget_endpoints(self, taken: PendingAck) -> None:
-        """The client has dropped clusters, and with them their endpoints: there is nothing left to say of those."""
+        """The client has removed clusters, and with them their endpoints: these need no removal."""
         endpoints = self._states.get(ENDPOINTS)
         if endpoints is None:
             return
@@ -281,14 +291,14 @@ class Stream(Responder):
         if not gone.isdisjoint(endpoints.known):
             endpoints.known = {name: item for name, item in endpoints.known.items() if name not in gone}
 
-    def _brought_along(self, state: TypeState, known: Mapping[str, ClientResource]) -> None:
-        """The client has this from an earlier stream. So a transition that seemed to be through is not."""
+    def _resume(self, state: TypeState, known: Mapping[str, ClientResource]) -> None:
+        """The client has these resources from an earlier stream. So the transition may have to continue."""
         state.known = known
         self._returned = True
         self._phase = min(self._phase, TransitionPhase.MAKE)
 
     def _resubscribed(self, state: TypeState, owed: Iterable[str]) -> None:
-        """After a change of names: what has to be sent, whether the client has it or not."""
+        """After a change of the subscription. `owed`: names to be sent, whether the client has them or not."""
         state.owed.update(owed)
         if state.type_url == ENDPOINTS:
             state.resend.update(filter(state.subscription.covers, self._unsent_endpoints()))
@@ -299,15 +309,15 @@ class Stream(Responder):
     def _advance(self) -> list[Response]:
         out: list[Response] = []
         while True:
-            if self._phase is TransitionPhase.TRY and not self._trying():
+            if self._phase is TransitionPhase.TRY and not self._in_trial():
                 self._phase, self._patient = TransitionPhase.MAKE, True
             for state in self._states.values():
                 self._serve(state, out)
-            if not self._turn():
+            if not self._next_step():
                 return out
 
-    def _turn(self) -> bool:
-        """Go to the next phase or snapshot, if this one is through; whether there is more to serve."""
+    def _next_step(self) -> bool:
+        """Begin the next phase or transition, if the present one is complete; whether there is more to send."""
         if self._warming:
             return False
         if self._phase is TransitionPhase.TRY:
@@ -329,7 +339,7 @@ class Stream(Responder):
         if not stuck and self._phase is not TransitionPhase.MAKE:
             self._phase = TransitionPhase.DONE
             for state in self._states.values():
-                state.error = ""  # what was refused has gone, by itself or with what used it
+                state.error = ""  # the refused resources are removed, by themselves or with their users
             if self._completed is not self._target and complete(self._states, self._target, self._shared):
                 self._completed = self._acked_but_urgent = self._target
                 self._events.append(SnapshotAcked(self._target))
@@ -348,8 +358,8 @@ class Stream(Responder):
     def _in_handover(self) -> bool:
         return self._handover is not None and self._handover is not HandoverStep.PENDING
 
-    def _trying(self) -> bool:
-        """Whether nothing else may change yet."""
+    def _in_trial(self) -> bool:
+        """Whether nothing but the trial extension may change yet."""
         state = self._states.get(EXTENSION)
         if self._awaits_extensions() or (
             state is not None and any(TRIAL in pending.content for pending in state.pending_acks.values())
@@ -358,13 +368,13 @@ class Stream(Responder):
         return trial(self._states, self._target) is not None
 
     def _awaits_extensions(self) -> bool:
-        """Whether a client that was here before may be about to say which trial it has."""
+        """Whether a client that came back has not said yet which trial extension it has."""
         state = self._states.get(EXTENSION)
         there = TRIAL in self._target.of_type(EXTENSION).resources
         return self._returned and self._patient and there and (state is None or not state.requested)
 
     def _awaits_users(self) -> bool:
-        """Whether a client that was here before may be about to say what it has that uses what is to go."""
+        """Whether a client that came back may still name listeners or routes that use resources to be removed."""
         return self._returned and self._patient and users_may_follow(self._states, self._target)
 
     def _unsent_endpoints(self) -> list[str]:

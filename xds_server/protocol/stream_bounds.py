@@ -1,5 +1,5 @@
-"""What one stream can make the server keep: names that it asks for, and answers that it owes. Beyond that it ends,
-rather than all others. What all streams of a client may is in `holdings`."""
+"""Bounds of one stream: names to which it subscribes, and ACKs that it owes. A stream beyond them ends, and all others
+go on. `limits.client_memory` bounds all streams of a client together."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from xds_server.protocol.type_state import TypeState
 
 MAX_CHARACTERS: Final = 8_000_000
-"""Of all names that a client asks for together."""
+"""Of all names in the subscriptions together."""
 MAX_UNANSWERED: Final = 1_000
-"""Responses that a client has not answered. Pushes wait for answers, so only its own requests make them so many."""
+"""Responses without an ACK or NACK. Pushes wait for ACKs, so only requests of the client can cause so many."""
 MAX_UNANSWERED_NAMES: Final = 200_000
 """Names in those."""
 
 
 def check(states: Collection[TypeState], *, asked: bool, claimed: int = 0) -> int:
-    """How many names the stream asks for. Raises `TooMuchError`. `asked`: whether there are new names; `claimed`: names
-    that it says it has, in all."""
+    """To how many names the stream subscribes. Raises `TooMuchError`. `asked`: whether there are new names; `claimed`:
+    how many resources the client has said that it has."""
     names = sum(len(each.subscription.names) for each in states)
     characters = 0
     if asked:
-        # A name that is given up is kept, too, until that is answered.
+        # A name that is dropped is kept until the response to that.
         late = [name for each in states for name in each.owed - each.subscription.names if name not in each.known]
         names += len(late)
         characters = sum(map(len, late)) + sum(len(name) for each in states for name in each.subscription.names)

@@ -1,7 +1,7 @@
-"""What goes over the wire: requests as plain data, and responses whose bytes are made once and shared.
+"""Requests parsed into plain data, and responses as bytes that streams share.
 
-A protobuf message may be written as its fields one after another, so a response is put together from bytes that were
-serialised before. Only the nonce differs between streams, and streams that have heard the same have the same nonce.
+A protobuf message may be written as its fields, one after another. So a response is put together from the bytes of its
+resources, which are serialised once. Only the nonce differs between streams, and streams in step have the same nonce.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from xds_server.resources.snapshot import Resource
 
 CACHED_BYTES: Final = 32 << 20
-"""How much memory responses may take that are kept for the next stream that needs them."""
+"""The memory for responses that are cached for the next stream."""
 ENTRY_BYTES: Final = 512
-"""What it takes to keep a response, besides its bytes with and without the last nonce ..."""
+"""Bytes that a cached response takes, besides its own with and without the last nonce ..."""
 ITEM_BYTES: Final = 768
-"""... and for each resource or name in it: nobody else may have those any more."""
+"""... and for each resource or name in it, which the cache may be the last to hold."""
 
 SMALL: Final = 512
 REMEMBERED: Final = 256
-"""So many requests of so many bytes at most are kept as they were understood."""
+"""So many parsed requests of at most so many bytes are cached."""
 
 MAX_NAME: Final = 1024
-"""Characters of a name that a client may ask for, of a type, and of what it says of itself."""
+"""Characters of a name in a subscription, of a type URL, and of each field of a node."""
 MAX_NAMES: Final = 20_000
-"""Names in one request, and on one stream: what has more is not even looked through. To answer so many takes a third of
-a second, in which nobody else is heard."""
+"""Names in one request, and on one stream. A request with more is not even read. A response to so many takes a third of
+a second, during which the server handles no other request."""
 MAX_CLAIMS: Final = 100_000
-"""Resources that a client may say it has, on one stream: those it has without asking for each."""
+"""Resources that a client may say it has, on one stream: with a wildcard these are more than its names."""
 
 # Field numbers of the messages in envoy/service/discovery/v3/discovery.proto; both responses agree on most.
 _VERSION, _RESOURCES, _TYPE_URL, _NONCE, _REMOVED = 1, 2, 4, 5, 6
@@ -51,11 +51,11 @@ class ProtocolError(Exception):
 
 
 class TooMuchError(Exception):
-    """A client asks for more than a server can be made to keep: its stream ends."""
+    """A client takes more than the bounds of one stream: its stream ends."""
 
 
 class ClientNode(NamedTuple):
-    """Who a client says it is."""
+    """The node in a client's first request: its claim, not a proof."""
 
     id: str
     cluster: str
@@ -64,12 +64,12 @@ class ClientNode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What both variants' requests have."""
+    """The fields of requests of both variants."""
 
     type_url: str
     nonce: str = ""
     error: str | None = None
-    """What the client says of the response with this nonce, if it refuses it."""
+    """The message of a NACK of the response with this nonce; None in an ACK."""
     node: ClientNode | None = None
 
 
@@ -111,7 +111,7 @@ def _delta(data: bytes) -> DeltaRequest:
     )
 
 
-# Streams that have heard the same acknowledge it with the same bytes: to look those up takes a tenth of the time.
+# Streams in step send ACKs with the same bytes. A look-up takes a tenth of the time of parsing.
 _sotw_again = lru_cache(maxsize=REMEMBERED)(_sotw)
 _delta_again = lru_cache(maxsize=REMEMBERED)(_delta)
 
@@ -139,7 +139,7 @@ def _not_too_many(values: Any, limit: int) -> None:
 
 
 def _short(text: str, what: str) -> str:
-    """All that is kept, logged or shown."""
+    """Check a text that is kept, logged or shown."""
     if len(text) > MAX_NAME:
         raise TooMuchError(f"{what} of more than {MAX_NAME:,} characters")
     return text
@@ -160,14 +160,14 @@ def _common(message: Any) -> tuple[str, str, str | None, ClientNode | None]:
 
 
 class Payload:
-    """The bytes of a response but for its nonce."""
+    """The bytes of a response without its nonce."""
 
     __slots__ = ("_last", "body", "cost")
 
     def __init__(self, body: bytes, items: int) -> None:
         self.body = body
         self.cost = 2 * len(body) + items * ITEM_BYTES + ENTRY_BYTES
-        """Memory that it takes to keep this for the next stream."""
+        """The memory that it takes in the cache."""
         self._last = ("", b"")
 
     def with_nonce(self, nonce: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What a stream tells those who watch over it: what its client took or refused, and where it stands."""
+"""Events of a stream: its client has acknowledged or refused a response, a type or a whole snapshot."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ class Acked(NamedTuple):
 
 
 class Nacked(NamedTuple):
-    """The client refused a response, with these words."""
+    """The client refused a response, with this message."""
 
     type_url: str
     version: str
     error: str
     snapshot: Snapshot
     resources: Mapping[str, str | None]
-    """The versions of all that was in it, or was refused before and has not been mended; None is a removal."""
+    """The versions of all resources in it, and of those that the client refused before and that have not changed since;
+    None is a removal."""
 
 
 class SnapshotAcked(NamedTuple):
-    """The client has acknowledged everything of a snapshot that it can use."""
+    """The client has acknowledged all resources of a snapshot that it can use."""
 
     snapshot: Snapshot
 
 
 class TypeAcked(NamedTuple):
-    """The client has acknowledged all of one type that it is to have of a snapshot. It may have more of it: what is to
-    go is taken away at the end."""
+    """The client has acknowledged all resources of one type in a snapshot to which it subscribes. It may have others
+    besides: removals come at the end."""
 
     snapshot: Snapshot
     type_url: str
@@ -44,8 +45,8 @@ class TypeAcked(NamedTuple):
 
 
 class SnapshotAckedButUrgent(NamedTuple):
-    """The client has acknowledged everything of a snapshot that it can use, but that some endpoints or secrets, of
-    which it has earlier ones, may be on their way: those of a busy service always are."""
+    """The client has acknowledged all resources of a snapshot that it can use, but of some endpoints or secrets it may
+    have earlier versions. Of a busy service it always does."""
 
     snapshot: Snapshot
 

@@ -1,11 +1,11 @@
-"""What a client of state of the world has from earlier streams: it says no more of that than a version.
+"""The clusters that a state-of-the-world client has from earlier streams: its requests name only their version.
 
-A version is a digest of all that was in a response. What a client may have is the response that it acknowledged last,
-and one that it has not answered. A response that it refused, or that a later one has replaced, is forgotten at once.
-So these are known however many changes a client refuses, as long as its stream is open, and for some time after that.
-A version that is not known is from before a restart or from another replica: then what some client of the group
-acknowledged last is the best guess. Only clusters are remembered: of everything else it is enough that a client has
-something of each name that it asks for.
+A version is a digest of all clusters in a response. A client may have the response that it acknowledged last, and one
+that it has not answered yet. A response that it refused, or that a later one has replaced, is forgotten at once. So the
+server recognises these versions as long as the stream is open, and for some time after, however many changes a client
+refuses. An unknown version is from before a restart or from another replica: then the clusters that some client of the
+group acknowledged last are the best guess. Only clusters are kept: of other types it is enough that a client has some
+version of each name to which it subscribes.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
     from xds_server.resources.snapshot import ClientResource
 
 REMEMBERED: Final = 16
-"""Versions that clients had when their streams ended, the latest ones."""
+"""So many versions of streams that have ended are kept, the latest ones."""
 
 
 class EarlierStreams:
-    """Of one group of clients."""
+    """The clusters of one group of clients by version."""
 
     __slots__ = ("_held", "_left", "last_acked")
 
     def __init__(self, last_acked: AckedResources | None = None) -> None:
         self.last_acked = last_acked or AckedResources()
-        """What is in force in the group."""
+        """The resources that clients of the group have acknowledged last."""
         self._held: dict[str, tuple[int, Mapping[str, ClientResource]]] = {}
-        """By version: how many open streams may have it, and what it is."""
+        """By version: how many open streams may have it, and its clusters."""
         self._left: dict[str, Mapping[str, ClientResource]] = {}
-        """By version, the one of the stream that ended last at the end."""
+        """By version, in the order in which the streams ended."""
 
     def hold(self, version: str, clusters: Mapping[str, ClientResource]) -> None:
-        """A client was sent these, or has brought them along."""
+        """A client was sent these clusters, or has them from an earlier stream."""
         count, held = self._held.get(version, (0, clusters))
         self._held[version] = count + 1, held
 
     def drop(self, version: str) -> Mapping[str, ClientResource]:
-        """A client has refused this version, or has another in its place; what it was."""
+        """A client has refused this version, or has another one now. Returns its clusters."""
         count, held = self._held.pop(version)
         if count > 1:
             self._held[version] = count - 1, held
@@ -61,7 +61,7 @@ class EarlierStreams:
         return version in self._held or version in self._left
 
     def clusters(self, version: str) -> Mapping[str, ClientResource]:
-        """What a client has that says this version."""
+        """The clusters of a client with this version."""
         if version in self._held:
             return self._held[version][1]
         return self._left[version] if version in self._left else self.last_acked.resources(CLUSTER)
