@@ -197,7 +197,7 @@ async def test_one_client_with_many_streams_is_stopped_and_another_is_not(caplog
         await good.send(ROUTES, "b")
         assert list((await good.read()).removed_resources) == ["b"]
         for client in list(server.connections):
-            client.refuse(grpc.StatusCode.UNAVAILABLE, "enough")
+            client.reject(grpc.StatusCode.UNAVAILABLE, "enough")
         async with asyncio.timeout(SECONDS):
             while server.connections:
                 await asyncio.sleep(0.01)
