@@ -1,4 +1,4 @@
-"""A server in a process of its own, so that what it holds can be told from what its clients hold.
+"""A server in a process of its own, so that its memory can be measured apart from that of its clients.
 
     python -m tests.xds_server.running
 
@@ -51,7 +51,7 @@ class Stats(NamedTuple):
     tasks: int
     streams: int
     errors: list[str]
-    """What was logged as an error, or raised where nobody waited for it."""
+    """Errors in the log, and exceptions that no caller handled."""
     served: int
     """Responses so far."""
 

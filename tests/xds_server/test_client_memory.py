@@ -148,7 +148,7 @@ def test_responses_that_are_not_read_are_counted_beyond_a_few() -> None:
     assert talk.memory.weight == 0
 
 
-def test_beyond_all_together_whoever_has_more_than_a_share_gets_no_more() -> None:
+def test_beyond_the_total_a_client_with_more_than_its_share_gets_no_more() -> None:
     budget = MemoryBudget(each=100, total=200)
     assert all(budget.charge(client, 40) for client in ("a", "b", "c", "d"))
     assert budget.charge("a", 40)
@@ -205,7 +205,7 @@ async def test_one_client_with_many_streams_is_stopped_and_another_is_not(caplog
 
 
 async def test_nothing_stays_of_a_stream_that_was_refused() -> None:
-    """Not even until somebody searches for circles: `admc serve` does that seldom."""
+    """Not even until the garbage collector runs: in `admc serve` it runs seldom."""
     store = SnapshotCache()
     store.publish("web", world("clusters a=1-"))
     server = XdsServer(store, lambda caller: Admission("web", caller.node.id), Limits(held_per_client=100_000))

@@ -1,4 +1,4 @@
-"""How a client of gRPC is led to other clusters: what it is told and when, and who is not led so."""
+"""The handover of a client of gRPC to other clusters: which tables it receives when, and which clients need none."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Grpc:
         self.slow: set[str] = set()
         """Types of which it answers a response only when `answer` is called."""
         self.routes: list[str] = []
-        """What it was told of routes: their content, and all clusters that they name."""
+        """The routes that it received: their content, and all clusters that they name."""
         self.late: list[Any] = []
         self._named: dict[str, set[str]] = {}
         self._names: dict[str, set[str]] = {}

@@ -33,7 +33,7 @@ SECONDS = 60.0
 
 @contextlib.asynccontextmanager
 async def backend(name: str) -> AsyncIterator[int]:
-    """A gRPC service that answers with its name and what it was told."""
+    """A gRPC service that answers with its name and the text of the request."""
 
     async def say(request: bytes, _: Any) -> bytes:
         return name.encode() + b" " + request

@@ -54,20 +54,20 @@ async def test_any_number_of_addresses_takes_no_more_than_so_many_lines(caplog: 
 
 
 def identify(caller: Caller) -> Admission:
-    if caller.node.cluster == "nobody":
-        raise DeniedError("unmapped", "no service is `nobody`")
+    if caller.node.cluster == "stranger":
+        raise DeniedError("unmapped", "no service is `stranger`")
     return Admission("web", "spiffe://cluster.local/ns/shop/sa/web")
 
 
-async def test_whoever_is_not_let_in_and_whoever_claims_another_is_named(caplog: pytest.LogCaptureFixture) -> None:
+async def test_denied_clients_and_claims_of_another_service_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     store = SnapshotCache()
     store.publish("web", world("clusters a=1-"))
     server = XdsServer(store, identify)
     port = await server.start("127.0.0.1:0")
-    for cluster in (*["nobody"] * 20, "web", "cart"):
+    for cluster in (*["stranger"] * 20, "web", "cart"):
         async with Client(port, "sotw", cluster, id="n-1") as client:
             await client.send(CLUSTER)
-            if cluster == "nobody":
+            if cluster == "stranger":
                 assert (await client.status())[0] is grpc.StatusCode.PERMISSION_DENIED
                 continue
             await client.read()
@@ -77,7 +77,7 @@ async def test_whoever_is_not_let_in_and_whoever_claims_another_is_named(caplog:
     denied = lines(caplog, "denied")
     assert len(denied) == LOGGED
     found = {key: denied[0][key] for key in ("node", "claimed", "reason", "why")}
-    assert found == {"node": "n-1", "claimed": "nobody", "reason": "unmapped", "why": "no service is `nobody`"}
+    assert found == {"node": "n-1", "claimed": "stranger", "reason": "unmapped", "why": "no service is `stranger`"}
     assert denied[0]["peer"].startswith("ipv4:127.0.0.1:")
     (left_out,) = lines(caplog, "left_out")
     assert (left_out["of"], left_out["reason"], left_out["lines"]) == ("denied", "unmapped", 20 - LOGGED)

@@ -1,4 +1,4 @@
-"""What new clients start from after a refusal, and what is remembered of it."""
+"""From which snapshot new clients start after a NACK, and which NACKs are kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refusal(snapshot: Snapshot, **others: str) -> Nacked:
 
 @pytest.fixture
 def store() -> SnapshotCache:
-    """A snapshot was taken as a whole, and another one published since."""
+    """A client has acknowledged a whole snapshot, and another one was published since."""
     found = SnapshotCache()
     found.publish("web", GOOD)
     found.acked("web", GOOD)
@@ -42,17 +42,17 @@ def test_what_was_refused_together_may_be_tried_as_soon_as_any_of_it_has_changed
 
 
 def test_a_name_that_a_client_made_up_saves_no_other_from_what_it_refused(store: SnapshotCache) -> None:
-    store.nacked("web", refusal(BAD, nobody="made up"))
+    store.nacked("web", refusal(BAD, stranger="made up"))
     assert _clusters(store) == GOOD.of_type(CLUSTER).version
 
 
-def test_a_refusal_of_what_nobody_was_given_keeps_nothing_from_others(store: SnapshotCache) -> None:
+def test_a_refusal_of_a_version_outside_the_snapshot_keeps_nothing_from_other_clients(store: SnapshotCache) -> None:
     store.nacked("web", Nacked(CLUSTER, "", "bad", BAD, {"a": "made up", "b": None}))
     assert store.initial("web") is store.current("web")
     assert store.nacked_resources("web") == frozenset()
 
 
-def test_what_somebody_has_taken_is_refused_no_more(store: SnapshotCache) -> None:
+def test_a_resource_that_one_client_has_acknowledged_is_refused_no_more(store: SnapshotCache) -> None:
     store.nacked("web", refusal(BAD))
     taken = store.current("web")
     assert taken is not None
@@ -69,7 +69,7 @@ def test_an_older_snapshot_that_is_taken_late_is_not_what_was_taken_last(store: 
     assert _clusters(store) == GOOD.of_type(CLUSTER).version
 
 
-def test_whoever_starts_from_an_earlier_snapshot_gets_endpoints_as_its_clusters_are() -> None:
+def test_a_client_that_starts_from_an_earlier_snapshot_gets_the_endpoints_of_its_clusters() -> None:
     """A list may have changed together with what its cluster says of it: it stays if that does."""
     store = SnapshotCache()
     store.publish("web", world("clusters a=1 b=1; endpoints a=1 b=1"))

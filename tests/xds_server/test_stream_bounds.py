@@ -1,4 +1,4 @@
-"""A client cannot make the server keep, show or look through more than a bound, whatever it says."""
+"""Whatever a client sends, the server keeps, shows and reads no more of it than a bound."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_answers_that_are_owed_are_bounded() -> None:
         stream.receive(DeltaRequest(ENDPOINTS, subscribe=("a",)))
 
 
-def test_whoever_answers_may_ask_for_ever() -> None:
+def test_a_client_that_acknowledges_may_go_on_for_ever() -> None:
     stream = DeltaStream(WORLD, SharedResults())
     nonce = ""
     for _ in range(MAX_UNANSWERED + 2):
@@ -134,7 +134,7 @@ def test_what_is_kept_logged_or_shown_is_short(fields: dict[str, Any], what: str
             parse_sotw(discovery_pb2.DiscoveryRequest(**{"type_url": CLUSTER, **fields}).SerializeToString())
 
 
-def test_results_for_names_that_nobody_shares_are_not_kept() -> None:
+def test_results_for_names_of_one_client_are_not_kept() -> None:
     """What one client asked for is let go of when others ask, not after so many more results."""
     shared, computed = SharedResults(), count()
     big = dict.fromkeys(many(REMEMBERED_NAMES // 4))

@@ -71,7 +71,7 @@ def test_delta_says_that_it_is_not_there(kind: str, odd: str) -> None:
     assert list(response.removed_resources) == [odd] * (not known)
 
 
-def test_a_client_that_says_it_has_endpoints_without_a_name_is_told_that_they_are_gone() -> None:
+def test_a_client_that_says_it_has_endpoints_without_a_name_gets_their_removal() -> None:
     stream = DeltaStream(world(WORLD), SharedResults())
     responses = [*asked(stream, CLUSTER), *asked(stream, ENDPOINTS, "", "a", has={"": "1"}), *asked(stream, ROUTES)]
     for response in responses:
