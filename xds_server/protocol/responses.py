@@ -38,7 +38,7 @@ class _Step(NamedTuple):
 
 
 class Responder(ABC):
-    """The sending half of a stream. `Stream` adds requests, phases and events."""
+    """Composes the responses of a stream. `Transition` adds phases and events, and `Stream` requests."""
 
     def __init__(self, snapshot: Snapshot, shared: SharedResults, past: EarlierStreams) -> None:
         self._shared = shared

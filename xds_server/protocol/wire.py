@@ -189,16 +189,20 @@ class Response(NamedTuple):
         return self.payload.with_nonce(self.nonce)
 
 
+_Key = tuple[str, str, "tuple[Resource, ...]", tuple[str, ...] | None]
+"""Type URL, version, resources and removed names of a response; None in state of the world."""
+
+
 class PayloadCache:
     """Makes payloads, each once for all streams that need it at about the same time."""
 
     def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:
         self._limit = cached_bytes
         self._size = 0
-        self._payloads: OrderedDict[tuple[object, ...], Payload] = OrderedDict()
+        self._payloads: OrderedDict[_Key, Payload] = OrderedDict()
 
     def sotw(self, type_url: str, version: str, resources: tuple[Resource, ...]) -> Payload:
-        key = (type_url, version, resources)
+        key = (type_url, version, resources, None)
         return self._payloads_get(key) or self._keep(
             key,
             len(resources),
@@ -220,13 +224,13 @@ class PayloadCache:
             ),
         )
 
-    def _payloads_get(self, key: tuple[object, ...]) -> Payload | None:
+    def _payloads_get(self, key: _Key) -> Payload | None:
         found = self._payloads.get(key)
         if found is not None:
             self._payloads.move_to_end(key)
         return found
 
-    def _keep(self, key: tuple[object, ...], items: int, body: bytes) -> Payload:
+    def _keep(self, key: _Key, items: int, body: bytes) -> Payload:
         payload = self._payloads[key] = Payload(body, items)
         self._size += payload.cost
         while self._size > self._limit and len(self._payloads) > 1:

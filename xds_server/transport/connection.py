@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from xds_server.limits.limits import Limits
     from xds_server.metrics import Metrics
     from xds_server.protocol.shared_results import SharedResults
-    from xds_server.protocol.stream import Stream, Wait
+    from xds_server.protocol.stream import Stream
+    from xds_server.protocol.transition import Wait
     from xds_server.protocol.wire import Response
     from xds_server.resources.ack_events import Event
     from xds_server.resources.cache import SnapshotCache
