@@ -21,7 +21,7 @@ def test_what_clients_had_when_they_left_has_a_bound() -> None:
     for version in (first, second, *others[:-1], first, others[-1]):
         past.hold(version, there[version])
         past.leave(version)
-    assert not past.knows(second)
+    assert not past.has(second)
     assert all(past.clusters(version) is there[version] for version in (first, *others))
     # An open stream may have it for as long as it likes.
     past.hold(second, there[second])
@@ -36,9 +36,9 @@ def test_what_no_client_has_is_forgotten_at_once() -> None:
     past.hold("1", held)
     past.hold("1", held)
     past.drop("1")
-    assert past.knows("1")
+    assert past.has("1")
     past.drop("1")
-    assert not past.knows("1")
+    assert not past.has("1")
 
 
 def test_a_version_that_is_not_known_may_be_what_was_acknowledged() -> None:

@@ -15,7 +15,7 @@ from xds_server.protocol.delta import DeltaStream
 from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
 from xds_server.protocol.wire import DeltaRequest, SotwRequest
-from xds_server.resources.ack_events import Nacked, SnapshotAcked, SnapshotAckedButUrgent, TypeAcked
+from xds_server.resources.ack_events import Nacked, SnapshotAcked, SnapshotAckedExceptUrgent, TypeAcked
 from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES
@@ -204,7 +204,7 @@ def test_endpoints_that_a_client_never_had_are_not_in_force_before_it_answers() 
     stream.receive(DeltaRequest(CLUSTER, "1"))
     stream.end_wait()
     stream.receive(DeltaRequest(ENDPOINTS, subscribe=("a",)))
-    assert not any(isinstance(each, SnapshotAckedButUrgent | SnapshotAcked) for each in stream.take_events())
+    assert not any(isinstance(each, SnapshotAckedExceptUrgent | SnapshotAcked) for each in stream.take_events())
     stream.receive(DeltaRequest(ENDPOINTS, "1"))
     assert any(isinstance(each, SnapshotAcked) for each in stream.take_events())
 

@@ -148,13 +148,13 @@ class Responder(ABC):
         wanted, difference, gate, removing = step
         after = wanted if removing else difference.kept
         named = any(name in after for name in state.owed)
-        asked = named or state.answer_due
+        requested = named or state.answer_due
         changes = bool(difference.changed) or (removing and bool(difference.removed))
         if gate is Gate.AWAITING_ACK or (gate is Gate.BLOCKED_BY_NACK and not named):
             return  # an empty response would remove the resources that the client has
-        if state.nacked and not asked:
+        if state.nacked and not requested:
             return
-        if asked or changes:
+        if requested or changes:
             content: Mapping[str, ClientResource | None] = difference.changed
             if gate is Gate.BLOCKED_BY_NACK or state.nacked:
                 after = _unchanged(state, after, blocked=gate is Gate.BLOCKED_BY_NACK)
@@ -292,5 +292,7 @@ def _unchanged(state: TypeState, after: Mapping[str, ClientResource], *, blocked
     """The content of a whole response while a NACK blocks changes: the resources that the client has, and those that
     it has requested and does not have."""
     names = after if state.answer_due and not blocked else state.owed
-    asked = {name: after[name] for name in names if name in after and (name in state.owed or name not in state.nacked)}
-    return dict(sorted(({**asked, **state.known} if blocked else {**state.known, **asked}).items()))
+    requested = {
+        name: after[name] for name in names if name in after and (name in state.owed or name not in state.nacked)
+    }
+    return dict(sorted(({**requested, **state.known} if blocked else {**state.known, **requested}).items()))

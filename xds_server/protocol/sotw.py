@@ -64,9 +64,9 @@ class SotwStream(Stream[SotwRequest]):
             return dict.fromkeys(sorted(state.subscription.names), UNKNOWN)
         same = self._shared.version(there) == version
         clusters = there if same else self._past.clusters(version)
-        if same or self._past.knows(version):
+        if same or self._past.has(version):
             self._past.hold(version, clusters)
-            self._has = version
+            self._clusters_version = version
         return {name: item for name, item in clusters.items() if state.subscription.covers(name)}
 
     def _payload(

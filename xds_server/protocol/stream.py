@@ -58,7 +58,7 @@ class Stream(Transition, Generic[RequestT]):
         """To how many names of all types the client subscribes, or said that it had them."""
         self._had_resources = False
         """Whether the client has said that it had resources of any type before this stream."""
-        self._has = ""
+        self._clusters_version = ""
         """State of the world: the version of the clusters that the client has."""
 
     # Input.
@@ -76,9 +76,9 @@ class Stream(Transition, Generic[RequestT]):
             if clusters
             else []
         )
-        for version in [self._has] * bool(self._has) + sent:
+        for version in [self._clusters_version] * bool(self._clusters_version) + sent:
             self._past.leave(version)
-        self._has = ""
+        self._clusters_version = ""
 
     # Observations.
 
@@ -139,23 +139,23 @@ class Stream(Transition, Generic[RequestT]):
     def _answered(self, state: TypeState, request: Request) -> None:
         """Handle the ACK or NACK in a request."""
         if request.error is None:
-            taken = state.ack(request.nonce)
-            if taken is not None:
-                self._events.append(Acked(state.type_url, taken.version))
+            response = state.ack(request.nonce)
+            if response is not None:
+                self._events.append(Acked(state.type_url, response.version))
         else:
-            taken = state.nack(request.nonce, request.error[:MAX_ERROR])
-            if taken is not None:
-                self._events.append(Nacked(state.type_url, taken.version, state.error, self._target, state.nacked))
-        if taken is None:
+            response = state.nack(request.nonce, request.error[:MAX_ERROR])
+            if response is not None:
+                self._events.append(Nacked(state.type_url, response.version, state.error, self._target, state.nacked))
+        if response is None:
             return
-        if state.type_url == CLUSTER and taken.whole is not None:
-            self._replace_clusters(taken.version, refused=request.error is not None)
+        if state.type_url == CLUSTER and response.whole is not None:
+            self._replace_clusters(response.version, refused=request.error is not None)
         if state.type_url in STAGED and not (state.pending_acks or state.nacked):
             self._note_type_acked(state)
         if state.type_url == ENDPOINTS:
             self._warming = {name: nonce for name, nonce in self._warming.items() if nonce != request.nonce}
         elif state.type_url == CLUSTER and request.error is None:
-            self._forget_endpoints(taken)
+            self._forget_endpoints(response)
         elif state.type_url == CLUSTER:
             self._warming = {}
         elif state.type_url == LISTENER and request.error is not None and ROUTES in self._states:
@@ -166,9 +166,9 @@ class Stream(Transition, Generic[RequestT]):
         if refused:
             self._past.drop(version)
             return
-        if self._has:
-            self._past.drop(self._has)
-        self._has = version
+        if self._clusters_version:
+            self._past.drop(self._clusters_version)
+        self._clusters_version = version
 
     def _note_type_acked(self, state: TypeState) -> None:
         """Report the type if the client has acknowledged all of it, and no client was known to have done so."""
@@ -178,15 +178,15 @@ class Stream(Transition, Generic[RequestT]):
         ):
             self._events.append(TypeAcked(self._target, state.type_url, wanted))
 
-    def _forget_endpoints(self, taken: PendingAck) -> None:
+    def _forget_endpoints(self, response: PendingAck) -> None:
         """The client has removed clusters, and with them their endpoints: these need no removal."""
         endpoints = self._states.get(ENDPOINTS)
         if endpoints is None:
             return
         gone = set()
-        for name, item in taken.content.items():
+        for name, item in response.content.items():
             if item is None:
-                before = taken.before.get(name)
+                before = response.before.get(name)
                 gone.add(name)
                 if isinstance(before, Resource):
                     gone.update(used.name for used in before.references if used.type_url == ENDPOINTS)
@@ -205,6 +205,4 @@ class Stream(Transition, Generic[RequestT]):
         state.owed.update(owed)
         if state.type_url == ENDPOINTS:
             state.resend.update(filter(state.subscription.covers, self._unsent_endpoints()))
-        self.names = self._claimed + check(self._states.values(), asked=bool(state.owed), claimed=self._claimed)
-
-    # Responses.
+        self.names = self._claimed + check(self._states.values(), new_names=bool(state.owed), claimed=self._claimed)

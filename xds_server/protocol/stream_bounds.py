@@ -20,12 +20,12 @@ MAX_UNANSWERED_NAMES: Final = 200_000
 """Names in those."""
 
 
-def check(states: Collection[TypeState], *, asked: bool, claimed: int = 0) -> int:
-    """To how many names the stream subscribes. Raises `TooMuchError`. `asked`: whether there are new names; `claimed`:
+def check(states: Collection[TypeState], *, new_names: bool, claimed: int = 0) -> int:
+    """To how many names the stream subscribes. Raises `TooMuchError`. `new_names`: whether there are any; `claimed`:
     how many resources the client has said that it has."""
     names = sum(len(each.subscription.names) for each in states)
     characters = 0
-    if asked:
+    if new_names:
         # A name that is dropped is kept until the response to that.
         late = [name for each in states for name in each.owed - each.subscription.names if name not in each.known]
         names += len(late)

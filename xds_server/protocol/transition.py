@@ -22,7 +22,7 @@ from xds_server.protocol.sequencing import (
     trial,
     users_may_follow,
 )
-from xds_server.resources.ack_events import Event, SnapshotAcked, SnapshotAckedButUrgent
+from xds_server.resources.ack_events import Event, SnapshotAcked, SnapshotAckedExceptUrgent
 from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Transition(Responder):
         """Whether the client has said which resources it has from an earlier stream."""
         self._events: list[Event] = []
         self._completed: Snapshot | None = None
-        self._acked_but_urgent: Snapshot | None = None
+        self._acked_except_urgent: Snapshot | None = None
 
     # Input.
 
@@ -156,10 +156,10 @@ class Transition(Responder):
             for state in self._states.values():
                 state.error = ""  # the refused resources are removed, by themselves or with their users
             if self._completed is not self._target and complete(self._states, self._target, self._shared):
-                self._completed = self._acked_but_urgent = self._target
+                self._completed = self._acked_except_urgent = self._target
                 self._events.append(SnapshotAcked(self._target))
-            elif self._acked_but_urgent is not self._target:
-                self._note_acked_but_urgent()
+            elif self._acked_except_urgent is not self._target:
+                self._note_acked_except_urgent()
         return self._next_target()
 
     def _next_target(self) -> bool:
@@ -169,13 +169,13 @@ class Transition(Responder):
         self._handover = None if self._empty_is_all else HandoverStep.PENDING
         return True
 
-    def _note_acked_but_urgent(self) -> None:
+    def _note_acked_except_urgent(self) -> None:
         """Report the snapshot if the client has acknowledged all of it but endpoints and secrets."""
         if self._past.last_acked.is_whole(self._target):
-            self._acked_but_urgent = self._target
+            self._acked_except_urgent = self._target
         elif complete(self._states, self._target, self._shared, urgent=False):
-            self._acked_but_urgent = self._target
-            self._events.append(SnapshotAckedButUrgent(self._target))
+            self._acked_except_urgent = self._target
+            self._events.append(SnapshotAckedExceptUrgent(self._target))
 
     @property
     def _in_handover(self) -> bool:

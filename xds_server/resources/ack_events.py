@@ -44,11 +44,11 @@ class TypeAcked(NamedTuple):
     resources: Mapping[str, Resource]
 
 
-class SnapshotAckedButUrgent(NamedTuple):
+class SnapshotAckedExceptUrgent(NamedTuple):
     """The client has acknowledged all resources of a snapshot that it can use, but of some endpoints or secrets it may
     have earlier versions. Of a busy service it always does."""
 
     snapshot: Snapshot
 
 
-Event = Acked | Nacked | SnapshotAcked | TypeAcked | SnapshotAckedButUrgent
+Event = Acked | Nacked | SnapshotAcked | TypeAcked | SnapshotAckedExceptUrgent

@@ -57,7 +57,7 @@ class EarlierStreams:
         if len(self._left) > REMEMBERED:
             del self._left[next(iter(self._left))]
 
-    def knows(self, version: str) -> bool:
+    def has(self, version: str) -> bool:
         return version in self._held or version in self._left
 
     def clusters(self, version: str) -> Mapping[str, ClientResource]:
