@@ -139,7 +139,7 @@ def check(old: Placed, new: Placed, step: Step, made: dict[str, AdmResources]) -
 
 
 def is_route_mark(name: str, hops: tuple[Hop, ...]) -> bool:
-    """Whether a filter only tells the route table whom a policy of routes is about."""
+    """Whether a filter only tells the route table which requests a policy of routes is about."""
     kinds = ("timeout", "retry", "split", "mirror", "circuit_breaking", "load_balancing", "outlier_detection")
     return name.partition(":")[2] in kinds
 
