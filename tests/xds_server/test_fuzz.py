@@ -1,4 +1,4 @@
-"""A few seconds of `fuzz` and of `churn`: both go on for as long as they are told to."""
+"""A few seconds of `fuzz` and of `churn`: `--minutes` says how long they run."""
 
 from __future__ import annotations
 

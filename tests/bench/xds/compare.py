@@ -1,8 +1,8 @@
 """One round of one scenario with one server: how long until all clients have acknowledged, at what cost.
 
-A round starts a server and a client program afresh, opens all streams, and publishes a few changes. Times are those
-of the client program, from the moment before the server is told; CPU and memory are what the kernel says of the
-server's process.
+A round starts a server and a client program afresh, opens all streams, and publishes a few changes. Times are those of
+the client program, from the moment before the server receives the change; CPU and memory are what the kernel says of
+the server's process.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 from tests.xds_server.build import resource
 from tests.xds_server.client import names
 from xds_server.protocol.delta import DeltaStream
-from xds_server.protocol.type_state import Shared
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.wire import DeltaRequest, Response
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS
 from xds_server.transport.server import XdsServer
@@ -31,7 +31,7 @@ def read(responses: list[Response]) -> list[Any]:
 
 
 def test_a_large_response_is_several_each_with_a_nonce_of_its_own() -> None:
-    stream = DeltaStream(clusters(20), Shared(LIMIT))
+    stream = DeltaStream(clusters(20), SharedResults(LIMIT))
     parts = read(stream.receive(DeltaRequest(CLUSTER)))
     assert len(parts) > 2
     assert [part.nonce for part in parts] == [str(number + 1) for number in range(len(parts))]
@@ -39,7 +39,7 @@ def test_a_large_response_is_several_each_with_a_nonce_of_its_own() -> None:
 
 
 def test_the_next_push_waits_for_the_answers_to_all_of_them_in_whatever_order() -> None:
-    stream = DeltaStream(clusters(20), Shared(LIMIT))
+    stream = DeltaStream(clusters(20), SharedResults(LIMIT))
     parts = read(stream.receive(DeltaRequest(CLUSTER)))
     assert stream.publish(clusters(20, 2)) == []
     for part in reversed(parts[1:]):
@@ -49,7 +49,7 @@ def test_the_next_push_waits_for_the_answers_to_all_of_them_in_whatever_order() 
 
 
 def test_removals_are_divided_too_and_come_before_what_is_new() -> None:
-    stream = DeltaStream(clusters(40), Shared(LIMIT))
+    stream = DeltaStream(clusters(40), SharedResults(LIMIT))
     for part in read(stream.receive(DeltaRequest(CLUSTER))):
         stream.receive(DeltaRequest(CLUSTER, part.nonce))
     parts = read(stream.publish(clusters(2)))
@@ -58,7 +58,7 @@ def test_removals_are_divided_too_and_come_before_what_is_new() -> None:
 
 
 def test_of_a_part_that_is_refused_the_client_has_what_it_had_and_the_others_stand() -> None:
-    stream = DeltaStream(clusters(20), Shared(LIMIT))
+    stream = DeltaStream(clusters(20), SharedResults(LIMIT))
     first, second, *others = read(stream.receive(DeltaRequest(CLUSTER)))
     stream.receive(DeltaRequest(CLUSTER, second.nonce, "one of them is bad"))
     for part in (first, *others):
@@ -73,7 +73,7 @@ def test_of_a_part_that_is_refused_the_client_has_what_it_had_and_the_others_sta
 
 def test_clusters_wait_for_the_endpoints_of_all_parts() -> None:
     world = Snapshot.of(resource(CLUSTER, f"cluster-{number:02}", 1) for number in range(20))
-    stream = DeltaStream(world, Shared(LIMIT))
+    stream = DeltaStream(world, SharedResults(LIMIT))
     for part in read(stream.receive(DeltaRequest(CLUSTER))):
         stream.receive(DeltaRequest(CLUSTER, part.nonce))
     assert stream.waits_for
@@ -89,7 +89,7 @@ def test_clusters_wait_for_the_endpoints_of_all_parts() -> None:
 
 async def test_a_client_with_the_limits_of_grpc_takes_more_than_four_megabytes() -> None:
     large = [Resource.of(cluster_pb2.Cluster(name=f"c{n}", alt_stat_name="x" * 700_000)) for n in range(12)]
-    store = SnapshotStore()
+    store = SnapshotCache()
     store.publish("web", Snapshot.of(large))
     server = XdsServer(store, lambda _: "web")
     port = await server.start("127.0.0.1:0")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.xds_server.transcript import world
 from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
 from xds_server.protocol.stream import MAX_TYPES
-from xds_server.protocol.type_state import Shared
 from xds_server.protocol.wire import DeltaRequest, ProtocolError, TooMuchError, parse_delta, parse_sotw
 from xds_server.resources.types import ORDER
 
@@ -51,7 +51,7 @@ def said(draw: st.DrawFn, variant: str) -> bytes:
 @given(data=st.data())
 def test_any_requests_in_any_order(variant: str, data: st.DataObject) -> None:
     parse, kind = (parse_sotw, SotwStream) if variant == "sotw" else (parse_delta, DeltaStream)
-    stream: Any = kind(WORLDS[0], Shared())
+    stream: Any = kind(WORLDS[0], SharedResults())
     for step in data.draw(st.lists(st.one_of(said(variant), st.integers(0, 3)), max_size=15)):
         responses = []
         if isinstance(step, bytes):
@@ -60,7 +60,7 @@ def test_any_requests_in_any_order(variant: str, data: st.DataObject) -> None:
         elif step < len(WORLDS):
             responses = stream.publish(WORLDS[step])
         else:
-            responses = stream.wait_no_longer()
+            responses = stream.end_wait()
         for response in responses:
             message = discovery_pb2.DiscoveryResponse if variant == "sotw" else discovery_pb2.DeltaDiscoveryResponse
             parsed = message.FromString(response.data)
@@ -76,7 +76,7 @@ def test_any_bytes(data: bytes) -> None:
 
 
 def test_types_on_one_stream_are_limited() -> None:
-    stream = DeltaStream(WORLDS[0], Shared())
+    stream = DeltaStream(WORLDS[0], SharedResults())
     for number in range(MAX_TYPES):
         stream.receive(DeltaRequest(f"type.googleapis.com/no.such.Type{number}"))
     with pytest.raises(TooMuchError, match="more than 32 types on one stream"):
@@ -90,7 +90,7 @@ def test_names_are_limited_in_length() -> None:
 
 
 def test_an_error_without_end_is_cut() -> None:
-    stream = DeltaStream(WORLDS[0], Shared())
+    stream = DeltaStream(WORLDS[0], SharedResults())
     (response,) = stream.receive(DeltaRequest(ORDER[1]))
     stream.receive(DeltaRequest(ORDER[1], nonce=response.nonce, error="x" * 1_000_000))
     assert len(stream.status()[0].error) == 4096

@@ -10,8 +10,8 @@ from envoy.service.discovery.v3 import discovery_pb2
 from tests.xds_server.build import MESSAGES
 from tests.xds_server.transcript import world
 from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
-from xds_server.protocol.type_state import Shared
 from xds_server.protocol.wire import parse_delta, parse_sotw
 from xds_server.resources.types import CLUSTER, ENDPOINTS, ROUTES, WHOLE
 
@@ -46,7 +46,7 @@ def named(response: Any) -> list[str]:
 @TYPES
 @pytest.mark.parametrize("odd", ODD, ids=ascii)
 def test_sotw_is_silent_about_it(kind: str, odd: str) -> None:
-    stream = SotwStream(world(WORLD), Shared())
+    stream = SotwStream(world(WORLD), SharedResults())
     there = [odd] if kind == ENDPOINTS and odd else []
     assert [named(each) for each in asked(stream, kind, odd)] == [there] * bool(there)
     (response,) = asked(stream, kind, odd, "a", nonce="1" if there else "")
@@ -55,7 +55,7 @@ def test_sotw_is_silent_about_it(kind: str, odd: str) -> None:
 
 @pytest.mark.parametrize("kind", sorted(WHOLE))
 def test_a_list_with_an_empty_name_is_not_empty(kind: str) -> None:
-    stream = SotwStream(world(WORLD), Shared())
+    stream = SotwStream(world(WORLD), SharedResults())
     assert not asked(stream, kind, "")
     assert not asked(stream, kind)
 
@@ -63,7 +63,7 @@ def test_a_list_with_an_empty_name_is_not_empty(kind: str) -> None:
 @TYPES
 @pytest.mark.parametrize("odd", ODD, ids=ascii)
 def test_delta_says_that_it_is_not_there(kind: str, odd: str) -> None:
-    stream = DeltaStream(world(WORLD), Shared())
+    stream = DeltaStream(world(WORLD), SharedResults())
     (response,) = asked(stream, kind, odd, "a")
     # Endpoints that are not known are an empty list.
     known = kind == ENDPOINTS and bool(odd)
@@ -71,8 +71,8 @@ def test_delta_says_that_it_is_not_there(kind: str, odd: str) -> None:
     assert list(response.removed_resources) == [odd] * (not known)
 
 
-def test_a_client_that_says_it_has_endpoints_without_a_name_is_told_that_they_are_gone() -> None:
-    stream = DeltaStream(world(WORLD), Shared())
+def test_a_client_that_says_it_has_endpoints_without_a_name_gets_their_removal() -> None:
+    stream = DeltaStream(world(WORLD), SharedResults())
     responses = [*asked(stream, CLUSTER), *asked(stream, ENDPOINTS, "", "a", has={"": "1"}), *asked(stream, ROUTES)]
     for response in responses:
         responses += asked(stream, response.type_url, nonce=response.nonce)
@@ -82,6 +82,6 @@ def test_a_client_that_says_it_has_endpoints_without_a_name_is_told_that_they_ar
 
 @TYPES
 def test_everything_has_no_resource_without_a_name(kind: str) -> None:
-    for stream in (SotwStream(world(WORLD), Shared()), DeltaStream(world(WORLD), Shared())):
+    for stream in (SotwStream(world(WORLD), SharedResults()), DeltaStream(world(WORLD), SharedResults())):
         (response,) = asked(stream, kind, "*", "")
         assert named(response) == ["a"]

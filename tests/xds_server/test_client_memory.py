@@ -12,18 +12,19 @@ import grpc
 
 from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
-from xds_server.limits.client_memory import Budget, Meter
+from xds_server.limits.client_memory import MemoryBudget, StreamMemory
 from xds_server.limits.limits import Limits
 from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
 from xds_server.protocol.stream import MAX_ERROR, MAX_TYPES
-from xds_server.protocol.type_state import Shared
 from xds_server.protocol.wire import DeltaRequest, SotwRequest
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import CLUSTER, ENDPOINTS, ROUTES
+from xds_server.transport.admission import TOO_MUCH
 from xds_server.transport.client import Admission
 from xds_server.transport.connection import Connection
-from xds_server.transport.server import TOO_MUCH, XdsServer
+from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
     import pytest
@@ -41,13 +42,13 @@ class Talk:
 
     def __init__(self, stream: Stream) -> None:
         self.stream: Any = stream
-        self.meter = Meter()
+        self.memory = StreamMemory()
         self.changes = 0
 
     def say(self, request: SotwRequest | DeltaRequest) -> list[Response]:
         out: list[Response] = self.stream.receive(request)
-        self.changes += self.meter.heard(self.stream, request, [])
-        assert self.changes == self.meter.weight >= 0
+        self.changes += self.memory.account(self.stream, request, [])
+        assert self.changes == self.memory.weight >= 0
         return out
 
     def answer(self, out: list[Response]) -> None:
@@ -56,7 +57,7 @@ class Talk:
 
 
 def delta() -> Talk:
-    return Talk(DeltaStream(WORLD, Shared()))
+    return Talk(DeltaStream(WORLD, SharedResults()))
 
 
 def test_what_a_client_says_of_its_refusals_is_counted_until_they_are_over() -> None:
@@ -66,54 +67,54 @@ def test_what_a_client_says_of_its_refusals_is_counted_until_they_are_over() -> 
     for number, kind in enumerate(types, 1):
         (answer,) = talk.say(DeltaRequest(kind, subscribe=("x",)))
         talk.say(DeltaRequest(kind, nonce=answer.nonce, error=words))
-        assert talk.meter.weight > number * MAX_ERROR * 4
+        assert talk.memory.weight > number * MAX_ERROR * 4
     for kind in types:
         talk.say(DeltaRequest(kind, unsubscribe=("x",)))
-    assert talk.meter.weight == 0
+    assert talk.memory.weight == 0
 
 
 def test_what_the_snapshot_has_is_not_counted() -> None:
     talk = delta()
     out = talk.say(DeltaRequest(CLUSTER, initial={"a": "1"}))
     out += talk.say(DeltaRequest(ENDPOINTS, subscribe=THERE))
-    assert talk.meter.weight <= 1_000  # the version that it says it has is another one
+    assert talk.memory.weight <= 1_000  # the version that it says it has is another one
     talk.answer(out)
-    assert talk.meter.weight == 0
+    assert talk.memory.weight == 0
 
 
 def test_names_that_do_not_exist_are_counted_as_long_as_they_are_asked_for() -> None:
     talk = delta()
     out = talk.say(DeltaRequest(ENDPOINTS, subscribe=STRANGE))
-    unanswered = talk.meter.weight
+    unanswered = talk.memory.weight
     talk.answer(out)
-    assert unanswered > 2 * talk.meter.weight > 200 * len(STRANGE)
-    half = talk.meter.weight
+    assert unanswered > 2 * talk.memory.weight > 200 * len(STRANGE)
+    half = talk.memory.weight
     talk.say(DeltaRequest(ENDPOINTS, unsubscribe=STRANGE[:500]))
-    assert talk.meter.weight == half / 2
+    assert talk.memory.weight == half / 2
     talk.say(DeltaRequest(ENDPOINTS, unsubscribe=STRANGE[500:]))
-    assert talk.meter.weight == 0
+    assert talk.memory.weight == 0
 
 
 def test_answers_that_are_owed_are_counted_though_their_names_are_given_up() -> None:
     talk = delta()
     talk.say(DeltaRequest(ENDPOINTS, subscribe=STRANGE))
-    once = talk.meter.weight
+    once = talk.memory.weight
     talk.say(DeltaRequest(ENDPOINTS, unsubscribe=STRANGE))
     for _ in range(3):
         talk.say(DeltaRequest(ENDPOINTS, subscribe=STRANGE))
         talk.say(DeltaRequest(ENDPOINTS, unsubscribe=STRANGE))
-    assert talk.meter.weight > 2 * once
+    assert talk.memory.weight > 2 * once
 
 
 def test_claims_are_counted_until_something_else_is_sent() -> None:
     talk = delta()
     out = talk.say(DeltaRequest(ROUTES, subscribe=("*",), initial=dict.fromkeys(STRANGE, "v" * 100)))
-    assert talk.meter.weight > 200 * len(STRANGE)
+    assert talk.memory.weight > 200 * len(STRANGE)
     while out:
         nonces = [(each.type_url, each.nonce) for each in out]
         out = [response for kind, nonce in nonces for response in talk.say(DeltaRequest(kind, nonce=nonce))]
     talk.say(DeltaRequest(CLUSTER))
-    assert talk.meter.weight > 0 or not talk.stream.channel(ROUTES).known
+    assert talk.memory.weight > 0 or not talk.stream.type_state(ROUTES).known
 
 
 def test_refusals_are_counted() -> None:
@@ -121,18 +122,18 @@ def test_refusals_are_counted() -> None:
     talk.answer(talk.say(DeltaRequest(CLUSTER)))
     (response,) = talk.say(DeltaRequest(CLUSTER, subscribe=("*", *STRANGE)))
     talk.say(DeltaRequest(CLUSTER, nonce=response.nonce, error="no"))
-    before = talk.meter.weight
+    before = talk.memory.weight
     (response,) = talk.say(DeltaRequest(CLUSTER, unsubscribe=STRANGE))
     talk.say(DeltaRequest(CLUSTER, nonce=response.nonce, error="no"))
-    assert before > talk.meter.weight > 100 * len(STRANGE)
+    assert before > talk.memory.weight > 100 * len(STRANGE)
 
 
 def test_in_state_of_the_world_the_whole_list_counts_each_time() -> None:
-    talk = Talk(SotwStream(WORLD, Shared()))
+    talk = Talk(SotwStream(WORLD, SharedResults()))
     talk.say(SotwRequest(ENDPOINTS, names=(*THERE, *STRANGE)))
-    assert talk.meter.weight > 100 * len(STRANGE)
+    assert talk.memory.weight > 100 * len(STRANGE)
     talk.say(SotwRequest(ENDPOINTS, names=THERE, nonce="1"))
-    assert talk.meter.weight == 0
+    assert talk.memory.weight == 0
 
 
 def test_responses_that_are_not_read_are_counted_beyond_a_few() -> None:
@@ -141,29 +142,29 @@ def test_responses_that_are_not_read_are_counted_beyond_a_few() -> None:
     for _ in range(40):
         request = DeltaRequest(ENDPOINTS, subscribe=THERE)
         out += talk.stream.receive(request)
-        talk.meter.heard(talk.stream, request, out)
-    assert talk.meter.weight == sum(len(each.payload.body) for each in out[8:]) > 30 * 200
-    talk.meter.heard(talk.stream, DeltaRequest(ENDPOINTS), out[:8])
-    assert talk.meter.weight == 0
+        talk.memory.account(talk.stream, request, out)
+    assert talk.memory.weight == sum(len(each.payload.body) for each in out[8:]) > 30 * 200
+    talk.memory.account(talk.stream, DeltaRequest(ENDPOINTS), out[:8])
+    assert talk.memory.weight == 0
 
 
-def test_beyond_all_together_whoever_has_more_than_a_share_gets_no_more() -> None:
-    budget = Budget(each=100, total=200)
-    assert all(budget.take(client, 40) for client in ("a", "b", "c", "d"))
-    assert budget.take("a", 40)
-    assert not budget.take("a", 10)  # 210 together, of which 90 are its own
-    assert budget.take("a", -10)
-    assert not budget.take("a", 21)  # more than one may have
-    budget.take("a", -101)
-    assert budget.take("e", 35)
-    assert budget.take("f", 30)  # 225 together, but less than a share
+def test_beyond_the_total_a_client_with_more_than_its_share_gets_no_more() -> None:
+    budget = MemoryBudget(each=100, total=200)
+    assert all(budget.charge(client, 40) for client in ("a", "b", "c", "d"))
+    assert budget.charge("a", 40)
+    assert not budget.charge("a", 10)  # 210 together, of which 90 are its own
+    assert budget.charge("a", -10)
+    assert not budget.charge("a", 21)  # more than one may have
+    budget.charge("a", -101)
+    assert budget.charge("e", 35)
+    assert budget.charge("f", 30)  # 225 together, but less than a share
     for client, held in (("b", 40), ("c", 40), ("d", 40), ("e", 35), ("f", 30)):
-        budget.take(client, -held)
+        budget.charge(client, -held)
     assert (budget.sum, budget.held("b")) == (0, 0)
 
 
 async def test_one_client_with_many_streams_is_stopped_and_another_is_not(caplog: pytest.LogCaptureFixture) -> None:
-    store = SnapshotStore()
+    store = SnapshotCache()
     store.publish("web", world("clusters a=1-"))
     # 500 names take 480,000 until they are answered, and 140,000 from then on: there is room for two streams.
     server = XdsServer(store, lambda caller: Admission("web", caller.node.id), Limits(held_per_client=700_000))
@@ -196,16 +197,16 @@ async def test_one_client_with_many_streams_is_stopped_and_another_is_not(caplog
         await good.send(ROUTES, "b")
         assert list((await good.read()).removed_resources) == ["b"]
         for client in list(server.connections):
-            client.refuse(grpc.StatusCode.UNAVAILABLE, "enough")
+            client.reject(grpc.StatusCode.UNAVAILABLE, "enough")
         async with asyncio.timeout(SECONDS):
             while server.connections:
                 await asyncio.sleep(0.01)
-        assert server._budget.sum == 0
+        assert server.admission._budget.sum == 0
 
 
 async def test_nothing_stays_of_a_stream_that_was_refused() -> None:
-    """Not even until somebody searches for circles: `admc serve` does that seldom."""
-    store = SnapshotStore()
+    """Not even until the garbage collector runs: in `admc serve` it runs seldom."""
+    store = SnapshotCache()
     store.publish("web", world("clusters a=1-"))
     server = XdsServer(store, lambda caller: Admission("web", caller.node.id), Limits(held_per_client=100_000))
     port = await server.start("127.0.0.1:0")

@@ -1,4 +1,4 @@
-"""What clients seldom do, over real gRPC: several of them on one connection, others' words, an end in the middle."""
+"""Streams over real gRPC in unusual situations: several on one connection, invalid text, an end in a transition."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ async def test_clients_on_one_connection_are_each_what_they_say(variant: str) ->
                 call = _begin(channel, variant)
                 await call.write(REQUESTS[variant](type_url=CLUSTER, node={"id": cluster, "cluster": cluster}))
                 assert said(await call.read()) == expected
-            nobody = _begin(channel, variant)
-            await nobody.write(REQUESTS[variant](type_url=CLUSTER))
-            assert await nobody.code() is grpc.StatusCode.PERMISSION_DENIED
+            unknown = _begin(channel, variant)
+            await unknown.write(REQUESTS[variant](type_url=CLUSTER))
+            assert await unknown.code() is grpc.StatusCode.PERMISSION_DENIED
             # One that is refused takes none of the others along.
             assert sorted(status.group for status in server.clients()) == ["other", "web", "web"]
 
 
 @BOTH
 @pytest.mark.parametrize("agent", ["gRPC Go", "gRPC C-core linux"])
-async def test_clients_of_grpc_are_told_by_how_their_name_begins(variant: str, agent: str) -> None:
+async def test_clients_of_grpc_are_recognised_by_the_beginning_of_their_user_agent(variant: str, agent: str) -> None:
     async with (
         serving(world("clusters a=1-; listeners l=1")) as (_, port),
         Client(port, variant, agent=agent) as client,
@@ -135,7 +135,7 @@ async def test_a_stream_that_ends_is_led_through_what_it_has_begun(variant: str,
             await stopping
 
 
-async def test_a_stream_that_has_said_nothing_does_not_hold_up_the_end() -> None:
+async def test_a_stream_without_a_request_does_not_hold_up_the_end() -> None:
     async with serving(world("clusters a=1-")) as (server, port), Client(port, "delta") as silent:
         await silent.call.wait_for_connection()
         await until(lambda: bool(server._pending))
@@ -145,7 +145,7 @@ async def test_a_stream_that_has_said_nothing_does_not_hold_up_the_end() -> None
 
 
 async def test_all_streams_together_are_limited() -> None:
-    """Whoever comes too late may come again, once another has gone."""
+    """A client beyond the limit gets a stream once another stream has ended."""
     async with serving(world("clusters a=1-"), Limits(streams=2)) as (server, port), Client(port, "delta") as one:
         await one.send(CLUSTER)
         await one.read()
@@ -168,7 +168,7 @@ def test_streams_that_began_together_do_not_end_together() -> None:
 
 async def test_streams_of_an_identity_are_those_that_are_open() -> None:
     async with serving(world("clusters a=1-"), Limits(streams_per_identity=1)) as (server, port):
-        server._identify = lambda _: Admission("web", identity="search")
+        server.admission._identify = lambda _: Admission("web", identity="search")
         for _ in range(2):
             async with Client(port, "delta") as one, Client(port, "delta") as two:
                 await one.send(CLUSTER)
@@ -178,18 +178,18 @@ async def test_streams_of_an_identity_are_those_that_are_open() -> None:
             await until(lambda: server.metrics.connected == 0)
 
 
-async def test_whoever_becomes_somebody_else_is_sent_away_as_whoever_becomes_nobody() -> None:
+async def test_a_client_whose_group_has_changed_or_ended_loses_its_stream() -> None:
     """And comes back as what it is by then."""
     now: dict[str, str | None] = {"a": "web", "b": "web", "c": "web"}
     async with serving(world("clusters a=1-")) as (server, port), contextlib.AsyncExitStack() as stack:
         server.store.publish("other", world("clusters z=1-"))
-        server._identify = lambda caller: now[caller.node.cluster]
+        server.admission._identify = lambda caller: now[caller.node.cluster]
         clients = {name: await stack.enter_async_context(Client(port, "delta", name)) for name in now}
         for client in clients.values():
             await client.send(CLUSTER)
             assert said(await client.read()) == "a=1"
         now |= {"a": "other", "b": None}
-        assert server.identify_again() == 2
+        assert server.recheck_identities() == 2
         for name in ("a", "b"):
             assert (await clients[name].status())[0] is grpc.StatusCode.PERMISSION_DENIED
         assert [status.node.cluster for status in server.clients()] == ["c"]
@@ -214,7 +214,7 @@ async def test_endpoints_do_not_wait_for_what_others_wait_for(variant: str) -> N
         assert said(await client.read()) == "a=2"
 
 
-async def test_what_waits_is_told_though_something_else_was_due_before() -> None:
+async def test_a_waiting_change_is_pushed_though_another_one_was_due_before() -> None:
     limits = Limits(quiet_seconds=0.3, quiet_limit_seconds=600.0)
     async with serving(world("clusters a=1-; endpoints a=1"), limits) as (server, port):
         server.store.publish("other", world("clusters z=1-"))
@@ -229,7 +229,7 @@ async def test_what_waits_is_told_though_something_else_was_due_before() -> None
             assert said(await other.read()) == "z=2"
 
 
-async def test_how_long_a_snapshot_has_been_there_for_a_client_that_comes_later_is_no_time_to_converge() -> None:
+async def test_the_age_of_a_snapshot_is_no_convergence_time_of_a_client_that_comes_later() -> None:
     async with serving() as (server, port):
         server.store.publish("web", world("clusters a=1-"))
         await asyncio.sleep(0.01)
@@ -243,7 +243,7 @@ async def test_how_long_a_snapshot_has_been_there_for_a_client_that_comes_later_
             await until(lambda: sum(server.metrics.convergence.counts) == 1)
 
 
-async def test_who_asks_and_does_not_read_is_not_heard_until_it_does() -> None:
+async def test_requests_of_a_client_that_does_not_read_wait_until_it_does() -> None:
     """Else what it asks for would wait here, without end."""
     asked, body = 400, "x" * 900
     there = Snapshot.of([resource(CLUSTER, f"{number}-{body}", 1, ("-",)) for number in range(40)])
@@ -261,7 +261,7 @@ async def test_who_asks_and_does_not_read_is_not_heard_until_it_does() -> None:
 
 
 @BOTH
-async def test_who_owes_an_answer_is_cut_after_the_grace(variant: str) -> None:
+async def test_a_client_that_owes_an_ack_is_cut_after_the_grace(variant: str) -> None:
     """By the stream itself: gRPC would cut the whole connection, and much later."""
     async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
         await client.send(CLUSTER)

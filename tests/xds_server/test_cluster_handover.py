@@ -1,4 +1,4 @@
-"""How a client of gRPC is led to other clusters: what it is told and when, and who is not led so."""
+"""The handover of a client of gRPC to other clusters: which tables it receives when, and which clients need none."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from envoy.config.route.v3 import route_pb2
 from tests.xds_server.build import content_of, resource
 from tests.xds_server.transcript import world
 from xds_server.protocol import cluster_handover
-from xds_server.protocol.cluster_handover import naming
+from xds_server.protocol.cluster_handover import with_clusters_of
 from xds_server.protocol.delta import DeltaStream
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
-from xds_server.protocol.type_state import Shared
 from xds_server.protocol.wire import DeltaRequest, SotwRequest
 from xds_server.resources.snapshot import Resource
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
@@ -27,13 +27,13 @@ class Grpc:
     def __init__(self, variant: str, text: str, *, grpc: bool = True) -> None:
         self._delta = variant == "delta"
         kind = DeltaStream if self._delta else SotwStream
-        self.stream: Any = kind(world(text), Shared(), empty_is_all=not grpc)
+        self.stream: Any = kind(world(text), SharedResults(), empty_is_all=not grpc)
         self.refuses: list[str] = []
         """Types of which it refuses the next response, each once."""
         self.slow: set[str] = set()
         """Types of which it answers a response only when `answer` is called."""
         self.routes: list[str] = []
-        """What it was told of routes: their content, and all clusters that they name."""
+        """The routes that it received: their content, and all clusters that they name."""
         self.late: list[Any] = []
         self._named: dict[str, set[str]] = {}
         self._names: dict[str, set[str]] = {}
@@ -49,8 +49,8 @@ class Grpc:
             new, gone = tuple(sorted(names - before)), tuple(sorted(before - names))
             self._hear(self.stream.receive(DeltaRequest(kind, subscribe=new, unsubscribe=gone)))
         else:
-            channel = self.stream.channel(kind)
-            nonce = channel.last_nonce if channel else ""
+            state = self.stream.type_state(kind)
+            nonce = state.last_nonce if state else ""
             self._hear(self.stream.receive(SotwRequest(kind, nonce, names=tuple(sorted(names)))))
 
     def _hear(self, responses: list[Any]) -> None:
@@ -69,7 +69,7 @@ class Grpc:
         if error:
             self.refuses.remove(kind)
         if kind == ROUTES:
-            content = self.stream.channel(ROUTES).flights[nonce].content
+            content = self.stream.type_state(ROUTES).pending_acks[nonce].content
             for name, table in ((name, table) for name, table in content.items() if table):
                 message = route_pb2.RouteConfiguration.FromString(table.body)
                 self._named[name] = {route.route.cluster for route in message.virtual_hosts[0].routes}
@@ -89,8 +89,8 @@ class Grpc:
 
     def wait(self) -> None:
         """The time has passed."""
-        assert self.stream.waits_for.lead
-        self._hear(self.stream.wait_no_longer())
+        assert self.stream.waits_for.handover
+        self._hear(self.stream.end_wait())
 
 
 def begun(variant: str, *, grpc: bool = True) -> Grpc:
@@ -111,12 +111,12 @@ def test_new_clusters_are_named_before_they_are_used_and_old_ones_after_that(var
     assert client.stream.completed is not client.stream.snapshot
     client.wait()
     assert client.routes[1:] == ["2>a,b"]
-    assert "a" in client.stream.channel(CLUSTER).known
+    assert "a" in client.stream.type_state(CLUSTER).known
     client.wait()
     assert client.routes[2:] == ["2>b"]
     assert client.stream.waits_for is None
     assert client.stream.completed is client.stream.snapshot
-    assert list(client.stream.channel(CLUSTER).known) == ["b"]
+    assert list(client.stream.type_state(CLUSTER).known) == ["b"]
 
 
 @BOTH
@@ -150,7 +150,7 @@ def test_what_comes_meanwhile_waits_and_endpoints_do_not(variant: str) -> None:
     client = begun(variant)
     client.publish(f"{SECOND}; endpoints b=1")
     client.publish(f"{SECOND}; endpoints b=2")
-    held = client.stream.channel(ENDPOINTS).known["b"]
+    held = client.stream.type_state(ENDPOINTS).known["b"]
     assert held.version == resource(ENDPOINTS, "b", 2).version
     client.publish("clusters c=1; listeners l=1>r; routes r=3>c")
     assert client.routes == ["1>a,b"]
@@ -199,7 +199,7 @@ def test_a_step_takes_its_time_from_the_last_acknowledgement(variant: str, clust
     assert client.routes == ["1>a,b"]
     while client.late:
         wait = client.stream.waits_for
-        assert wait is None or not wait.lead
+        assert wait is None or not wait.handover
         client.answer()
     client.wait()
     assert client.routes[1:] == ["2>a,b"]
@@ -221,14 +221,14 @@ def named_by(table: Resource) -> dict[str, list[str]]:
 def test_each_virtual_host_names_the_clusters_of_those_that_change() -> None:
     """A client knows the clusters of its own virtual host only, and may have another one after the change."""
     old, new = table_of(x="a", y="b", z="c"), table_of(x="b", y="a", z="c")
-    assert named_by(naming(old, new)) == {"x": ["a", "b"], "y": ["b", "a"], "z": ["c", "a", "b"]}
-    assert named_by(naming(new, old)) == {"x": ["b", "a"], "y": ["a", "b"], "z": ["c", "a", "b"]}
-    assert named_by(naming(table_of(x="a"), table_of(x="a", y="b"))) == {"x": ["a", "b"]}
+    assert named_by(with_clusters_of(old, new)) == {"x": ["a", "b"], "y": ["b", "a"], "z": ["c", "a", "b"]}
+    assert named_by(with_clusters_of(new, old)) == {"x": ["b", "a"], "y": ["a", "b"], "z": ["c", "a", "b"]}
+    assert named_by(with_clusters_of(table_of(x="a"), table_of(x="a", y="b"))) == {"x": ["a", "b"]}
 
 
 def test_a_route_that_names_a_cluster_is_the_last_and_matches_nothing() -> None:
     table = resource(ROUTES, "r", 1, ("a",))
-    led = naming(table, resource(ROUTES, "r", 2, ("c", "b")))
+    led = with_clusters_of(table, resource(ROUTES, "r", 2, ("c", "b")))
     message = route_pb2.RouteConfiguration.FromString(led.body)
     first, *others = message.virtual_hosts[0].routes
     assert first.route.cluster == "a"
@@ -239,7 +239,7 @@ def test_a_route_that_names_a_cluster_is_the_last_and_matches_nothing() -> None:
         assert one.present_match
         assert other.present_match
         assert other.invert_match is not one.invert_match
-    assert naming(table, resource(ROUTES, "r", 2, ("a",))) is table
+    assert with_clusters_of(table, resource(ROUTES, "r", 2, ("a",))) is table
 
 
 @pytest.mark.parametrize("case", ["too many", "a tree"])
@@ -251,4 +251,4 @@ def test_a_table_that_cannot_be_led_stays_as_it_is(case: str, monkeypatch: pytes
         for host in message.virtual_hosts:
             host.matcher.SetInParent()
     table = Resource.of(message)
-    assert naming(table, table_of(x="b", y="c")) is table
+    assert with_clusters_of(table, table_of(x="b", y="c")) is table

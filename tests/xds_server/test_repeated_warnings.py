@@ -10,8 +10,8 @@ import pytest
 
 from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.transcript import world
-from xds_server.limits.repeated_warnings import LOGGED, OTHERS, SORTS, Repeats
-from xds_server.resources.cache import SnapshotStore
+from xds_server.limits.repeated_warnings import LOGGED, OTHERS, SORTS, RepeatedWarnings
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import CLUSTER
 from xds_server.transport.client import Admission, DeniedError
 from xds_server.transport.server import XdsServer
@@ -25,7 +25,7 @@ def lines(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, Any]]:
 
 
 async def test_the_rest_is_counted_and_then_it_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
-    repeats = Repeats(seconds=0.05)
+    repeats = RepeatedWarnings(seconds=0.05)
     for number in range(10):
         repeats.warn("denied", "ipv4:10.0.0.1", "unknown", {"node": f"n-{number}"})
     repeats.warn("denied", "ipv4:10.0.0.1", "expired", {"node": "other"})
@@ -44,7 +44,7 @@ async def test_the_rest_is_counted_and_then_it_begins_anew(caplog: pytest.LogCap
 
 
 async def test_any_number_of_addresses_takes_no_more_than_so_many_lines(caplog: pytest.LogCaptureFixture) -> None:
-    repeats = Repeats()
+    repeats = RepeatedWarnings()
     for number in range(5000):
         repeats.warn("denied", f"ipv4:10.0.{number // 256}.{number % 256}", "unknown", {"node": str(number)})
     assert len(lines(caplog, "denied")) == SORTS + LOGGED
@@ -54,20 +54,20 @@ async def test_any_number_of_addresses_takes_no_more_than_so_many_lines(caplog: 
 
 
 def identify(caller: Caller) -> Admission:
-    if caller.node.cluster == "nobody":
-        raise DeniedError("unmapped", "no service is `nobody`")
+    if caller.node.cluster == "stranger":
+        raise DeniedError("unmapped", "no service is `stranger`")
     return Admission("web", "spiffe://cluster.local/ns/shop/sa/web")
 
 
-async def test_whoever_is_not_let_in_and_whoever_claims_another_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    store = SnapshotStore()
+async def test_denied_clients_and_claims_of_another_service_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    store = SnapshotCache()
     store.publish("web", world("clusters a=1-"))
     server = XdsServer(store, identify)
     port = await server.start("127.0.0.1:0")
-    for cluster in (*["nobody"] * 20, "web", "cart"):
+    for cluster in (*["stranger"] * 20, "web", "cart"):
         async with Client(port, "sotw", cluster, id="n-1") as client:
             await client.send(CLUSTER)
-            if cluster == "nobody":
+            if cluster == "stranger":
                 assert (await client.status())[0] is grpc.StatusCode.PERMISSION_DENIED
                 continue
             await client.read()
@@ -77,7 +77,7 @@ async def test_whoever_is_not_let_in_and_whoever_claims_another_is_named(caplog:
     denied = lines(caplog, "denied")
     assert len(denied) == LOGGED
     found = {key: denied[0][key] for key in ("node", "claimed", "reason", "why")}
-    assert found == {"node": "n-1", "claimed": "nobody", "reason": "unmapped", "why": "no service is `nobody`"}
+    assert found == {"node": "n-1", "claimed": "stranger", "reason": "unmapped", "why": "no service is `stranger`"}
     assert denied[0]["peer"].startswith("ipv4:127.0.0.1:")
     (left_out,) = lines(caplog, "left_out")
     assert (left_out["of"], left_out["reason"], left_out["lines"]) == ("denied", "unmapped", 20 - LOGGED)

@@ -12,11 +12,11 @@ from tests.xds_server.test_properties import BAD, Envoy
 from tests.xds_server.test_server import said, serving
 from tests.xds_server.transcript import world
 from xds_server.protocol.delta import DeltaStream
-from xds_server.protocol.events import Completed, Refused, Settled, Took
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
-from xds_server.protocol.type_state import Shared
 from xds_server.protocol.wire import DeltaRequest, SotwRequest
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.ack_events import Nacked, SnapshotAcked, SnapshotAckedExceptUrgent, TypeAcked
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES
 
@@ -31,7 +31,7 @@ class Churn:
     answers each response 50 ms after it."""
 
     def __init__(self, variant: str) -> None:
-        self.store = SnapshotStore()
+        self.store = SnapshotCache()
         self.store.watchers.append(lambda _, __, new: self.client.publish(new) if self.client else None)
         self.client: Any = None
         self._variant = variant
@@ -45,9 +45,9 @@ class Churn:
                 self._count += 1
                 self.store.publish("web", world(f"{text}; endpoints a={10 + self._count}"))
                 if self.client is None:
-                    start = self.store.start("web")
+                    start = self.store.initial("web")
                     assert start is not None
-                    self.client = Envoy(self._variant, start, self.store.past("web"), refuses=True)
+                    self.client = Envoy(self._variant, start, self.store.earlier_streams("web"), refuses=True)
             self._step()
             self._now += 10
 
@@ -63,15 +63,15 @@ class Churn:
         note(self.store, self.client.stream)
 
 
-def note(store: SnapshotStore, stream: Any) -> None:
+def note(store: SnapshotCache, stream: Any) -> None:
     """As the server does."""
     for event in stream.take_events():
-        if isinstance(event, Refused):
-            store.refused("web", event)
-        elif isinstance(event, Took):
-            store.took("web", event)
+        if isinstance(event, Nacked):
+            store.nacked("web", event)
+        elif isinstance(event, TypeAcked):
+            store.type_acked("web", event)
         elif hasattr(event, "snapshot"):
-            store.accepted("web", event.snapshot)
+            store.acked("web", event.snapshot)
 
 
 def contents(snapshot: Snapshot | None, type_url: str) -> str:
@@ -98,11 +98,11 @@ def test_what_was_in_force_under_churn_is_what_a_new_client_gets(variant: str, t
     churn.run("clusters a=1; listeners l=1>r; routes r=1>a", 1_000)
     churn.run(then, IN_FORCE_MS)
     churn.run(now, 1_000)
-    start, latest = churn.store.start("web"), churn.store.current("web")
+    start, latest = churn.store.initial("web"), churn.store.current("web")
     assert churn.client.stream.refuses
     for type_url in (CLUSTER, LISTENER, ROUTES):
         assert contents(start, type_url) == of(then, type_url)
-        assert contents(churn.store.taken("web"), type_url) == of(then, type_url)
+        assert contents(churn.store.last_acked("web"), type_url) == of(then, type_url)
     if of(then, CLUSTER) == of(now, CLUSTER):
         assert contents(start, ENDPOINTS) == contents(latest, ENDPOINTS)
 
@@ -113,7 +113,7 @@ def test_a_type_is_in_force_though_a_later_one_was_refused(variant: str) -> None
     churn.run("clusters a=1; listeners l=1>r; routes r=1>a", 1_000)
     churn.run(f"clusters a=2; listeners l={BAD}>r; routes r=1>a", 1_000)
     churn.run(f"clusters a={BAD}; listeners l=1>r; routes r=1>a", 1_000)
-    start = churn.store.start("web")
+    start = churn.store.initial("web")
     assert contents(start, CLUSTER) == of("clusters a=2", CLUSTER)
     assert contents(start, LISTENER) == of("listeners l=1>r", LISTENER)
 
@@ -123,45 +123,45 @@ def test_a_client_that_starts_from_what_is_in_force_takes_all_of_it(variant: str
     churn = Churn(variant)
     churn.run("clusters a=1; listeners l=1>r; routes r=1>a", 1_000)
     churn.run(f"clusters a={BAD}; listeners l=1>r; routes r=1>a", 1_000)
-    start = churn.store.start("web")
+    start = churn.store.initial("web")
     assert start is not None
-    late = Envoy(variant, start, churn.store.past("web"), refuses=True)
+    late = Envoy(variant, start, churn.store.earlier_streams("web"), refuses=True)
     late.drain()
     assert late.stream.completed is start
     assert not late.stream.refuses
     # It is no news of what is in force that a client has what the server had taken for that.
-    before = churn.store.taken("web")
+    before = churn.store.last_acked("web")
     note(churn.store, late.stream)
-    assert churn.store.taken("web") is before
+    assert churn.store.last_acked("web") is before
 
 
 FIRST = world("clusters a=1-; extensions e=1; listeners l=1>r; routes r=1>a")
 
 
-def took(store: SnapshotStore, snapshot: Snapshot, type_url: str, *names: str) -> None:
+def took(store: SnapshotCache, snapshot: Snapshot, type_url: str, *names: str) -> None:
     there = snapshot.of_type(type_url).resources
-    store.took("web", Took(snapshot, type_url, {name: there[name] for name in names} if names else there))
+    store.type_acked("web", TypeAcked(snapshot, type_url, {name: there[name] for name in names} if names else there))
 
 
 def test_what_is_gone_and_used_stays_in_force() -> None:
     store, (new,) = published("clusters b=1-; extensions e=1; listeners l=1>r; routes r=2>b")
     took(store, new, CLUSTER)
-    taken = store.taken("web")
+    taken = store.last_acked("web")
     assert contents(taken, CLUSTER) == of("clusters a=1- b=1-", CLUSTER)
     assert contents(taken, ROUTES) == of("routes r=1>a", ROUTES)
     took(store, new, ROUTES)
-    taken = store.taken("web")
+    taken = store.last_acked("web")
     assert contents(taken, CLUSTER) == of("clusters b=1-", CLUSTER)
-    store.accepted("web", new)
-    assert store.taken("web") is new
+    store.acked("web", new)
+    assert store.last_acked("web") is new
 
 
-def published(*texts: str) -> tuple[SnapshotStore, list[Snapshot]]:
+def published(*texts: str) -> tuple[SnapshotCache, list[Snapshot]]:
     """A store whose first snapshot was taken as a whole, and those that were published after it."""
-    store, found = SnapshotStore(), []
+    store, found = SnapshotCache(), []
     store.watchers.append(lambda _, __, new: found.append(new))
     store.publish("web", FIRST)
-    store.accepted("web", FIRST)
+    store.acked("web", FIRST)
     for text in texts:
         store.publish("web", world(text))
     return store, found[1:]
@@ -172,49 +172,49 @@ def test_an_older_acknowledgement_is_no_news() -> None:
     store, (second, third) = published(f"clusters a=2-; {rest}", f"clusters a=3-; {rest}")
     took(store, third, CLUSTER)
     took(store, second, CLUSTER)
-    assert contents(store.taken("web"), CLUSTER) == of("clusters a=3-", CLUSTER)
-    store.accepted("web", second)
-    assert contents(store.taken("web"), CLUSTER) == of("clusters a=3-", CLUSTER)
-    store.accepted("web", FIRST)
-    assert contents(store.taken("web"), CLUSTER) == of("clusters a=3-", CLUSTER)
+    assert contents(store.last_acked("web"), CLUSTER) == of("clusters a=3-", CLUSTER)
+    store.acked("web", second)
+    assert contents(store.last_acked("web"), CLUSTER) == of("clusters a=3-", CLUSTER)
+    store.acked("web", FIRST)
+    assert contents(store.last_acked("web"), CLUSTER) == of("clusters a=3-", CLUSTER)
 
 
 def test_a_whole_snapshot_that_is_acknowledged_late_is_no_news() -> None:
     rest = "extensions e=1; listeners l=1>r; routes r=1>a"
     store, (second, third) = published(f"clusters a=2-; {rest}", f"clusters a=3-; {rest}")
-    store.accepted("web", third)
-    store.accepted("web", second)
+    store.acked("web", third)
+    store.acked("web", second)
     took(store, second, CLUSTER)
-    assert store.taken("web") is third
+    assert store.last_acked("web") is third
 
 
 def test_what_some_client_takes_late_is_refused_no_more() -> None:
     rest = "extensions e=1; listeners l=1>r; routes"
     store, (second, third) = published(f"clusters a=2-; {rest} r=1>a", f"clusters a=2-; {rest} r=2>a")
     versions = {name: item.version for name, item in second.of_type(CLUSTER).resources.items()}
-    store.refused("web", Refused(CLUSTER, "", "bad", second, versions))
-    assert store.start("web") is not third
-    store.accepted("web", second)
-    assert store.start("web") is third
+    store.nacked("web", Nacked(CLUSTER, "", "bad", second, versions))
+    assert store.initial("web") is not third
+    store.acked("web", second)
+    assert store.initial("web") is third
 
 
 def test_endpoints_that_a_client_never_had_are_not_in_force_before_it_answers() -> None:
-    stream = DeltaStream(world("clusters a=1"), Shared())
+    stream = DeltaStream(world("clusters a=1"), SharedResults())
     stream.receive(DeltaRequest(CLUSTER))
     stream.receive(DeltaRequest(CLUSTER, "1"))
-    stream.wait_no_longer()
+    stream.end_wait()
     stream.receive(DeltaRequest(ENDPOINTS, subscribe=("a",)))
-    assert not any(isinstance(each, Settled | Completed) for each in stream.take_events())
+    assert not any(isinstance(each, SnapshotAckedExceptUrgent | SnapshotAcked) for each in stream.take_events())
     stream.receive(DeltaRequest(ENDPOINTS, "1"))
-    assert any(isinstance(each, Completed) for each in stream.take_events())
+    assert any(isinstance(each, SnapshotAcked) for each in stream.take_events())
 
 
 def test_of_names_that_a_client_asks_for_only_these_are_acknowledged() -> None:
     store, (new,) = published("clusters a=1-; extensions e=2 f=2; listeners l=1>r; routes r=1>a")
     took(store, new, EXTENSION, "f")
-    assert contents(store.taken("web"), EXTENSION) == of("extensions e=1 f=2", EXTENSION)
+    assert contents(store.last_acked("web"), EXTENSION) == of("extensions e=1 f=2", EXTENSION)
     took(store, new, EXTENSION)
-    assert contents(store.taken("web"), EXTENSION) == of("extensions e=2 f=2", EXTENSION)
+    assert contents(store.last_acked("web"), EXTENSION) == of("extensions e=2 f=2", EXTENSION)
 
 
 def test_a_name_that_is_gone_is_not_in_force_for_ever() -> None:
@@ -223,7 +223,7 @@ def test_a_name_that_is_gone_is_not_in_force_for_ever() -> None:
     store, (second, third) = published(f"{rest}; extensions e=1 f=2", f"{rest}; extensions e=3 g=3")
     took(store, second, EXTENSION, "f")
     took(store, third, EXTENSION, "e")
-    assert contents(store.taken("web"), EXTENSION) == of("extensions e=3", EXTENSION)
+    assert contents(store.last_acked("web"), EXTENSION) == of("extensions e=3", EXTENSION)
 
 
 def test_of_one_name_an_older_acknowledgement_is_no_news() -> None:
@@ -231,17 +231,17 @@ def test_of_one_name_an_older_acknowledgement_is_no_news() -> None:
     store, (second, third) = published(f"{rest}; extensions e=2 f=2", f"{rest}; extensions e=3 f=3")
     took(store, third, EXTENSION, "f")
     took(store, second, EXTENSION, "f")
-    assert contents(store.taken("web"), EXTENSION) == of("extensions e=1 f=3", EXTENSION)
+    assert contents(store.last_acked("web"), EXTENSION) == of("extensions e=1 f=3", EXTENSION)
     # A snapshot that was acknowledged as a whole speaks for what is older.
-    store.accepted("web", second)
-    assert contents(store.taken("web"), EXTENSION) == of("extensions e=2 f=3", EXTENSION)
+    store.acked("web", second)
+    assert contents(store.last_acked("web"), EXTENSION) == of("extensions e=2 f=3", EXTENSION)
 
 
 def test_new_clusters_are_in_force_with_their_endpoints() -> None:
     text = "clusters a=2- b=1; endpoints b=7; extensions e=1; listeners l=2>r; routes r=1>a"
     store, (second, _) = published(text, text.replace("a=2-", "a=3-"))
     took(store, second, CLUSTER)
-    taken = store.taken("web")
+    taken = store.last_acked("web")
     assert contents(taken, CLUSTER) == of("clusters a=2- b=1", CLUSTER)
     assert contents(taken, ENDPOINTS) == of("endpoints b=7", ENDPOINTS)
     assert contents(taken, LISTENER) == contents(FIRST, LISTENER)
@@ -251,7 +251,7 @@ def test_what_refers_to_something_that_is_not_in_force_is_as_it_was_and_the_rest
     store, (new,) = published("clusters a=2-; extensions e=1; listeners l=2>s,t m=2>r; routes r=1>a s=1>a t=1>a")
     took(store, new, CLUSTER)
     took(store, new, LISTENER)
-    taken = store.taken("web")
+    taken = store.last_acked("web")
     assert contents(taken, CLUSTER) == of("clusters a=2-", CLUSTER)
     assert contents(taken, LISTENER) == of("listeners l=1>r m=2>r", LISTENER)
 
@@ -260,7 +260,7 @@ def test_what_does_not_fit_together_is_not_in_force() -> None:
     """Routes are taken after their clusters. Whatever a client says, what is in force could be published."""
     store, (new,) = published("clusters b=1-; extensions e=1; listeners l=1>r; routes r=2>b")
     took(store, new, ROUTES)
-    taken = store.taken("web")
+    taken = store.last_acked("web")
     assert taken is not None
     assert taken.version == FIRST.version
 
@@ -268,11 +268,11 @@ def test_what_does_not_fit_together_is_not_in_force() -> None:
 def test_what_some_client_has_taken_of_a_type_is_refused_no_more() -> None:
     store, (new,) = published("clusters a=2-; extensions e=1; listeners l=1>r; routes r=1>a")
     versions = {name: item.version for name, item in new.of_type(CLUSTER).resources.items()}
-    store.refused("web", Refused(CLUSTER, "", "bad", new, versions))
-    assert store.start("web") is not new
+    store.nacked("web", Nacked(CLUSTER, "", "bad", new, versions))
+    assert store.initial("web") is not new
     took(store, new, CLUSTER)
-    assert store.start("web") is new
-    assert not store.unwanted("web")
+    assert store.initial("web") is new
+    assert not store.nacked_resources("web")
 
 
 class Speaking:
@@ -282,7 +282,7 @@ class Speaking:
         self._delta = variant == "delta"
 
     def begin(self, snapshot: Snapshot) -> None:
-        self.stream: Any = (DeltaStream if self._delta else SotwStream)(snapshot, Shared(), empty_is_all=False)
+        self.stream: Any = (DeltaStream if self._delta else SotwStream)(snapshot, SharedResults(), empty_is_all=False)
 
     def say(self, kind: str, *names: str, nonce: str = "") -> None:
         if self._delta:
@@ -301,7 +301,7 @@ def test_a_client_that_asks_by_name_says_no_more_than_that(variant: str) -> None
     client.begin(world("clusters a=1- b=1-"))
     client.say(CLUSTER, "a")
     client.answer()
-    (event,) = [each for each in client.stream.take_events() if isinstance(each, Took)]
+    (event,) = [each for each in client.stream.take_events() if isinstance(each, TypeAcked)]
     assert list(event.resources) == ["a"]
 
 
@@ -310,7 +310,7 @@ async def test_a_new_client_of_a_busy_group_gets_what_was_acknowledged_last(vari
     """Over gRPC: endpoints change every 20 ms, and each response is answered 50 ms after it came."""
     text = "clusters a=1"
 
-    async def publish(store: SnapshotStore) -> None:
+    async def publish(store: SnapshotCache) -> None:
         number = 10
         while True:
             store.publish("web", world(f"{text}; endpoints a={number}"))

@@ -15,8 +15,8 @@ from xds_server.resources.types import CLUSTER
 from xds_server.transport.connection import Connection
 
 if TYPE_CHECKING:
-    from xds_server.transport.connection import Variant
     from xds_server.transport.server import XdsServer
+    from xds_server.transport.variants import Variant
 
 
 class Reads:

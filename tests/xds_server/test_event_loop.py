@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from xds_server.transport.event_loop import Loop
+from xds_server.transport.event_loop import GrpcEventLoop
 
 WRITES = 50
 SECONDS = 60.0
@@ -75,7 +75,7 @@ async def _turns(selector: Watched) -> int:
     return after - before
 
 
-@pytest.mark.parametrize(("kind", "few"), [(Loop, True), (asyncio.SelectorEventLoop, False)])
+@pytest.mark.parametrize(("kind", "few"), [(GrpcEventLoop, True), (asyncio.SelectorEventLoop, False)])
 def test_many_events_take_few_turns(kind: type[asyncio.SelectorEventLoop], few: bool) -> None:
     """Once Python's own loop needs no more turns, there is no need for this one."""
     selector = Watched()
@@ -104,5 +104,5 @@ def test_other_readers_are_called_as_ever() -> None:
             loop.remove_reader(ours)
         return heard
 
-    with asyncio.Runner(loop_factory=Loop) as runner:
+    with asyncio.Runner(loop_factory=GrpcEventLoop) as runner:
         assert runner.run(hear()) == [b"got a", b"got b", b"got c"]

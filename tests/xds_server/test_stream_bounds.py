@@ -1,4 +1,4 @@
-"""A client cannot make the server keep, show or look through more than a bound, whatever it says."""
+"""Whatever a client sends, the server keeps, shows and reads no more of it than a bound."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from envoy.service.discovery.v3 import discovery_pb2
 
 from tests.xds_server.transcript import world
-from xds_server.limits.stream_bounds import MAX_CHARACTERS, MAX_UNANSWERED
 from xds_server.protocol.delta import DeltaStream
-from xds_server.protocol.type_state import REMEMBERED_NAMES, Shared
+from xds_server.protocol.shared_results import REMEMBERED_NAMES, SharedResults
+from xds_server.protocol.stream_bounds import MAX_CHARACTERS, MAX_UNANSWERED
 from xds_server.protocol.wire import (
     MAX_CLAIMS,
     MAX_NAME,
@@ -32,15 +32,15 @@ def many(number: int) -> tuple[str, ...]:
 
 
 def test_answers_that_are_owed_are_bounded() -> None:
-    stream = DeltaStream(WORLD, Shared())
+    stream = DeltaStream(WORLD, SharedResults())
     for _ in range(MAX_UNANSWERED + 1):
         stream.receive(DeltaRequest(ENDPOINTS, subscribe=("a",)))
     with pytest.raises(TooMuchError, match="more than 1,000 responses without an answer"):
         stream.receive(DeltaRequest(ENDPOINTS, subscribe=("a",)))
 
 
-def test_whoever_answers_may_ask_for_ever() -> None:
-    stream = DeltaStream(WORLD, Shared())
+def test_a_client_that_acknowledges_may_go_on_for_ever() -> None:
+    stream = DeltaStream(WORLD, SharedResults())
     nonce = ""
     for _ in range(MAX_UNANSWERED + 2):
         (response,) = stream.receive(DeltaRequest(ENDPOINTS, nonce=nonce, subscribe=("a",)))
@@ -49,7 +49,7 @@ def test_whoever_answers_may_ask_for_ever() -> None:
 
 def test_names_in_answers_that_are_owed_are_bounded() -> None:
     names = many(1_000)
-    stream = DeltaStream(world("endpoints " + " ".join(f"{name}=1" for name in names)), Shared())
+    stream = DeltaStream(world("endpoints " + " ".join(f"{name}=1" for name in names)), SharedResults())
     for _ in range(201):
         stream.receive(DeltaRequest(ENDPOINTS, subscribe=names))
     with pytest.raises(TooMuchError, match="more than 200,000 names without an answer"):
@@ -59,7 +59,7 @@ def test_names_in_answers_that_are_owed_are_bounded() -> None:
 @pytest.mark.parametrize("type_url", [ENDPOINTS, "type.googleapis.com/no.such.Type"])
 def test_answers_about_names_that_do_not_exist_are_bounded_more_closely(type_url: str) -> None:
     """Those that exist are shared with all streams, and these with none."""
-    stream, names = DeltaStream(WORLD, Shared()), many(MAX_NAMES)
+    stream, names = DeltaStream(WORLD, SharedResults()), many(MAX_NAMES)
     for _ in range(3):
         (response,) = stream.receive(DeltaRequest(type_url, subscribe=names))
         stream.receive(DeltaRequest(type_url, nonce=response.nonce))
@@ -71,7 +71,7 @@ def test_answers_about_names_that_do_not_exist_are_bounded_more_closely(type_url
 
 def test_names_that_are_to_be_answered_later_are_bounded() -> None:
     """While clusters are not acknowledged, listeners are not sent: who never answers asks and takes back for ever."""
-    stream = DeltaStream(world("clusters a=1-; listeners l=1"), Shared())
+    stream = DeltaStream(world("clusters a=1-; listeners l=1"), SharedResults())
     stream.receive(DeltaRequest(CLUSTER))
     stream.receive(DeltaRequest(LISTENER, subscribe=("*",)))
 
@@ -86,14 +86,14 @@ def test_names_that_are_to_be_answered_later_are_bounded() -> None:
 
 
 def test_all_that_a_client_claims_to_have_is_bounded() -> None:
-    stream = DeltaStream(world("clusters a=1-"), Shared())
+    stream = DeltaStream(world("clusters a=1-"), SharedResults())
     stream.receive(DeltaRequest(CLUSTER, initial=dict.fromkeys(many(MAX_CLAIMS - 10), "1")))
     with pytest.raises(TooMuchError, match="more than 100,000 resources from earlier streams on one stream"):
         stream.receive(DeltaRequest(ROUTES, subscribe=("*",), initial=dict.fromkeys(many(20), "1")))
 
 
 def test_names_are_bounded_in_all_their_characters() -> None:
-    stream = DeltaStream(WORLD, Shared())
+    stream = DeltaStream(WORLD, SharedResults())
     names = tuple(f"{each:x}".rjust(MAX_NAME, "x") for each in range(MAX_CHARACTERS // MAX_NAME))
     stream.receive(DeltaRequest(ENDPOINTS, subscribe=names))
     with pytest.raises(TooMuchError, match="names of more than 8,000,000 characters on one stream"):
@@ -134,9 +134,9 @@ def test_what_is_kept_logged_or_shown_is_short(fields: dict[str, Any], what: str
             parse_sotw(discovery_pb2.DiscoveryRequest(**{"type_url": CLUSTER, **fields}).SerializeToString())
 
 
-def test_results_for_names_that_nobody_shares_are_not_kept() -> None:
+def test_results_for_names_of_one_client_are_not_kept() -> None:
     """What one client asked for is let go of when others ask, not after so many more results."""
-    shared, computed = Shared(), count()
+    shared, computed = SharedResults(), count()
     big = dict.fromkeys(many(REMEMBERED_NAMES // 4))
     for _ in range(8):
         shared._remember("test", dict(big), None, lambda: next(computed))

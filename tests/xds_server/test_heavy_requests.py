@@ -1,4 +1,4 @@
-"""Requests that take long to hear are followed by a pause, so that whoever sends them holds up nobody else."""
+"""Requests that take long are followed by a pause, so that their sender does not hold up other clients."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def _pauses(server: XdsServer, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """After how long a request each began."""
     found: list[float] = []
-    pause = server.let_others_first
+    pause = server.pause_after_heavy_request
 
     async def watched(took: float) -> None:
         found.append(took)
         await pause(took)
 
-    monkeypatch.setattr(server, "let_others_first", watched)
+    monkeypatch.setattr(server, "pause_after_heavy_request", watched)
     return found
 
 
@@ -44,7 +44,7 @@ async def test_a_large_request_is_followed_by_a_pause(variant: str, monkeypatch:
 
 
 @BOTH
-async def test_so_is_a_small_one_of_a_client_that_asks_for_much(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_is_a_small_one_of_a_client_with_many_names(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To add one name to 20,000 takes 10 ms, and a request of 60 bytes."""
     many = [f"{number}" for number in range(MANY)]
     async with serving(world("endpoints e=1")) as (server, port), Client(port, variant) as client:
@@ -57,7 +57,7 @@ async def test_so_is_a_small_one_of_a_client_that_asks_for_much(variant: str, mo
         assert len(pauses) == 1
 
 
-async def test_so_is_a_small_one_of_a_client_that_says_it_has_much(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_is_a_small_one_of_a_client_that_says_it_has_many_resources(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it says that it has 100,000 resources, an acknowledgement alone takes half a second."""
     async with serving(world("clusters a=1-")) as (server, port), Client(port, "delta") as client:
         pauses = _pauses(server, monkeypatch)

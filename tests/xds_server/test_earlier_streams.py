@@ -8,20 +8,20 @@ from tests.xds_server.client import Client
 from tests.xds_server.test_server import _until as until
 from tests.xds_server.test_server import serving
 from tests.xds_server.transcript import Conversation, world
-from xds_server.protocol.earlier_streams import REMEMBERED, Past
+from xds_server.resources.earlier_streams import REMEMBERED, EarlierStreams
 from xds_server.resources.types import CLUSTER
 
 REFUSALS = 22
 
 
 def test_what_clients_had_when_they_left_has_a_bound() -> None:
-    past: Past = Past()
+    past: EarlierStreams = EarlierStreams()
     there = {str(number): world(f"clusters c{number}=1-").of_type(CLUSTER).resources for number in range(20)}
     first, second, *others = list(there)[: REMEMBERED + 1]
     for version in (first, second, *others[:-1], first, others[-1]):
         past.hold(version, there[version])
         past.leave(version)
-    assert not past.knows(second)
+    assert not past.has(second)
     assert all(past.clusters(version) is there[version] for version in (first, *others))
     # An open stream may have it for as long as it likes.
     past.hold(second, there[second])
@@ -32,19 +32,19 @@ def test_what_clients_had_when_they_left_has_a_bound() -> None:
 
 
 def test_what_no_client_has_is_forgotten_at_once() -> None:
-    past, held = Past(), world("clusters a=1-").of_type(CLUSTER).resources
+    past, held = EarlierStreams(), world("clusters a=1-").of_type(CLUSTER).resources
     past.hold("1", held)
     past.hold("1", held)
     past.drop("1")
-    assert past.knows("1")
+    assert past.has("1")
     past.drop("1")
-    assert not past.knows("1")
+    assert not past.has("1")
 
 
 def test_a_version_that_is_not_known_may_be_what_was_acknowledged() -> None:
-    past, taken = Past(), world("clusters a=1-")
+    past, taken = EarlierStreams(), world("clusters a=1-")
     assert past.clusters("unheard of") == {}
-    past.taken.whole(1, taken)
+    past.last_acked.snapshot_acked(1, taken)
     assert past.clusters("unheard of") is taken.of_type(CLUSTER).resources
 
 
@@ -127,7 +127,7 @@ async def test_the_server_keeps_nothing_for_streams_that_have_ended() -> None:
         async with Client(port, "sotw") as client:
             await client.send(CLUSTER)
             await client.send(CLUSTER, nonce=(await client.read()).nonce)
-            await until(lambda: server.store.taken("web") is not None)
-            assert server.store.past("web")._held
+            await until(lambda: server.store.last_acked("web") is not None)
+            assert server.store.earlier_streams("web")._held
         await until(lambda: not server.connections)
-        assert not server.store.past("web")._held
+        assert not server.store.earlier_streams("web")._held
