@@ -30,7 +30,7 @@ from emitters.interception import (
 if TYPE_CHECKING:
     from dsl.program import Program
     from emitters.addresses import Addresses
-    from emitters.envoy.asking import Server
+    from emitters.envoy.bootstrap.xds_server import Server
     from solver.placement import Placement
 
 XDS: Final = {
@@ -49,9 +49,9 @@ def files(
     xds: Server | None = None,
 ) -> dict[str, bytes]:
     """All files of an emission, sorted by path. Raises `EmitError` where something cannot be expressed."""
-    from emitters.envoy.asking import Server, secrets
     from emitters.envoy.bootstrap import static_json, xds_bootstrap
-    from emitters.envoy.typed import to_json, to_yaml
+    from emitters.envoy.bootstrap.xds_server import Server, secrets
+    from emitters.envoy.messages.typed import to_json, to_yaml
 
     found: dict[str, bytes] = {}
     for resources in emit(program, placement, addresses, mode):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.transition.asks import First, firsts, rounds
 from admc.transition.ports import renumbered
 from dsl.program import Protocol, Side, Stage, Verb
-from emitters.envoy.match import everybody
+from emitters.envoy.matching.predicates import everybody
 from solver.rules.facts import targets
 
 if TYPE_CHECKING:

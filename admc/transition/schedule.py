@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.transition.between import OLD
 from admc.transition.model import Phase, Toggle
 from dsl.program import Side
-from emitters.scope import filter_names, hop_name
+from emitters.hops import filter_names, hop_name
 
 if TYPE_CHECKING:
     from admc.transition.change import Change, Entry

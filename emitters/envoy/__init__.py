@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics
 from emitters.addresses import Addresses
+from emitters.addresses.index import Known
 from emitters.envoy.context import Context, Mode
 from emitters.envoy.resources import AdmResources
 from emitters.errors import EmitError
-from emitters.known import Known
-from emitters.scope import hops
+from emitters.hops import hops
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Placement
 
 __all__ = ["AdmResources", "Mode", "check", "emit", "untouched"]
@@ -35,16 +35,14 @@ def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
 
     It takes as many replicas as are declared, so a limit that they cannot share is found before any is running.
     """
-    from emitters.envoy import checks
+    from emitters.envoy.checks import adm
 
     findings = Diagnostics()
     nowhere = Addresses()
     known = Known(program, nowhere)
     tried: set[str] = set()
     for service, enforced in hops(program, placement).items():
-        checks.check(
-            Context(program, nowhere, known, Mode.REDIRECT, program.services[service], findings), enforced, tried
-        )
+        adm.check(Context(program, nowhere, known, Mode.REDIRECT, program.services[service], findings), enforced, tried)
     return tuple(findings.items)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dsl.program import Policy, Program, Service
     from dsl.text import Span
     from emitters.addresses import Addresses
-    from emitters.known import Known
+    from emitters.addresses.index import Known
 
 
 class Mode(StrEnum):

@@ -10,21 +10,22 @@ import ipaddress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side, callee
-from emitters.envoy import http, located, routes, tcp
-from emitters.envoy.bounds import BrokenRulesError
-from emitters.envoy.checks import check
-from emitters.envoy.clusters import cluster, endpoints, has_several, reachable
+from emitters.addresses.index import ordered
+from emitters.envoy.chains import http, routes, tcp
+from emitters.envoy.chains.clusters import cluster, endpoints, has_several, reachable
+from emitters.envoy.checks import addresses as located
+from emitters.envoy.checks.addresses import awaited_callers, awaits_destination, taken
+from emitters.envoy.checks.adm import check
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import side_cluster
 from emitters.envoy.filters.guards import asked_port
 from emitters.envoy.filters.verdicts import only_verdicts
-from emitters.envoy.located import awaited_callers, awaits_destination, taken
-from emitters.envoy.match import by_network, by_port, take
-from emitters.envoy.names import Version
+from emitters.envoy.held_headers import Version
+from emitters.envoy.matching.predicates import by_network, by_port, take
+from emitters.envoy.messages.constraints import BrokenRulesError
+from emitters.envoy.messages.typed import Json, extension, message
 from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, REFUSING, ROUTES, AdmResources
-from emitters.envoy.typed import Json, extension, message
-from emitters.known import ordered
-from emitters.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
+from emitters.interception.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from emitters.addresses import Network
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 CLOSED: Final = "closed"
 """The filter chain of connections that could pass unenforced, because an address is missing."""

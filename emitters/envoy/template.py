@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from dsl.program import FileArgument, Protocol
-from emitters.envoy.typed import PREFIX, Json, UnknownTypeError, duration, message
+from emitters.envoy.messages.typed import PREFIX, Json, UnknownTypeError, duration, message
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -69,7 +69,7 @@ def _check(config: Json, protocols: Collection[Protocol]) -> None:
     """Is it a message that Envoy knows, and takes as a filter of these protocols?"""
     from google.protobuf.json_format import ParseError
 
-    from emitters.envoy.bounds import BrokenRulesError
+    from emitters.envoy.messages.constraints import BrokenRulesError
 
     name = config["@type"].removeprefix(PREFIX)
     found = _FILTER.match(name)

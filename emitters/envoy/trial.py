@@ -13,10 +13,10 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from emitters.envoy.clusters import ADS
-from emitters.envoy.match import header_predicate
+from emitters.envoy.chains.clusters import ADS
+from emitters.envoy.matching.predicates import header_predicate
+from emitters.envoy.messages.typed import PREFIX, Json, extension, message, typed
 from emitters.envoy.resources import EXTENSION, LISTENER
-from emitters.envoy.typed import PREFIX, Json, extension, message, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

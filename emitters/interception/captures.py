@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Side
+from emitters.addresses.index import literal
 from emitters.errors import EmitError
-from emitters.known import literal
-from emitters.scope import hops
+from emitters.hops import hops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dsl.program import Program, Service
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Placement
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -21,7 +21,7 @@ import yaml
 
 import dsl
 from emitters.addresses import Addresses
-from emitters.dial import binds, dials
+from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
 from solver.place import place

@@ -38,7 +38,6 @@ def main() -> None:
 
     # What a compile imports on its way, at once.
     import admc.plan.build
-
     import solver.verify.verifier
     from admc import pipeline
     from admc.files import write_whole

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 import dsl
 from dsl.program import Program, Side
-from emitters import known
 from emitters.addresses import Addresses, Located, Network, peers
+from emitters.addresses import index as known
+from emitters.addresses.index import EVERYWHERE, AmbiguousCallersError, Callers, Known
 from emitters.envoy import emit
+from emitters.envoy.chains.tcp import chains
 from emitters.envoy.context import Context, Mode
 from emitters.envoy.filters.guards import admitted
-from emitters.envoy.match import callers_predicate
-from emitters.envoy.tcp import chains
-from emitters.known import EVERYWHERE, AmbiguousCallersError, Callers, Known
-from emitters.scope import hops
+from emitters.envoy.matching.predicates import callers_predicate
+from emitters.hops import hops
 from solver.place import place
 from tests.generate import generate
 

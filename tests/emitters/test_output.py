@@ -10,10 +10,10 @@ import yaml
 
 import dsl
 from emitters.addresses import Addresses, Located
-from emitters.dial import binds, dials
+from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import BOOTSTRAP, static_json
-from emitters.envoy.typed import message, to_json
+from emitters.envoy.messages.typed import message, to_json
 from emitters.errors import EmitError
 from emitters.output import files
 from solver.place import place

@@ -9,7 +9,7 @@ import pytest
 
 import dsl
 from emitters.addresses import Addresses, from_json
-from emitters.sharing import check
+from emitters.addresses.conflicts import check
 
 PROGRAM = dsl.load_text(
     """app test

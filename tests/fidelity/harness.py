@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsl.program import Protocol
 from emitters.addresses import Addresses
-from emitters.dial import binds, dials
+from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
 from solver.placement import Placement, Status

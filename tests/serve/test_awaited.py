@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dsl
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
-from emitters.envoy.typed import to_yaml
+from emitters.envoy.messages.typed import to_yaml
 from solver.place import place
 from tests.testbed.mesh import Mesh
 from tests.testbed.mesh.needed import NEEDS_MESH

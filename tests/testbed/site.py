@@ -1,7 +1,7 @@
 """Where everything of one application is on loopback: who listens where, and whom each caller dials.
 
-The plan is the emitter's: `emitters.addresses` gives everything an address, `emitters.dial` says who listens at which
-and who connects to which.
+The plan is the emitter's: `emitters.addresses` gives everything an address, `emitters.addresses.dialing` says who
+listens at which and who connects to which.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from emitters.addresses import Addresses
-from emitters.dial import Dial, binds, dials, sender
+from emitters.addresses.dialing import Dial, binds, dials, sender
 from emitters.envoy import Mode
 from emitters.output import files
 from tests.testbed.client import Target

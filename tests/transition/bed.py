@@ -17,7 +17,7 @@ from google.protobuf import json_format
 from admc.serve.build.snapshots import snapshot
 from admc.transition.resources import keeping, resources
 from emitters.addresses import Addresses
-from emitters.dial import binds, sender
+from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
 from tests.testbed.echo import EchoServices, Endpoint

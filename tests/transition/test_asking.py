@@ -10,7 +10,7 @@ import pytest
 from admc.transition.marker import MARKER
 from admc.transition.model import Placed
 from dsl import load_text
-from emitters.dial import sender
+from emitters.addresses.dialing import sender
 from solver.place import place
 from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed

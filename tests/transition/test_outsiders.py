@@ -26,21 +26,21 @@ from dsl import load_text
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Side
 from emitters.addresses import Addresses, from_json
+from emitters.addresses.index import Callers, Known
 from emitters.envoy import emit
+from emitters.envoy.chains.tcp import chains
+from emitters.envoy.checks.addresses import taken
 from emitters.envoy.context import Context, Mode
-from emitters.envoy.located import taken
-from emitters.envoy.match import scope
-from emitters.envoy.tcp import chains
+from emitters.envoy.matching.predicates import scope
 from emitters.errors import EmitError
-from emitters.known import Callers, Known
-from emitters.scope import hops
+from emitters.hops import hops
 from solver.place import place
 from solver.placement import PlacementError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 PODS: Final = {"s": "10.1.0.1", "t": "10.1.1.1", "n": "10.1.1.2", "d": "10.9.0.1"}
 PEERS: Final = (*PODS.values(), "10.1.0.9", "10.1.1.9", "10.2.0.1", "192.0.2.1")

@@ -11,7 +11,7 @@ from admc.transition.steps import steps
 from dsl import load_text
 from emitters.addresses import Addresses
 from emitters.envoy import Mode
-from emitters.scope import hops
+from emitters.hops import hops
 from solver.place import place
 
 PROGRAM = """

@@ -19,7 +19,7 @@ from admc.transition.model import Phase, Placed, Toggle
 from admc.transition.older import dropped, names, original, renamed
 from admc.transition.steps import outlasting, steps
 from dsl.program import Side, Stage
-from emitters.scope import filter_name, hops
+from emitters.hops import filter_name, hops
 from solver.rules.facts import targets
 
 if TYPE_CHECKING:

@@ -13,16 +13,16 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dsl.program import Protocol, Side
-from emitters.envoy.match import everybody
-from emitters.known import AmbiguousCallersError, strangers_of, takes_strangers
-from emitters.scope import hops
+from emitters.envoy.matching.predicates import everybody
+from emitters.addresses.index import AmbiguousCallersError, strangers_of, takes_strangers
+from emitters.hops import hops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from dsl.program import Policy, Program
     from emitters.addresses import Addresses
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Placement
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from admc.serve.build.source import State
     from emitters.envoy import AdmResources
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 
 class Groups(NamedTuple):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dsl.program import Policy
     from emitters.envoy.context import Context
     from emitters.envoy.filters.built import Built
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
     Builder = Callable[[Context, Hop, Policy], Built]
 

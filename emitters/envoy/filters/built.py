@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from dsl.program import Policy
-    from emitters.envoy.typed import Json
-    from emitters.scope import Hop
+    from emitters.envoy.messages.typed import Json
+    from emitters.hops import Hop
 
 
 class Built(NamedTuple):

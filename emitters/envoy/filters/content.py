@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from emitters.envoy.filters.built import Built
 from emitters.envoy.filters.guards import strings
-from emitters.envoy.names import inside
-from emitters.envoy.typed import Json, extension, typed
+from emitters.envoy.held_headers import inside
+from emitters.envoy.messages.typed import Json, extension, typed
 
 if TYPE_CHECKING:
     from dsl.program import Policy
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 _MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
 

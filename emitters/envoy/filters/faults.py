@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from emitters.envoy.filters.built import Built
-from emitters.envoy.typed import Json, duration, typed
+from emitters.envoy.messages.typed import Json, duration, typed
 
 if TYPE_CHECKING:
     from dsl.program import Policy
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 _FAULT: Final = "envoy.extensions.filters.http.fault.v3.HTTPFault"
 

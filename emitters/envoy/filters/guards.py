@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from dsl.program import FileArgument, Protocol, Side, callee
+from emitters.addresses.index import EVERYWHERE, Callers
 from emitters.envoy.filters.built import Built, side_cluster, stat_name
-from emitters.envoy.match import cidr
-from emitters.envoy.typed import Json, duration, typed
-from emitters.known import EVERYWHERE, Callers
+from emitters.envoy.matching.predicates import cidr
+from emitters.envoy.messages.typed import Json, duration, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dsl.program import Policy, Port, Program, Value
     from emitters.addresses import Network
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 _RBAC: Final = "envoy.extensions.filters.http.rbac.v3.RBAC"
 _ANY: Final[Json] = {"any": True}

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from dsl.program import Protocol
 from emitters.envoy.filters.built import Built, stat_name
-from emitters.envoy.typed import Json, duration, typed
+from emitters.envoy.messages.typed import Json, duration, typed
 
 if TYPE_CHECKING:
     from dsl.program import Policy
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 _SHORTEST_FILL: Final = 50_000
 """Microseconds. Envoy fills no bucket more often than this."""

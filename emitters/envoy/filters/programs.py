@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from dsl.program import FileArgument
 from emitters.envoy.filters.built import Built
+from emitters.envoy.messages.typed import typed
 from emitters.envoy.template import fill
-from emitters.envoy.typed import typed
 
 if TYPE_CHECKING:
     from dsl.program import Policy
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 
 def lua(context: Context, hop: Hop, policy: Policy) -> Built:

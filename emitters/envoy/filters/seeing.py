@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from emitters.envoy.filters.built import Built, stat_name
 from emitters.envoy.filters.guards import rbac
-from emitters.envoy.typed import Json, extension, typed
+from emitters.envoy.messages.typed import Json, extension, typed
 
 if TYPE_CHECKING:
     from dsl.program import Policy
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 _STDOUT: Final = "envoy.extensions.access_loggers.stream.v3.StdoutAccessLog"
 TAP_BYTES: Final = 1 << 20

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from emitters.envoy.typed import extension
+from emitters.envoy.messages.typed import extension
 
 if TYPE_CHECKING:
-    from emitters.envoy.typed import Json
+    from emitters.envoy.messages.typed import Json
 
 # A `CheckResponse` is one message of protobuf in one frame of gRPC. What is neither is taken away whole, and Envoy then
 # fails the question, as it does where the service is not there.

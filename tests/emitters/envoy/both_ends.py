@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from emitters.addresses import Addresses
-from emitters.dial import binds, dials
+from emitters.addresses.dialing import binds, dials
 from tests.emitters.envoy.support import ENVOY, load, private, serving, written
 from tests.testbed.client import Target
 from tests.testbed.envoys import Envoys

@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from emitters.addresses import Addresses, Located
-from emitters.dial import binds, dials
+from emitters.addresses.dialing import binds, dials
 from tests.emitters.envoy.support import ENVOY, exchange, load, private, written
 from tests.testbed.client import Target
 from tests.testbed.envoys import Envoys

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 import dsl
 from dsl.program import Program
 from emitters.addresses import Addresses, Located
-from emitters.dial import binds, dials
+from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
-from emitters.envoy.typed import to_yaml
+from emitters.envoy.messages.typed import to_yaml
 from solver.place import place
 from solver.placement import PlacementError
 from tests.testbed.client import Reply, Request, Target, send

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsl.program import Side
-from emitters.envoy.names import ROUTE
+from emitters.envoy.held_headers import ROUTE
 from tests.emitters.envoy.support import ENVOY, Running, exchange, load, running, soon
 from tests.emitters.envoy.wasm import module
 from tests.fidelity import tokens

@@ -12,10 +12,10 @@ import pytest
 
 from dsl.program import Side
 from emitters.addresses import Addresses, Located
-from emitters.dial import binds, dials
+from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
-from emitters.envoy.typed import to_json, to_yaml
+from emitters.envoy.messages.typed import to_json, to_yaml
 from tests.emitters.envoy.ads import Ads
 from tests.emitters.envoy.on_files import Files
 from tests.emitters.envoy.support import ENVOY, load, private

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsl.match import Elements, elements_of
-from emitters.envoy import elements
+from emitters.envoy.matching import header_elements
 
 VALUES = st.text(alphabet="ab,;. \tA7é-]^", max_size=8)
 LISTS = [elements_of("x"), elements_of("cookie")]
@@ -49,7 +49,7 @@ def accepted(pattern: str, value: str) -> bool:
 @pytest.mark.parametrize("of", LISTS, ids=["list", "cookies"])
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_matches(pattern: str, of: Elements) -> None:
-    whole = elements.matches(pattern, of)
+    whole = header_elements.matches(pattern, of)
 
     @settings(deadline=None)
     @given(VALUES)
@@ -64,20 +64,20 @@ def test_matches(pattern: str, of: Elements) -> None:
     [("adm[^]]+", "admin,x"), ("adm[^]a]n", "admin,x"), ("[^],]", "a,b"), ("[,^a]", "b,c"), ("[[,:a:]]", ":],b")],
 )
 def test_a_class_means_the_same_within_an_element(pattern: str, value: str) -> None:
-    assert accepted(elements.matches(pattern), value) == any(accepted(pattern, part) for part in parts(value))
+    assert accepted(header_elements.matches(pattern), value) == any(accepted(pattern, part) for part in parts(value))
 
 
 @settings(deadline=None)
 @given(VALUES, VALUES, st.sampled_from(LISTS))
 def test_equals(wanted: str, value: str, of: Elements) -> None:
-    assert accepted(elements.equals(wanted, of), value) == (wanted in parts(value, of))
+    assert accepted(header_elements.equals(wanted, of), value) == (wanted in parts(value, of))
 
 
 @settings(deadline=None)
 @given(VALUES.filter(bool), VALUES, st.sampled_from(LISTS))
 def test_starts_with(wanted: str, value: str, of: Elements) -> None:
     expected = any(part.startswith(wanted) for part in parts(value, of))
-    assert accepted(elements.starts_with(wanted, of), value) == expected
+    assert accepted(header_elements.starts_with(wanted, of), value) == expected
 
 
 @settings(deadline=None)
@@ -88,8 +88,8 @@ def test_whatever_is_written_is_right_or_refused(pattern: str, value: str, of: E
     except re2.error:
         return
     try:
-        whole = elements.matches(pattern, of)
-    except elements.TooIntricateError:
+        whole = header_elements.matches(pattern, of)
+    except header_elements.TooIntricateError:
         return
     assert accepted(whole, value) == any(accepted(pattern, part) for part in parts(value, of))
 
@@ -98,15 +98,15 @@ def test_whatever_is_written_is_right_or_refused(pattern: str, value: str, of: E
     "pattern", ["a^b", "(^a)", "a$b", r"\Aa", r"\PL", r"\p{Po}", "[[:^alpha:]]", r"\C", "é?", r"\x{e9}", "^?", "^*a"]
 )
 def test_what_is_not_understood_is_refused(pattern: str) -> None:
-    with pytest.raises(elements.TooIntricateError):
-        elements.matches(pattern)
+    with pytest.raises(header_elements.TooIntricateError):
+        header_elements.matches(pattern)
 
 
 @settings(deadline=None)
 @given(st.text(alphabet="tcpTwebsoé ", max_size=10) | st.sampled_from(["tcp", "TCP", "websocket", "WebSocket", "web"]))
 def test_none_of(value: str) -> None:
-    assert accepted(elements.none_of(["tcp", "websocket"]), value) == (value.lower() not in ("tcp", "websocket"))
+    assert accepted(header_elements.none_of(["tcp", "websocket"]), value) == (value.lower() not in ("tcp", "websocket"))
 
 
 def test_other_bytes_are_no_matter() -> None:
-    assert re2.compile(elements.equals("a").encode(), OPTIONS).fullmatch(b"\xff\xfe, a")
+    assert re2.compile(header_elements.equals("a").encode(), OPTIONS).fullmatch(b"\xff\xfe, a")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from emitters.addresses import Addresses
-from emitters.dial import binds, dials
-from emitters.envoy.names import HELD
+from emitters.addresses.dialing import binds, dials
+from emitters.envoy.held_headers import HELD
 from tests.emitters.envoy.support import ENVOY, RawServer, exchange, load, private, running, written
 from tests.testbed.client import Request, Target, grpc_call, h2c
 from tests.testbed.envoys import Envoys

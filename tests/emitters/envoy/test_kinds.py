@@ -13,7 +13,7 @@ from dsl.program import Protocol, Side
 from emitters.addresses import Addresses, Located
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
-from emitters.envoy.typed import to_json, to_yaml
+from emitters.envoy.messages.typed import to_json, to_yaml
 from tests.emitters.envoy.support import ENVOY, bootstraps, load, validate
 from tests.emitters.envoy.wasm import module
 from tests.fidelity.tokens import keys

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from emitters.addresses import Addresses, Located
-from emitters.codes import CODES
+from emitters.codes.envoy import CODES
 from emitters.envoy import AdmResources, Mode, emit
 from emitters.envoy.bootstrap import static_json
-from emitters.envoy.typed import to_json, to_yaml
+from emitters.envoy.messages.typed import to_json, to_yaml
 from emitters.errors import EmitError
 from tests.emitters.envoy.support import ENVOY, load, validate
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from emitters.dial import binds
-from emitters.envoy.http import BODILESS
-from emitters.envoy.typed import message
+from emitters.addresses.dialing import binds
+from emitters.envoy.chains.http import BODILESS
+from emitters.envoy.messages.typed import message
 from tests.emitters.envoy.support import ENVOY, Running, bootstraps, exchange, load, running
 from tests.emitters.envoy.wasm import module
 from tests.testbed.client import Request, h2c

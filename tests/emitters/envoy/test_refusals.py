@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from emitters.addresses import Addresses, Located
-from emitters.codes import CODES
+from emitters.codes.envoy import CODES
 from emitters.envoy import Mode, check, emit
 from emitters.errors import EmitError
-from emitters.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
+from emitters.interception.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
 from tests.emitters.envoy.support import bootstraps, load
 
 BASE = """

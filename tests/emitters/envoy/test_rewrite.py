@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from emitters.dial import binds
+from emitters.addresses.dialing import binds
 from tests.emitters.envoy.support import ENVOY, RawServer, exchange, running
 from tests.fidelity.kinds import rewritten
 from tests.testbed.client import Request, h2c

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from emitters.dial import binds
-from emitters.envoy.typed import message
+from emitters.addresses.dialing import binds
+from emitters.envoy.messages.typed import message
 from tests.emitters.envoy.support import ENVOY, Running, running, soon
 from tests.testbed.client import GRPC_NAMES, Reply, Request
 

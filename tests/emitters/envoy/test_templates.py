@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from emitters.envoy import bounds, check
+from emitters.envoy import check
+from emitters.envoy.messages import constraints
 from tests.emitters.envoy.support import ENVOY, bootstraps, load, validate
 from tests.fidelity.tokens import keys
 
@@ -82,7 +83,7 @@ def test_a_template_that_breaks_a_rule(name: str, tmp_path: Path, monkeypatch: p
     (found,) = check(program, placement)
     assert found.code == "ADM706"
     assert field in found.message
-    monkeypatch.setattr(bounds, "check", lambda _item: None)
+    monkeypatch.setattr(constraints, "check", lambda _item: None)
     path = tmp_path / "a.yaml"
     path.write_bytes(bootstraps(program, placement)["a"])
     assert validate(path)

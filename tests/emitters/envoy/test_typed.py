@@ -13,7 +13,7 @@ from google.protobuf.any_pb2 import Any
 
 from emitters.addresses import Addresses
 from emitters.envoy import Mode, emit
-from emitters.envoy.typed import to_yaml
+from emitters.envoy.messages.typed import to_yaml
 from tests.emitters.envoy.support import ENVOY, bootstraps, load, running, validate
 
 if TYPE_CHECKING:

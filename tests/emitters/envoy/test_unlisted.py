@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from emitters.addresses import Addresses
-from emitters.envoy.unlisted import Unlisted, unlisted
-from emitters.scope import hops
+from emitters.envoy.checks.missing_addresses import Unlisted, unlisted
+from emitters.hops import hops
 from tests.emitters.envoy.support import load
 from tests.emitters.envoy.test_located import ALL, BASE, REFUSED
 

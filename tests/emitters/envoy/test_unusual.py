@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from emitters.addresses import Addresses
-from emitters.dial import binds, dials
-from emitters.envoy.names import HOLD, RATE_LIMITED
+from emitters.addresses.dialing import binds, dials
+from emitters.envoy.held_headers import HOLD, RATE_LIMITED
 from tests.emitters.envoy.both_ends import ARRIVING, CALLS, GET, OK, TEXT, ways
 from tests.emitters.envoy.support import ENVOY, exchange, load, private, requests_of, serving, written
 from tests.testbed.client import Target

@@ -7,8 +7,8 @@ import pytest
 from dsl.program import Protocol
 from emitters.addresses import Addresses, Located
 from emitters.errors import EmitError
+from emitters.hops import hops
 from emitters.interception import IngressCapture, Interception, Probe, interceptions, original_destinations
-from emitters.scope import hops
 from tests.emitters.interception.build import external, placement, port, program, service
 
 SHOP = (

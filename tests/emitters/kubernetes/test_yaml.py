@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emitters.envoy.typed import to_yaml as envoy_yaml
+from emitters.envoy.messages.typed import to_yaml as envoy_yaml
 from emitters.kubernetes import to_yaml
 from tests.emitters.interception.build import service
 from tests.emitters.kubernetes.decoding import decoded

@@ -20,7 +20,7 @@ import yaml
 from admc.files import write_whole
 from admc.serve.build.source import Source, read
 from admc.transition.model import Phase
-from emitters.dial import binds, sender
+from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode
 from emitters.output import files
 from tests.serve.serving import Served, served

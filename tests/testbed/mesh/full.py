@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Side
+from emitters.addresses.index import Known
 from emitters.envoy import Mode
 from emitters.envoy.bootstrap import static_json
+from emitters.envoy.checks.addresses import awaits_destination
 from emitters.envoy.context import Context
 from emitters.envoy.listeners import resources
-from emitters.envoy.located import awaits_destination
-from emitters.envoy.typed import to_yaml
+from emitters.envoy.messages.typed import to_yaml
 from emitters.errors import EmitError
+from emitters.hops import Hop, hops
 from emitters.interception import RULES_FILES, interception, restore_file
-from emitters.known import Known
-from emitters.scope import Hop, hops
 
 if TYPE_CHECKING:
     from dsl.program import Program

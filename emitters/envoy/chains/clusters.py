@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dsl.program import Protocol, Side
+from emitters.addresses.index import is_address
 from emitters.envoy.context import Mode
-from emitters.envoy.match import header_predicate, only_where
-from emitters.envoy.names import ANSWERS, COPIED, HOLDING, Version, hold_answer, restore, restore_copy
-from emitters.envoy.typed import Json, duration, extension, typed
-from emitters.known import is_address
-from emitters.ports import EGRESS_MARK, INGRESS_MARK
+from emitters.envoy.held_headers import ANSWERS, COPIED, HOLDING, Version, hold_answer, restore, restore_copy
+from emitters.envoy.matching.predicates import header_predicate, only_where
+from emitters.envoy.messages.typed import Json, duration, extension, typed
+from emitters.interception.ports import EGRESS_MARK, INGRESS_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dsl.program import Policy, Port
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 UNLIMITED: Final = 4294967295
 CONNECT_TIMEOUT: Final = "130s"

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Final
 from dsl.checks.disjoint import disjoint
 from dsl.match import Comparison, Match, Not, Operator, elements_of
 from dsl.program import Side, Stage, Verb
-from emitters.envoy import elements, embedded
-from emitters.envoy.match import compared, everybody
+from emitters.envoy.matching import header_elements
+from emitters.envoy.matching.predicates import compared, everybody
+from emitters.envoy.messages import embedded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dsl.program import Policy
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 TIMES_OUT_TOO: Final = frozenset(("gateway_error", "reset", "server_error"))
 """Words of `retry` for which Envoy repeats an attempt that it gave up itself."""
@@ -133,7 +134,7 @@ def _patterns(context: Context, policy: Policy) -> None:
         header, pattern = comparison.field.header, comparison.value
         try:
             expression = pattern if header is None else compared(comparison.operator, pattern, elements_of(header))
-        except elements.TooIntricateError as error:
+        except header_elements.TooIntricateError as error:
             context.refuse(
                 "ADM722",
                 f"`{pattern}` of `{policy.name}` cannot be compared with each element of a header: {error}",

@@ -13,14 +13,14 @@ from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from emitters.addresses import Network, peers
-from emitters.addresses import network as network_of
+from emitters.addresses.model import Network, peers
+from emitters.addresses.model import network as network_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dsl.program import Call, Policy, Program, Service
-    from emitters.addresses import Addresses
+    from emitters.addresses.model import Addresses
 
 EVERYWHERE: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Side
+from emitters.addresses.index import Known
+from emitters.envoy.checks.addresses import awaited_callers, awaits_destination
 from emitters.envoy.context import Context, Mode
-from emitters.envoy.located import awaited_callers, awaits_destination
-from emitters.known import Known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsl.program import Program
     from emitters.addresses import Addresses
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 
 class Unlisted(NamedTuple):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
-from emitters.envoy.clusters import http2_options
-from emitters.envoy.typed import Json, extension, typed
-from emitters.known import is_address
+from emitters.addresses.index import is_address
+from emitters.envoy.chains.clusters import http2_options
+from emitters.envoy.messages.typed import Json, extension, typed
 
 XDS_CLUSTER: Final = "xds"
 MAX_TOKEN: Final = 16_384

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from emitters.envoy import embedded
+from emitters.envoy.messages import embedded
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dsl.match import And, Comparison, Elements, Match, Not, Operator, Or, elements_of
 from dsl.program import Side
-from emitters.envoy import elements
-from emitters.envoy.names import inside
-from emitters.envoy.typed import Json, extension, typed
-from emitters.known import EVERYWHERE
+from emitters.addresses.index import EVERYWHERE
+from emitters.envoy.held_headers import inside
+from emitters.envoy.matching import header_elements
+from emitters.envoy.messages.typed import Json, extension, typed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dsl.program import Policy, Program
     from emitters.addresses import Network
+    from emitters.addresses.index import Callers
     from emitters.envoy.context import Context
-    from emitters.known import Callers
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 Predicate = Json
 
@@ -126,9 +126,9 @@ def compared(operator: Operator, value: str, of: Elements) -> str:
 
 
 _LISTS: Final = {
-    Operator.EQUALS: elements.equals,
-    Operator.STARTS_WITH: elements.starts_with,
-    Operator.MATCHES: elements.matches,
+    Operator.EQUALS: header_elements.equals,
+    Operator.STARTS_WITH: header_elements.starts_with,
+    Operator.MATCHES: header_elements.matches,
 }
 """What is asked of a header is asked of each element of its value, too."""
 

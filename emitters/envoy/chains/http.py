@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dsl.program import Protocol, Stage
-from emitters.envoy import filters, routes
-from emitters.envoy.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
-from emitters.envoy.elements import none_of
+from emitters.envoy import filters
+from emitters.envoy.chains import routes
+from emitters.envoy.chains.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
 from emitters.envoy.filters.seeing import set_state
-from emitters.envoy.match import (
+from emitters.envoy.held_headers import FRAMING, HOLD, hold, tell_version
+from emitters.envoy.matching.header_elements import none_of
+from emitters.envoy.matching.predicates import (
     CONDITIONAL,
     Predicate,
     all_of,
@@ -24,14 +26,13 @@ from emitters.envoy.match import (
     only_where,
     state_predicate,
 )
-from emitters.envoy.names import FRAMING, HOLD, hold, tell_version
-from emitters.envoy.typed import PREFIX, Json, extension, typed
-from emitters.scope import behind_name, filter_name
+from emitters.envoy.messages.typed import PREFIX, Json, extension, typed
+from emitters.hops import behind_name, filter_name
 
 if TYPE_CHECKING:
     from dsl.program import Policy
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 _MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
 _EARLY: Final = "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dsl.program import Side
-from emitters.envoy import asking
-from emitters.envoy.clusters import ADS, marked
-from emitters.envoy.typed import Json, message, ordered, to_json
+from emitters.envoy.bootstrap import xds_server
+from emitters.envoy.chains.clusters import ADS, marked
+from emitters.envoy.messages.typed import Json, message, ordered, to_json
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -65,14 +65,14 @@ def static_json(resources: AdmResources) -> Json:
 
 
 def xds_bootstrap(
-    resources: AdmResources, xds: asking.Server | tuple[str, int], *, admin: tuple[str, int] | None = None
+    resources: AdmResources, xds: xds_server.Server | tuple[str, int], *, admin: tuple[str, int] | None = None
 ) -> Message:
     """A bootstrap that asks an aggregated xDS server for everything; by host and port alone, without TLS.
 
     Every replica needs a node id of its own: start it with `envoy --service-node ID`, which overrides the one here.
     """
-    server = asking.Server(*xds)
-    clusters: list[Json] = [asking.cluster(server)]
+    server = xds_server.Server(*xds)
+    clusters: list[Json] = [xds_server.cluster(server)]
     if resources.redirected:
         clusters[0]["upstream_bind_config"] = marked(Side.EGRESS)
     # Envoy looks for its own cluster before it asks anybody, and a policy that needs it may come later.
@@ -88,7 +88,7 @@ def xds_bootstrap(
                     "transport_api_version": "V3",
                     "set_node_on_first_message_only": True,
                     "grpc_services": [
-                        {"envoy_grpc": {"cluster_name": asking.XDS_CLUSTER, "retry_policy": _COMING_BACK}}
+                        {"envoy_grpc": {"cluster_name": xds_server.XDS_CLUSTER, "retry_policy": _COMING_BACK}}
                     ],
                 },
                 "cds_config": ADS,

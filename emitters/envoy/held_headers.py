@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from emitters.envoy.typed import Json
+    from emitters.envoy.messages.typed import Json
 
 HOLD: Final = "x-admc-hold-"
 """What a held header's name begins with, inside the proxy only."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
 from emitters.errors import EmitError
-from emitters.quoting import dump
+from emitters.yaml_writer import dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

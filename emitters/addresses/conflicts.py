@@ -16,14 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
-from emitters.addresses import network
-from emitters.known import literal
+from emitters.addresses.index import literal
+from emitters.addresses.model import network
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from dsl.program import Program, Service
-    from emitters.addresses import Addresses
+    from emitters.addresses.model import Addresses
 
 _POD: Final = "a pod"
 _SERVICE: Final = "a service address"

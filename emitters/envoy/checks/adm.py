@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsl.program import Policy, Protocol, Side
-from emitters.envoy import clashes, routes
+from emitters.addresses.index import AmbiguousCallersError, takes_strangers
+from emitters.envoy.chains import routes
+from emitters.envoy.checks import combinations
 from emitters.envoy.filters.content import literal
 from emitters.envoy.filters.guards import external_authorization, strings
 from emitters.envoy.filters.limits import stretch
-from emitters.envoy.match import everybody
-from emitters.envoy.names import HELD
+from emitters.envoy.held_headers import HELD
+from emitters.envoy.matching.predicates import everybody
 from emitters.envoy.template import fill
-from emitters.known import AmbiguousCallersError, takes_strangers
-from emitters.ports import OWN_PORTS
+from emitters.interception.ports import OWN_PORTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 _UINT32: Final = 4294967295
 _LONGEST_FILL: Final = (2**63 - 1) // 1_000
@@ -39,7 +40,7 @@ def check(context: Context, hops: Sequence[Hop], tried: set[str] | None = None) 
     _one_bucket(context, hops)
     seen: set[str] = set()
     for hop in hops:
-        clashes.check(context, hop)
+        combinations.check(context, hop)
         if hop.carries_requests:
             routes.check(context, hop)
         for policy in hop.policies:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dsl.checks.disjoint import disjoint
 from dsl.program import Protocol, Side, Stage
-from emitters.envoy.clusters import needs_endpoints
+from emitters.envoy.chains.clusters import needs_endpoints
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.faults import fraction
-from emitters.envoy.match import (
+from emitters.envoy.held_headers import HOLD, RATE_LIMITED, ROUTE, VERSION, Version, copying, inside, show_answer
+from emitters.envoy.matching.predicates import (
     HEADER_INPUT,
     Predicate,
     all_of,
@@ -24,9 +25,8 @@ from emitters.envoy.match import (
     only_where,
     scope,
 )
-from emitters.envoy.names import HOLD, RATE_LIMITED, ROUTE, VERSION, Version, copying, inside, show_answer
-from emitters.envoy.typed import PREFIX, Json, duration, extension, typed
-from emitters.scope import filter_name
+from emitters.envoy.messages.typed import PREFIX, Json, duration, extension, typed
+from emitters.hops import filter_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dsl.match import Match
     from dsl.program import Policy
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 MAX_ROUTES: Final = 256
 """The most routes that the policies of one hop may multiply to."""

@@ -13,8 +13,8 @@ import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from emitters.envoy import bounds
-from emitters.quoting import dump
+from emitters.envoy.messages import constraints
+from emitters.yaml_writer import dump
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -92,7 +92,7 @@ def message(type_name: str, value: Json) -> Message:
     _load_all(value)
     target: Message = message_factory.GetMessageClass(_descriptor(type_name))()
     _pack_anew(json_format.ParseDict(value, target))
-    bounds.check(target)
+    constraints.check(target)
     return target
 
 

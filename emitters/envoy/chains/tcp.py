@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Side, Stage
 from emitters.addresses import Network
-from emitters.envoy.clusters import needs_endpoints
+from emitters.addresses.index import ordered
+from emitters.envoy.chains.clusters import needs_endpoints
+from emitters.envoy.chains.routes import Variant
 from emitters.envoy.context import Mode
 from emitters.envoy.filters.built import stat_name
 from emitters.envoy.filters.guards import strings
 from emitters.envoy.filters.limits import token_bucket
 from emitters.envoy.filters.seeing import connection_log, set_state
+from emitters.envoy.messages.typed import Json, extension
 from emitters.envoy.resources import REFUSING
-from emitters.envoy.routes import Variant
 from emitters.envoy.template import fill
-from emitters.envoy.typed import Json, extension
-from emitters.known import ordered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dsl.program import Policy
+    from emitters.addresses.index import Known
     from emitters.envoy.context import Context
-    from emitters.known import Known
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 _PROXY: Final = "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Side
-from emitters.scope import hops
+from emitters.hops import hops
 
 if TYPE_CHECKING:
     from dsl.program import Program
-    from emitters.addresses import Addresses
+    from emitters.addresses.model import Addresses
     from solver.placement import Placement
 
 

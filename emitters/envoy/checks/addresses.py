@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Side
-from emitters.envoy.clusters import needs_endpoints
+from emitters.addresses.index import EVERYWHERE, Networks, is_address, takes_strangers
+from emitters.envoy.chains.clusters import needs_endpoints
 from emitters.envoy.context import Mode
-from emitters.envoy.match import everybody
+from emitters.envoy.matching.predicates import everybody
 from emitters.interception import original_destinations
-from emitters.known import EVERYWHERE, Networks, is_address, takes_strangers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dsl.program import Policy, Port
     from emitters.addresses import Network
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 
 class Taken(NamedTuple):

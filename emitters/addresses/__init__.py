@@ -1,0 +1,8 @@
+"""Where services and outside parties are, and whose a connection is by its addresses.
+
+endpoints file, cluster or loopback plan -> Addresses -> index of parties by network
+"""
+
+from emitters.addresses.model import Addresses, Located, Network, from_json, loopback, network, peers
+
+__all__ = ["Addresses", "Located", "Network", "from_json", "loopback", "network", "peers"]
