@@ -8,8 +8,7 @@ destination. It is the unit that becomes a filter chain in Envoy. The policies o
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Policy, Port, Program, Protocol, Side, Stage
 
@@ -44,34 +43,6 @@ class Hop(NamedTuple):
 def hop_name(side: Side, destination: str, port: int) -> str:
     """See `Hop.name`."""
     return f"ingress/{port}" if side is Side.INGRESS else f"egress/{destination}:{port}"
-
-
-_TWO_FILTERS: Final = frozenset(("buffer_limit",))
-"""Built-in kinds that need a second filter right behind the first. No other kind can have such a name."""
-
-
-def filter_name(hop: str, policy: Policy) -> str:
-    """What the filter of a policy is called in a hop: `ingress/8082/search_quota:rate_limit`.
-
-    A policy that becomes one of another kind gets another filter. Under the old name it would be in force, or refused,
-    in listeners that were made for the old one, and what the old one did would be done by nobody meanwhile.
-    """
-    kind = policy.kind
-    if kind.template is None:
-        return f"{hop}/{policy.name}:{kind.name}"
-    text = hashlib.sha256(kind.template.text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{hop}/{policy.name}:{kind.name}:{text}"
-
-
-def behind_name(name: str) -> str:
-    """What the second filter of a policy is called, whose first one has this name."""
-    return f"{name}:behind"
-
-
-def filter_names(hop: str, policy: Policy) -> tuple[str, ...]:
-    """What all filters of a policy in a hop are called. A route that skips the policy has to skip each of them."""
-    name = filter_name(hop, policy)
-    return (name, behind_name(name)) if policy.kind.name in _TWO_FILTERS else (name,)
 
 
 def hops(program: Program, placement: Placement) -> dict[str, tuple[Hop, ...]]:

@@ -17,13 +17,12 @@ from emitters.envoy.checks import addresses as located
 from emitters.envoy.checks.addresses import awaited_callers, awaits_destination, taken
 from emitters.envoy.checks.adm import check
 from emitters.envoy.context import Mode
-from emitters.envoy.filters.built import side_cluster
-from emitters.envoy.filters.guards import asked_port
-from emitters.envoy.filters.verdicts import only_verdicts
 from emitters.envoy.held_headers import Version
+from emitters.envoy.kinds.registry import class_of, repeats_requests
 from emitters.envoy.matching.predicates import by_network, by_port, take
 from emitters.envoy.messages.constraints import BrokenRulesError
 from emitters.envoy.messages.typed import Json, extension, message
+from emitters.envoy.names import target_cluster
 from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, REFUSING, ROUTES, AdmResources
 from emitters.interception.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from emitters.addresses import Network
     from emitters.envoy.context import Context
+    from emitters.envoy.kinds.interface import CalledService
     from emitters.hops import Hop
 
 CLOSED: Final = "closed"
@@ -85,7 +85,7 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False) -
     siblings = f"siblings/{context.service.name}"
     out.clusters[siblings] = cluster(context, siblings, Side.EGRESS, Protocol.TCP)
     out.endpoints[siblings] = endpoints(siblings, _siblings(context), INGRESS_PORT)
-    limits = any(policy.kind.name == "rate_limit" for hop in hops for policy in hop.policies)
+    limits = any(class_of(policy.kind).limit_shared_by_replicas for hop in hops for policy in hop.policies)
     return _messages(context, out, siblings, shares_limits=limits)
 
 
@@ -158,24 +158,20 @@ def _http(context: Context, hop: Hop, out: _Collected) -> _Chains:
     for service in routes.copied_to(hop):
         for version in routes.copy_versions(hop):
             _target(context, hop, service, version, out)
-    for service in made.calls:
-        port = asked_port(context.program, service)
-        if port is None:  # that has been refused
-            continue
-        name = side_cluster(service)
-        by_grpc = port.protocol is Protocol.GRPC
-        out.clusters[name] = cluster(
-            context,
-            name,
-            Side.EGRESS,
-            port.protocol,
-            own=Version.TWO if by_grpc else Version.ONE,
-            filters=[only_verdicts()] if by_grpc else [],
-        )
-        asked, _ = callee(service)
-        known = context.addresses.service_addresses(asked) or reachable(context, asked, port)[0]
-        out.endpoints[name] = endpoints(name, known, port.number)
+    for called in made.calls:
+        _called(context, called, out)
     return _Chains(({"name": hop.name, "filters": [made.manager]},), take(hop.name))
+
+
+def _called(context: Context, called: CalledService, out: _Collected) -> None:
+    """The cluster of a service that a filter calls by itself."""
+    name, port = called.cluster, called.port
+    version = Version.TWO if port.protocol is Protocol.GRPC else Version.ONE
+    filters = called.upstream_filters
+    out.clusters[name] = cluster(context, name, Side.EGRESS, port.protocol, own=version, filters=filters)
+    service, _ = callee(called.service)
+    addresses = context.addresses.service_addresses(service) or reachable(context, service, port)[0]
+    out.endpoints[name] = endpoints(name, addresses, port.number)
 
 
 def _tcp(context: Context, hop: Hop, out: _Collected) -> _Chains:
@@ -203,7 +199,7 @@ def _hop_cluster(
         policies=variant.policies,
         filters=upstream,
         several=hop.side is Side.EGRESS and has_several(context, hop.destination, hop.port),
-        repeats=routes.repeats(hop),
+        repeats=repeats_requests(hop),
     )
     if variant.original:
         return
@@ -225,8 +221,8 @@ def _target(context: Context, hop: Hop, argument: str, version: Version | None, 
     ]
     # The resolver has made sure that there is one.
     call = min(alike, key=lambda call: (call.port.name != hop.port.name, call.port.number != hop.port.number))
-    name = routes.target_cluster(hop, argument, version)
-    shared = version is None and routes.repeats(hop)
+    name = target_cluster(hop, argument, version)
+    shared = version is None and repeats_requests(hop)
     out.clusters[name] = cluster(context, name, Side.EGRESS, call.port.protocol, own=version, repeats=shared)
     out.endpoints[name] = endpoints(name, *reachable(context, service, call.port))
 

@@ -17,7 +17,8 @@ from emitters.addresses.index import EVERYWHERE, AmbiguousCallersError, Callers,
 from emitters.envoy import emit
 from emitters.envoy.chains.tcp import chains
 from emitters.envoy.context import Context, Mode
-from emitters.envoy.filters.guards import admitted
+from emitters.envoy.kinds.allow import Allow
+from emitters.envoy.kinds.shared.callers import principals
 from emitters.envoy.matching.predicates import callers_predicate
 from emitters.hops import hops
 from solver.place import place
@@ -121,10 +122,11 @@ def test_admitted(owned: dict[Network, str], names: frozenset[str]) -> None:
     ((service, (hop,)),) = hops(program, place(program)).items()
     context = Context(program, addresses, Known(program, addresses), Mode.REDIRECT, program.services[service])
     assert hop.side is Side.INGRESS
-    principals = admitted(context, hop, hop.policies[0])
+    policy = hop.policies[0]
+    admitted = principals(context, hop, policy, Allow.read(policy).admitted_callers())
     owners = _owned(program, addresses)
     for peer in PEERS:
-        assert any(_admits(item, peer) for item in principals) == _truth(owners, peer, names, otherwise=False)
+        assert any(_admits(item, peer) for item in admitted) == _truth(owners, peer, names, otherwise=False)
 
 
 @settings(deadline=None)

@@ -16,7 +16,9 @@ from dsl import load
 from dsl.program import Stage
 from emitters.addresses import Addresses
 from emitters.envoy import Mode, emit
-from emitters.hops import filter_name, filter_names, hops
+from emitters.envoy.kinds.registry import filter_names
+from emitters.envoy.names import filter_name
+from emitters.hops import hops
 from solver.place import place
 from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed

@@ -8,8 +8,9 @@ from dsl.program import Protocol, Side
 from emitters.addresses.index import is_address
 from emitters.envoy.context import Mode
 from emitters.envoy.held_headers import ANSWERS, COPIED, HOLDING, Version, hold_answer, restore, restore_copy
+from emitters.envoy.kinds.registry import arguments_of, class_of
 from emitters.envoy.matching.predicates import header_predicate, only_where
-from emitters.envoy.messages.typed import Json, duration, extension, typed
+from emitters.envoy.messages.typed import Json, extension, typed
 from emitters.interception.ports import EGRESS_MARK, INGRESS_MARK
 
 if TYPE_CHECKING:
@@ -160,86 +161,22 @@ def cluster(
         result["common_lb_config"] = {"healthy_panic_threshold": {"value": 100.0}}
     if protocol is not Protocol.TCP:
         result["typed_extension_protocol_options"] = _protocol_options(own, filters, repeats=repeats)
-        # A limit on connections does not hold for the first one of a pool, so pools are shared where there is one.
-        if not any(policy.kind.name == "circuit_breaking" for policy in policies):
+        if not any(class_of(policy.kind).shares_connection_pools for policy in policies):
             result["connection_pool_per_downstream_connection"] = True
     bind = _bind(context, side)
     if bind is not None:
         result["upstream_bind_config"] = bind
     for policy in policies:
-        _POLICIES[policy.kind.name](policy, result, limit, several=several)
+        arguments_of(policy).add_to_cluster(result, limit, several=several)
     return result
 
 
 ADS: Final[Json] = {"ads": {}, "resource_api_version": "V3"}
 
-# ---- cluster-stage kinds ----
-
-
-def _circuit_breaking(policy: Policy, result: Json, limit: Json, *, several: bool) -> None:
-    """The tightest of several limits holds."""
-    fields = {
-        "max_connections": "max_connections",
-        "max_pending": "max_pending_requests",
-        "max_requests": "max_requests",
-    }
-    for parameter, field in fields.items():
-        value = policy.arguments[parameter]
-        if isinstance(value, int):
-            limit[field] = min(limit[field], value)
-    high = dict(limit)
-    result["circuit_breakers"] = {"thresholds": [limit | {"track_remaining": True}, {"priority": "HIGH", **high}]}
-
-
-def _outlier_detection(policy: Policy, result: Json, limit: Json, *, several: bool) -> None:
-    interval, ejection = policy.arguments["interval"], policy.arguments["ejection"]
-    assert isinstance(interval, int)  # noqa: S101 - checked by the resolver
-    assert isinstance(ejection, int)  # noqa: S101
-    percent = policy.arguments["max_ejected"]
-    assert isinstance(percent, int | float)  # noqa: S101
-    consecutive = policy.arguments["consecutive_errors"]
-    result["outlier_detection"] = {
-        "consecutive_5xx": consecutive,
-        "consecutive_gateway_failure": consecutive,
-        "enforcing_consecutive_gateway_failure": 0,
-        "enforcing_success_rate": 0,
-        "interval": duration(interval),
-        "base_ejection_time": duration(ejection),
-        "max_ejection_time": duration(max(ejection, 300_000_000)),
-        "max_ejection_percent": int(percent),
-    }
-    if several and percent > 0:
-        # Or Envoy would put out nobody where the share is less than one of them, as 10% of three is.
-        result["outlier_detection"]["always_eject_one_host"] = True
-    # By itself Envoy lets an ejection wait for a second where the endpoints have just changed.
-    result["common_lb_config"] = {"healthy_panic_threshold": {"value": 0.0}, "update_merge_window": "0s"}
-
-
-_LB: Final = {
-    "round_robin": "ROUND_ROBIN",
-    "least_request": "LEAST_REQUEST",
-    "random": "RANDOM",
-    "ring_hash": "RING_HASH",
-    "maglev": "MAGLEV",
-}
-
-
-def _load_balancing(policy: Policy, result: Json, limit: Json, *, several: bool) -> None:
-    result["lb_policy"] = _LB[str(policy.arguments["policy"])]
-
-
-_POLICIES: Final = {
-    "circuit_breaking": _circuit_breaking,
-    "outlier_detection": _outlier_detection,
-    "load_balancing": _load_balancing,
-}
-
 
 def needs_endpoints(hop: Hop, policies: Iterable[Policy]) -> bool:
     """Whether the ADM chooses who is called, instead of keeping the address that was dialled."""
-    return hop.side is Side.EGRESS and any(
-        policy.kind.name in ("load_balancing", "outlier_detection") for policy in policies
-    )
+    return hop.side is Side.EGRESS and any(class_of(policy.kind).needs_endpoints for policy in policies)
 
 
 def has_several(context: Context, destination: str, port: Port) -> bool:

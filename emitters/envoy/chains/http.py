@@ -6,14 +6,15 @@ policies wrote. Nothing that no policy asks for is done to a request or a respon
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dsl.program import Protocol, Stage
-from emitters.envoy import filters
 from emitters.envoy.chains import routes
 from emitters.envoy.chains.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
-from emitters.envoy.filters.seeing import set_state
 from emitters.envoy.held_headers import FRAMING, HOLD, hold, tell_version
+from emitters.envoy.kinds.registry import arguments_of
+from emitters.envoy.kinds.shared.filter_state import set_state
 from emitters.envoy.matching.header_elements import none_of
 from emitters.envoy.matching.predicates import (
     CONDITIONAL,
@@ -27,11 +28,14 @@ from emitters.envoy.matching.predicates import (
     state_predicate,
 )
 from emitters.envoy.messages.typed import PREFIX, Json, extension, typed
-from emitters.hops import behind_name, filter_name
+from emitters.envoy.names import filter_name, second_filter_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from dsl.program import Policy
     from emitters.envoy.context import Context
+    from emitters.envoy.kinds.interface import CalledService, EnvoyKind, HttpFilter
     from emitters.hops import Hop
 
 _MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
@@ -44,8 +48,6 @@ MAX_FRAMES: Final = 10_000
 BODILESS: Final = (204, 205, 304)
 """Statuses of an answer that has no body."""
 _FORBIDDEN: Final = 403
-_ANY_REPLY: Final = frozenset({"external_authorization", "lua", "wasm"})
-"""Kinds that answer by themselves with a status that is not known here."""
 
 
 class HttpChain(NamedTuple):
@@ -55,66 +57,96 @@ class HttpChain(NamedTuple):
     extensions: tuple[Json, ...]
     """`TypedExtensionConfig`s that the manager takes by ECDS."""
     table: routes.Table
-    calls: tuple[str, ...]
-    """Services that filters call."""
+    calls: tuple[CalledService, ...]
+    """Services that filters call by themselves."""
     upstream: tuple[Json, ...]
     """Filters that every attempt passes, on its way out of the cluster."""
 
 
+@dataclass(slots=True)
+class _Filters:
+    """The HTTP filters of one hop while they are put together, and what they refer to."""
+
+    hop: Hop
+    managed: list[Json] = field(default_factory=list)
+    """Filters of the connection manager."""
+    extensions: list[Json] = field(default_factory=list)
+    upstream: list[Json] = field(default_factory=list)
+    logs: list[Json] = field(default_factory=list)
+    per_route: dict[str, Json] = field(default_factory=dict)
+    calls: list[CalledService] = field(default_factory=list)
+    waits_for_body: bool = False
+    writes_request: bool = False
+
+    def discover(self, name: str, config: Json, content: Json) -> None:
+        """A filter that gets its configuration by ECDS. `content` is the configuration without conditions."""
+        self.extensions.append({"name": name, "typed_config": config})
+        self.managed.append(_discovered(name, content))
+
+    def mark_request(self, position: int, policy: Policy) -> Predicate:
+        """Note that a request passed here; the predicate holds for its response.
+
+        Envoy leads a reply of an outer filter through all filters, and only a request leaves this note. It is there
+        whichever filters come before, and named after the policy and not after its place: both may change while
+        connections are open, and the policy would be skipped for their responses.
+        """
+        key = f"admc.passed.{policy.name}"
+        note = typed(
+            "envoy.extensions.filters.http.set_filter_state.v3.Config", on_request_headers=[set_state(key, "1")]
+        )
+        self.managed.append({"name": f"{self.hop.name}/position/{position}", "typed_config": note})
+        return state_predicate(key, "1")
+
+    def add(self, policy: Policy, built: HttpFilter, needed: list[Predicate]) -> None:
+        """The filters of a policy, which act where all predicates hold."""
+        name = filter_name(self.hop.name, policy)
+        self.discover(name, only_where(needed, policy.name, built.config), built.config)
+        if built.second is not None:
+            second = only_where(needed, policy.name, built.second)
+            self.discover(second_filter_name(name), second, built.second)
+        if built.per_route is not None:
+            self.per_route[name] = built.per_route
+        if built.access_log is not None:
+            self.logs.append(built.access_log)
+        if built.calls is not None:
+            self.calls.append(built.calls)
+        self.writes_request = self.writes_request or built.writes_request
+
+
 def chain(context: Context, hop: Hop) -> HttpChain:
     """The connection manager of a hop."""
-    managed: list[Json] = []
-    extensions: list[Json] = []
-    logs: list[Json] = []
-    in_route: dict[str, Json] = {}
-    calls: list[str] = []
-    upstream: list[Json] = []
-    rewritten = False
-    waits = False
+    kinds = {policy.name: arguments_of(policy) for policy in hop.policies}
+    filters = _filters(context, hop, kinds)
+    table = routes.table(context, hop, filters.per_route)
+    for config in table.marks:
+        filters.discover(config["name"], config["typed_config"], config["typed_config"])
+    if table.marks or (filters.writes_request and table.matches):
+        filters.managed.append(_choose_route_again(hop))
+    filters.managed.append(_router())
+    manager = _manager(hop, filters, _own_replies(hop, list(kinds.values())))
+    return HttpChain(manager, tuple(filters.extensions), table, tuple(filters.calls), tuple(filters.upstream))
+
+
+def _filters(context: Context, hop: Hop, kinds: Mapping[str, EnvoyKind]) -> _Filters:
+    """The filters of all policies that work in filters, in declared order."""
+    filters = _Filters(hop)
     for position, policy in enumerate(hop.policies):
-        if hop.stage(policy) in (Stage.ROUTING, Stage.CLUSTER):
+        stage = hop.stage(policy)
+        if stage in (Stage.ROUTING, Stage.CLUSTER):
             continue
-        built = filters.build(context, hop, policy)
-        name = filter_name(hop.name, policy)
+        built = kinds[policy.name].http_filter(context, hop, policy)
         needed = conditions(context, policy, hop)
         if built.waits_for_body:
-            waits = True
+            filters.waits_for_body = True
             needed.append(negation(_tunnel()))
-        if hop.stage(policy) is Stage.UPSTREAM:
-            upstream.append({"name": name, "typed_config": only_where(needed, policy.name, built.config)})
+        if stage is Stage.UPSTREAM:
+            config = only_where(needed, policy.name, built.config)
+            filters.upstream.append({"name": filter_name(hop.name, policy), "typed_config": config})
             continue
         if built.on_response:
-            # Envoy leads a reply of an outer filter through all filters: only a request leaves this trace. It is there
-            # whatever comes before the policy, and told by the policy and not by its place: both may change while
-            # connections are open, and what is done to their answers would be left out.
-            passed = f"admc.passed.{policy.name}"
-            marker = typed(
-                "envoy.extensions.filters.http.set_filter_state.v3.Config", on_request_headers=[set_state(passed, "1")]
-            )
-            managed.append({"name": f"{hop.name}/position/{position}", "typed_config": marker})
-            needed.insert(0, state_predicate(passed, "1"))
-        config = only_where(needed, policy.name, built.config)
-        extensions.append({"name": name, "typed_config": config})
-        managed.append(_discovered(name, built.config))
-        if built.behind is not None:
-            config = only_where(needed, policy.name, built.behind)
-            extensions.append({"name": behind_name(name), "typed_config": config})
-            managed.append(_discovered(extensions[-1]["name"], built.behind))
-        if built.in_route is not None:
-            in_route[name] = built.in_route
-        if built.access_log is not None:
-            logs.append(built.access_log)
-        if built.calls is not None:
-            calls.append(built.calls)
-        rewritten = rewritten or built.writes_request
-    table = routes.table(context, hop, in_route)
-    for config in table.marks:
-        extensions.append(config)
-        managed.append(_discovered(config["name"], config["typed_config"]))
-    if table.marks or (rewritten and table.matches):
-        managed.append(_choose_route_again(hop))
-    managed.append(_router())
-    return HttpChain(_manager(hop, managed, logs, waits=waits), tuple(extensions), table, tuple(calls), tuple(upstream))
+            needed.insert(0, filters.mark_request(position, policy))
+        filters.add(policy, built, needed)
+    return filters
 
 
 def _discovered(name: str, config: Json) -> Json:
@@ -148,14 +180,14 @@ def _tunnel() -> Predicate:
     return all_of([asked, negation(present("content-length")), negation(present(HOLD + FRAMING))])
 
 
-def _manager(hop: Hop, managed: list[Json], logs: list[Json], *, waits: bool) -> Json:
-    """`waits`: a filter wants the whole body first, so the service cannot be asked whether to send it."""
+def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
+    """The connection manager itself."""
     early = hold()
     if len(routes.copy_versions(hop)) > 1:
         early.append(tell_version())
     fields: dict[str, Any] = {
         "stat_prefix": hop.name,
-        "http_filters": managed,
+        "http_filters": filters.managed,
         "rds": {"config_source": ADS, "route_config_name": hop.name},
         "early_header_mutation_extensions": [extension("held-headers", _EARLY, mutations=early)],
         "server_header_transformation": "PASS_THROUGH",
@@ -164,7 +196,8 @@ def _manager(hop: Hop, managed: list[Json], logs: list[Json], *, waits: bool) ->
         "forward_client_cert_details": "ALWAYS_FORWARD_ONLY",
         "use_remote_address": False,
         "skip_xff_append": True,
-        "proxy_100_continue": not waits,
+        # A filter that waits for the whole body leaves no time to ask the service whether to send it.
+        "proxy_100_continue": not filters.waits_for_body,
         "stream_idle_timeout": "0s",
         "request_timeout": "0s",
         "request_headers_timeout": "0s",
@@ -192,16 +225,16 @@ def _manager(hop: Hop, managed: list[Json], logs: list[Json], *, waits: bool) ->
             max_inbound_window_update_frames_per_data_frame_sent=MAX_FRAMES,
         ),
         "upgrade_configs": [{"upgrade_type": name} for name in _UPGRADES],
-        "access_log": logs,
+        "access_log": filters.logs,
     }
-    if mappers := _own_replies(hop):
-        fields["local_reply_config"] = {"mappers": mappers}
+    if own_replies:
+        fields["local_reply_config"] = {"mappers": own_replies}
     return extension(
         "http", "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", **fields
     )
 
 
-def _own_replies(hop: Hop) -> list[Json]:
+def _own_replies(hop: Hop, kinds: Sequence[EnvoyKind]) -> list[Json]:
     """Changes of replies that Envoy makes itself. Envoy applies the first one that fits."""
     mappers: list[Json] = []
     if hop.port.protocol is Protocol.GRPC:
@@ -210,26 +243,15 @@ def _own_replies(hop: Hop) -> list[Json]:
         deadline = {"header": {"key": "grpc-status", "value": _GRPC_DEADLINE_EXCEEDED}}
         mappers.append({"filter": timed_out, "headers_to_add": [deadline]})
     # A client takes an interim status for no answer at all, or for leave to speak another protocol.
-    if any(_any_status(policy) for policy in hop.policies):
+    if any(kind.replies_with_any_status for kind in kinds):
         interim = {"filter": _with(199, "LE"), "status_code": _FORBIDDEN, "body": {"inline_string": ""}}
         mappers.append(interim)
     # Envoy sends a body with any status, and a client reads it as the beginning of the next answer.
     return mappers + [
         {"filter": _with(status, "EQ"), "body": {"inline_string": ""}}
         for status in BODILESS
-        if any(_may_reply(policy, status) for policy in hop.policies)
+        if any(kind.may_reply_with(status) for kind in kinds)
     ]
-
-
-def _may_reply(policy: Policy, status: int) -> bool:
-    """Whether a policy may answer by itself with a status."""
-    if policy.kind.name == "fault_abort":
-        return policy.arguments["status"] == status
-    return _any_status(policy)
-
-
-def _any_status(policy: Policy) -> bool:
-    return policy.kind.name in _ANY_REPLY or policy.kind.template is not None
 
 
 def _with(status: int, comparison: str) -> Json:

@@ -13,8 +13,9 @@ from dsl.checks.disjoint import disjoint
 from dsl.program import Protocol, Side, Stage
 from emitters.envoy.chains.clusters import needs_endpoints
 from emitters.envoy.context import Mode
-from emitters.envoy.filters.faults import fraction
-from emitters.envoy.held_headers import HOLD, RATE_LIMITED, ROUTE, VERSION, Version, copying, inside, show_answer
+from emitters.envoy.held_headers import HOLD, RATE_LIMITED, ROUTE, VERSION, Version, show_answer
+from emitters.envoy.kinds.interface import RouteParts
+from emitters.envoy.kinds.registry import arguments_of, repeats_requests
 from emitters.envoy.matching.predicates import (
     HEADER_INPUT,
     Predicate,
@@ -26,7 +27,7 @@ from emitters.envoy.matching.predicates import (
     scope,
 )
 from emitters.envoy.messages.typed import PREFIX, Json, duration, extension, typed
-from emitters.hops import filter_name
+from emitters.envoy.names import filter_name, target_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,23 +78,13 @@ def routed(hop: Hop) -> tuple[Policy, ...]:
     return tuple(policy for policy in hop.policies if hop.stage(policy) in (Stage.ROUTING, Stage.CLUSTER))
 
 
-def repeats(hop: Hop) -> bool:
-    """Whether requests of a hop may be repeated."""
-    return any(policy.kind.name == "retry" for policy in hop.policies)
-
-
 def copied_to(hop: Hop) -> tuple[str, ...]:
     """Services that copies of a hop's requests go to."""
-    return tuple(sorted({str(policy.arguments["to"]) for policy in hop.policies if policy.kind.name == "mirror"}))
+    return tuple(sorted(set(filter(None, (arguments_of(policy).copies_to() for policy in hop.policies)))))
 
 
-def target_cluster(hop: Hop, service: str, version: Version | None = None) -> str:
-    """The cluster by which a split of a hop reaches another service, or a mirror in a version of HTTP."""
-    return f"{hop.name}/to:{service}" if version is None else f"{hop.name}/to:{service}/{version}"
-
-
-def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
-    """Routes for every set of policies that can hold together."""
+def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> Table:
+    """Routes for every set of policies that can hold together. `per_route`: configuration of filters, by name."""
     always: list[Policy] = []
     sometimes: dict[str, _Group] = {}
     for policy in routed(hop):
@@ -131,10 +122,10 @@ def table(context: Context, hop: Hop, in_route: dict[str, Json]) -> Table:
         else:
             fallback = {"routes": leaf}
     host: Json = {"name": hop.name, "domains": ["*"]}
-    if repeats(hop):
+    if repeats_requests(hop):
         host["response_headers_to_remove"] = [HOLD + RATE_LIMITED]
-    if in_route:
-        host["typed_per_filter_config"] = in_route
+    if per_route:
+        host["typed_per_filter_config"] = per_route
     if matchers:
         rest = extension("route", "envoy.config.route.v3.RouteList", **fallback)
         host["matcher"] = {"matcher_list": {"matchers": matchers}, "on_no_match": {"action": rest}}
@@ -194,13 +185,13 @@ def _routes(
     context: Context, hop: Hop, policies: Sequence[Policy], clusters: dict[str, Variant], shares: set[str]
 ) -> list[Json]:
     """The routes of one set of policies: one, or one for each version that copies are made in."""
-    copies = any(policy.kind.name == "mirror" for policy in policies)
+    copies = any(arguments_of(policy).copies_to() is not None for policy in policies)
     versions = copy_versions(hop) if copies else (None,)
     found: list[Json] = []
     for index, version in enumerate(versions):
         told = {"headers": [{"name": VERSION, "string_match": {"exact": version}}]} if versions[index + 1 :] else {}
         found += _with_connect(_route(context, hop, policies, clusters, shares, version), told)
-    return [route | show_answer() for route in found] if repeats(hop) else found
+    return [route | show_answer() for route in found] if repeats_requests(hop) else found
 
 
 def _with_connect(route: Json, match: Json) -> list[Json]:
@@ -259,34 +250,27 @@ def _route(
     shares: set[str],
     version: Version | None,
 ) -> Json:
-    by_kind: dict[str, list[Policy]] = {}
+    parts = RouteParts(hop, version)
     for policy in policies:
-        by_kind.setdefault(policy.kind.name, []).append(policy)
+        arguments_of(policy).add_to_route(parts)
     stay = _variant(context, hop, policies)
     clusters.setdefault(stay.name, stay)
     # Without a maximum for streams: where a route has one, Envoy does not look at its timeout at all.
     route: Json = {"timeout": "0s", "idle_timeout": "0s"}
-    splits = by_kind.get("split", [])
-    if splits:
-        route["weighted_clusters"] = {"clusters": _shares(hop, stay.name, splits, shares)}
+    if parts.shares:
+        shares.update(service for service, _ in parts.shares)
+        route["weighted_clusters"] = {"clusters": _weights(hop, stay.name, parts.shares)}
     else:
         route["cluster"] = stay.name
-    mirrors = [
-        {
-            "cluster": target_cluster(hop, str(policy.arguments["to"]), version),
-            "runtime_fraction": {"default_value": fraction(policy.arguments["percent"])},
-            "disable_shadow_host_suffix_append": True,
-            "request_headers_mutations": copying(),
-            "trace_sampled": False,
-        }
-        for policy in by_kind.get("mirror", [])
-    ]
-    if mirrors:
-        route["request_mirror_policies"] = mirrors
-    hashed = [policy.arguments["hash"] for policy in by_kind.get("load_balancing", []) if policy.arguments["hash"]]
-    if hashed:
-        route["hash_policy"] = [{"header": {"header_name": inside(str(name))}} for name in hashed]
-    _time(hop, policies, route)
+    if parts.mirrors:
+        route["request_mirror_policies"] = parts.mirrors
+    if parts.hash_policies:
+        route["hash_policy"] = parts.hash_policies
+    if parts.timeouts:
+        route["timeout"] = duration(min(parts.timeouts))
+    if parts.retry is not None:
+        each = {"per_try_timeout": duration(min(parts.attempt_timeouts))} if parts.attempt_timeouts else {}
+        route["retry_policy"] = {**parts.retry, **each}
     return route
 
 
@@ -296,89 +280,12 @@ def _variant(context: Context, hop: Hop, policies: Sequence[Policy]) -> Variant:
     return Variant(name, here, context.mode is Mode.REDIRECT and not needs_endpoints(hop, here))
 
 
-def _shares(hop: Hop, stay: str, splits: Sequence[Policy], targets: set[str]) -> list[Json]:
+def _weights(hop: Hop, stay: str, shares: Sequence[tuple[str, float]]) -> list[Json]:
     """The first split takes its share of all, the next its share of what is left."""
     left = _EVERY
-    shares = []
-    for policy in splits:
-        percent = policy.arguments["percent"]
-        assert isinstance(percent, int | float)  # noqa: S101 - checked by the resolver
+    weights = []
+    for service, percent in shares:
         share = round(left * float(percent) / 100)
         left -= share
-        to = str(policy.arguments["to"])
-        targets.add(to)
-        shares.append({"name": target_cluster(hop, to), "weight": share})
-    return [{"name": stay, "weight": left}, *shares]
-
-
-# ---- timeouts and retries ----
-
-
-def _time(hop: Hop, policies: Sequence[Policy], route: Json) -> None:
-    """A timeout that is declared before the retry bounds all attempts together, one declared after it bounds each."""
-    retries = [policy for policy in policies if policy.kind.name == "retry"]
-    position = policies.index(retries[0]) if retries else len(policies)
-    outer: list[int] = []
-    inner: list[int] = []
-    for index, policy in enumerate(policies):
-        after = policy.arguments.get("after")
-        if policy.kind.name == "timeout" and isinstance(after, int):
-            (outer if index < position else inner).append(after)
-    if outer:
-        route["timeout"] = duration(min(outer))
-    if retries:
-        route["retry_policy"] = _retry(hop, retries[0])
-        if inner:
-            route["retry_policy"]["per_try_timeout"] = duration(min(inner))
-
-
-_ON_HTTP: Final[dict[str, tuple[tuple[str, ...], tuple[int, ...]]]] = {
-    "unavailable": (("connect-failure", "refused-stream"), (503,)),
-    "connect_failure": (("connect-failure",), ()),
-    "reset": (("reset",), ()),
-    "refused_stream": (("refused-stream",), ()),
-    "gateway_error": (("gateway-error",), ()),
-    "server_error": (("5xx",), ()),
-    "cancelled": ((), (499,)),
-    "deadline_exceeded": ((), (504,)),
-    "internal": ((), (500,)),
-    "resource_exhausted": ((), (429,)),
-}
-_ON_GRPC: Final[dict[str, tuple[str, ...]]] = {
-    "unavailable": ("unavailable", "connect-failure", "refused-stream"),
-    "connect_failure": ("connect-failure",),
-    "reset": ("reset",),
-    "refused_stream": ("refused-stream",),
-    "gateway_error": ("gateway-error", "unavailable"),
-    "server_error": ("5xx", "internal", "unavailable"),
-    "cancelled": ("cancelled",),
-    "deadline_exceeded": ("deadline-exceeded",),
-    "internal": ("internal",),
-    "resource_exhausted": ("resource-exhausted",),
-}
-"""What each word of `retry` means to Envoy."""
-
-
-def _retry(hop: Hop, policy: Policy) -> Json:
-    """To Envoy an attempt that it gave up is one that was reset: see `clashes`."""
-    attempts, backoff, words = (policy.arguments[name] for name in ("attempts", "backoff", "on"))
-    assert isinstance(attempts, int)  # noqa: S101 - checked by the resolver
-    assert isinstance(backoff, int)  # noqa: S101
-    assert isinstance(words, tuple)  # noqa: S101
-    conditions: set[str] = set()
-    codes: set[int] = set()
-    for word in words:
-        if hop.port.protocol is Protocol.GRPC:
-            conditions.update(_ON_GRPC[str(word)])
-        else:
-            on, statuses = _ON_HTTP[str(word)]
-            conditions.update(on)
-            codes.update(statuses)
-    if codes:
-        conditions.add("retriable-status-codes")
-    return {
-        "retry_on": ",".join(sorted(conditions)),
-        "num_retries": max(0, attempts - 1),
-        "retry_back_off": {"base_interval": duration(backoff), "max_interval": duration(backoff * 10)},
-        **({"retriable_status_codes": sorted(codes)} if codes else {}),
-    }
+        weights.append({"name": target_cluster(hop, service), "weight": share})
+    return [{"name": stay, "weight": left}, *weights]

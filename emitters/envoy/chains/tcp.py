@@ -16,13 +16,10 @@ from emitters.addresses.index import ordered
 from emitters.envoy.chains.clusters import needs_endpoints
 from emitters.envoy.chains.routes import Variant
 from emitters.envoy.context import Mode
-from emitters.envoy.filters.built import stat_name
-from emitters.envoy.filters.guards import strings
-from emitters.envoy.filters.limits import token_bucket
-from emitters.envoy.filters.seeing import connection_log, set_state
+from emitters.envoy.kinds.registry import arguments_of
 from emitters.envoy.messages.typed import Json, extension
+from emitters.envoy.names import stat_name
 from emitters.envoy.resources import REFUSING
-from emitters.envoy.template import fill
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,8 +78,7 @@ def _groups(context: Context, hop: Hop, rest: _Treatment) -> dict[_Treatment, se
     for policy in hop.policies:
         known = context.known.of(policy)
         told.setdefault(known, set()).update(known.told_apart(known.meant(policy)))
-        if policy.kind.name == "allow":
-            told[known] |= known.parties.intersection(strings(policy.arguments["callers"]))
+        told[known] |= known.parties & (arguments_of(policy).admitted_callers() or frozenset())
     for known in told:
         usual = next((name for name in known.parties if name not in told[known]), None)
         if usual is not None and _treatment(context, hop, {known: usual}) != rest:
@@ -136,14 +132,11 @@ def _treatment(context: Context, hop: Hop, callers: Mapping[Known, str | None]) 
             in_scope = True
         if not in_scope:
             continue
-        if policy.kind.name == "deny":
+        admitted = arguments_of(policy).admitted_callers()
+        if admitted is None:
+            applied.append(policy)
+        elif not names or not names <= admitted:
             return _Treatment(tuple(applied), policy)
-        if policy.kind.name == "allow":
-            admitted = set(strings(policy.arguments["callers"]))
-            if not names or not names <= admitted:
-                return _Treatment(tuple(applied), policy)
-            continue
-        applied.append(policy)
     return _Treatment(tuple(applied), None)
 
 
@@ -164,25 +157,10 @@ def _chain(
     for policy in treatment.applied:
         if policy in here:
             continue
-        if policy.kind.template is not None:
-            filters.append({"name": policy.name, "typed_config": fill(context, policy)})
-        elif policy.kind.name == "connection_rate_limit":
-            filters.append(_rate_limit(context, hop, policy))
-        elif policy.kind.name == "access_log":
-            key = f"admc.access_log.{policy.name}"
-            filters.append(
-                extension(
-                    policy.name,
-                    "envoy.extensions.filters.network.set_filter_state.v3.Config",
-                    on_new_connection=[set_state(key, "1")],
-                )
-            )
-            reached = extension(
-                "reached",
-                "envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
-                expression=f"'{key}' in filter_state",
-            )
-            logs.append({**connection_log(hop, policy), "filter": {"extension_filter": reached}})
+        built = arguments_of(policy).network_filter(context, hop, policy)
+        filters.append(built.filter)
+        if built.access_log is not None:
+            logs.append(built.access_log)
     if treatment.refused_by is not None:
         # A cluster that does not exist: the connection ends as it opens, is logged where a log comes first, and counts
         # as `downstream_cx_no_route` under the guard's name.
@@ -191,21 +169,3 @@ def _chain(
     else:
         filters.append(proxy(name, cluster_name, logs))
     return TcpChain(name, sources, rest, tuple(filters), Variant(cluster_name, here, original))
-
-
-def _rate_limit(context: Context, hop: Hop, policy: Policy) -> Json:
-    """The network filter knows no siblings, so each replica gets its share: the same amount, in a longer time."""
-    connections, per, burst = (policy.arguments[name] for name in ("connections", "per", "burst"))
-    assert isinstance(connections, int)  # noqa: S101 - checked by the resolver
-    assert isinstance(per, int)  # noqa: S101
-    assert isinstance(burst, int)  # noqa: S101
-    replicas = context.replicas
-    bucket = token_bucket(connections, per * replicas, burst // replicas)
-    return extension(
-        policy.name,
-        "envoy.extensions.filters.network.local_ratelimit.v3.LocalRateLimit",
-        stat_prefix=stat_name(policy, hop),
-        token_bucket=bucket,
-        # Ports and groups of callers count together.
-        share_key=stat_name(policy, hop),
-    )

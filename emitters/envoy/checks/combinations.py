@@ -18,81 +18,14 @@ if TYPE_CHECKING:
     from emitters.envoy.context import Context
     from emitters.hops import Hop
 
-TIMES_OUT_TOO: Final = frozenset(("gateway_error", "reset", "server_error"))
-"""Words of `retry` for which Envoy repeats an attempt that it gave up itself."""
-
 _SHORT: Final = 1_000
 
 
 def check(context: Context, hop: Hop) -> None:
     """Report what cannot be said about the policies of one hop."""
-    if hop.carries_requests:
-        _gave_up(context, hop)
-        _arrived(context, hop)
-        _one_algorithm(context, hop)
     _one_count(context, hop)
     for policy in hop.policies:
         _patterns(context, policy)
-
-
-def _gave_up(context: Context, hop: Hop) -> None:
-    """`retry` on `deadline_exceeded` around a timeout of each attempt, and on nothing that Envoy repeats then."""
-    for index, policy in enumerate(hop.policies):
-        if policy.kind.name != "retry":
-            continue
-        words = policy.arguments["on"]
-        assert isinstance(words, tuple)  # noqa: S101 - checked by the resolver
-        if "deadline_exceeded" not in words or TIMES_OUT_TOO & set(words):
-            continue
-        for inner in hop.policies[index + 1 :]:
-            if inner.kind.name == "timeout" and not disjoint(policy.match, inner.match):
-                context.refuse(
-                    "ADM720",
-                    f"`{policy.name}` is to repeat an attempt that `{inner.name}` gave up, and nothing else that fails",
-                    policy,
-                    cause="to Envoy an attempt that it gave up is a failed one: it repeats both or neither",
-                    hint="write `on: [gateway_error]`, or `[deadline_exceeded, reset]`, which repeat both",
-                )
-                break
-
-
-def _arrived(context: Context, hop: Hop) -> None:
-    """`buffer_limit` inside of what may hold a request up: what has arrived by then is never measured."""
-    holding: list[int] = []
-    for index, policy in enumerate(hop.policies):
-        if policy.kind.name == "buffer_limit":
-            for before in holding:
-                outer = hop.policies[before]
-                # Each match is looked at where its policy stands, and what stands between may write.
-                if not disjoint(outer.match, policy.match, hop.policies[before:index]):
-                    context.refuse(
-                        "ADM723",
-                        f"`{policy.name}` would not see the part of a body that arrives while `{outer.name}` holds "
-                        "the request up",
-                        policy,
-                        cause="Envoy's limit measures what comes after the request has reached it",
-                        hint=f"declare `{policy.name}` before `{outer.name}`",
-                    )
-                    break
-        if policy.effects is None or any(effect.verb is Verb.DELAYS for effect in policy.effects):
-            holding.append(index)
-
-
-def _one_algorithm(context: Context, hop: Hop) -> None:
-    """Compressors of one hop choose one encoding among all of theirs, that of a skipped one included."""
-    here = [policy for policy in hop.policies if policy.kind.name == "compression"]
-    for policy in here[1:]:
-        if policy.arguments["algorithm"] != here[0].arguments["algorithm"]:
-            context.refuse(
-                "ADM727",
-                f"`{here[0].name}` and `{policy.name}` compress in different ways at one place, and neither would for "
-                "a client that takes both",
-                policy,
-                cause="Envoy chooses one encoding among those of all compressors at a port, also of one whose policy "
-                "does not hold for the request",
-                hint="give both the same `algorithm`, or put them at different sides with `@ingress` and `@egress`",
-            )
-            break
 
 
 def _one_count(context: Context, hop: Hop) -> None:

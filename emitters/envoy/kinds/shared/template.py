@@ -1,4 +1,4 @@
-"""A user's own Envoy filter: typed configuration in YAML with `${param}` places.
+"""A kind with a template, a user's own Envoy filter: typed configuration in YAML with `${param}` places.
 
 Values are put into scalars of the parsed document, never into its text: whatever a value holds, it cannot become
 structure. A scalar that is nothing but one place takes the value with its type.
@@ -7,9 +7,10 @@ structure. A scalar that is nothing but one place takes the value with its type.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
 from dsl.program import FileArgument, Protocol
+from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter, NetworkFilter
 from emitters.envoy.messages.typed import PREFIX, Json, UnknownTypeError, duration, message
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from dsl.program import Parameter, Policy, Value
     from emitters.envoy.context import Context
+    from emitters.hops import Hop
 
 _PLACE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _CAPITAL: Final = re.compile("[A-Z]")  # protobuf takes the names of fields in either style
@@ -39,7 +41,29 @@ class _TemplateError(Exception):
     pass
 
 
-def fill(context: Context, policy: Policy) -> Json:
+class TemplateKind(EnvoyKind):
+    """Nothing is known of what the filter does: it may write requests, act on responses and answer by itself."""
+
+    __slots__ = ()
+
+    replies_with_any_status: ClassVar[bool] = True
+
+    @classmethod
+    def read(cls, policy: Policy) -> Self:
+        """Without fields: the parameters are the user's."""
+        return cls()
+
+    def check(self, context: Context, policy: Policy) -> None:
+        _configuration(context, policy)
+
+    def http_filter(self, context: Context, hop: Hop, policy: Policy) -> HttpFilter:
+        return HttpFilter(_configuration(context, policy), on_response=True, writes_request=True)
+
+    def network_filter(self, context: Context, hop: Hop, policy: Policy) -> NetworkFilter:
+        return NetworkFilter({"name": policy.name, "typed_config": _configuration(context, policy)})
+
+
+def _configuration(context: Context, policy: Policy) -> Json:
     """The typed configuration that a policy's template describes."""
     template = policy.kind.template
     assert template is not None  # noqa: S101 - called for such kinds only
