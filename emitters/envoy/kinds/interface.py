@@ -90,8 +90,6 @@ class EnvoyKind:
     """Its filter divides a limit by the size of the ADM's own cluster."""
     has_second_filter: ClassVar[bool] = False
     """Its `HttpFilter` has a second filter."""
-    idempotent: ClassVar[bool] = False
-    """What it writes twice is the same as what it writes once. Effects do not tell it from a kind that appends."""
     replies_with_any_status: ClassVar[bool] = False
     """Its filter may answer a request itself, with a status that is not known here."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
 from emitters.envoy.kinds.shared.headers import remove_from_response
@@ -19,8 +19,6 @@ class RemoveResponseHeader(EnvoyKind):
     """A header mutation."""
 
     name: str
-
-    idempotent: ClassVar[bool] = True
 
     def http_filter(self, context: Context, hop: Hop, policy: Policy) -> HttpFilter:
         return remove_from_response(self.name)

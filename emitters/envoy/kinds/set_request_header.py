@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from emitters.envoy.held_headers import HELD
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
@@ -22,8 +22,6 @@ class SetRequestHeader(EnvoyKind):
 
     name: str
     value: str
-
-    idempotent: ClassVar[bool] = True
 
     def check(self, context: Context, policy: Policy) -> None:
         check_value(context, policy, self.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
 from emitters.envoy.kinds.shared.headers import OVERWRITE, check_value, write_response
@@ -20,8 +20,6 @@ class SetResponseHeader(EnvoyKind):
 
     name: str
     value: str
-
-    idempotent: ClassVar[bool] = True
 
     def check(self, context: Context, policy: Policy) -> None:
         check_value(context, policy, self.value)
