@@ -3,6 +3,6 @@
 endpoints file, cluster or loopback plan -> Addresses -> index of parties by network
 """
 
-from emitters.addresses.model import Addresses, Located, Network, from_json, loopback, network, peers
+from emitters.addresses.model import Addresses, Network, ServiceAddresses, from_json, loopback, network, peers
 
-__all__ = ["Addresses", "Located", "Network", "from_json", "loopback", "network", "peers"]
+__all__ = ["Addresses", "Network", "ServiceAddresses", "from_json", "loopback", "network", "peers"]

@@ -1,6 +1,6 @@
 """What addresses say about parties, indexed once: whose a network is, which networks lie inside another.
 
-    program + addresses -> Known
+    program + addresses -> AddressIndex
 
 Large applications have thousands of services and as many policies, so nothing here is looked up by going through all
 parties: a question about a few of them costs what these few cost.
@@ -81,7 +81,7 @@ class Networks:
         return self._networks[begin:end]
 
 
-class Known:
+class AddressIndex:
     """The addresses of a program's parties. Raises nothing for what is not known: that is an empty answer."""
 
     def __init__(self, program: Program, addresses: Addresses) -> None:
@@ -91,15 +91,15 @@ class Known:
         self._callers: dict[tuple[frozenset[str], bool], Callers] = {}
         self._told: dict[frozenset[str], frozenset[str]] = {}
         self._dialled: dict[int, Mapping[Network, frozenset[str]]] = {}
-        self._homes: dict[int, Known] = {}
+        self._homes: dict[int, AddressIndex] = {}
 
-    def of(self, policy: Policy) -> Known:
+    def of(self, policy: Policy) -> AddressIndex:
         """What the policy's own program and these addresses say, where it stands in another one."""
         home = policy.home
         if home is None or home is self._program:
             return self
         if id(home) not in self._homes:
-            self._homes[id(home)] = Known(home, self._addresses)
+            self._homes[id(home)] = AddressIndex(home, self._addresses)
         return self._homes[id(home)]
 
     def meant(self, policy: Policy) -> frozenset[str]:

@@ -36,7 +36,7 @@ _BLOCK: Final = 65_000
 _EGRESS_BLOCK: Final = 4_000_000
 
 
-class Located(NamedTuple):
+class ServiceAddresses(NamedTuple):
     """Addresses of one service: textual, IPv4 and IPv6, sorted."""
 
     addresses: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Located(NamedTuple):
 class Addresses:
     """What is known of where things are. A name that is missing has no known address."""
 
-    services: Mapping[str, Located] = field(default_factory=dict)
+    services: Mapping[str, ServiceAddresses] = field(default_factory=dict)
     externals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Addresses or networks in CIDR form, sorted."""
     egress: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def loopback(program: Program) -> Addresses:
         )
     return Addresses(
         services={
-            name: Located((_ipv4(_SERVICES + index),), (_ipv4(_PODS + index),))
+            name: ServiceAddresses((_ipv4(_SERVICES + index),), (_ipv4(_PODS + index),))
             for index, name in enumerate(services, start=1)
         },
         externals={name: (_ipv4(_EXTERNALS + index),) for index, name in enumerate(externals, start=1)},
@@ -174,7 +174,7 @@ def from_json(data: bytes, program: Program | None = None) -> Addresses:
     except (ValueError, RecursionError) as error:
         _wrong(findings, f"it is not JSON: {_reason(error)}")
         raise EmitError(findings.items) from None
-    services: dict[str, Located] = {}
+    services: dict[str, ServiceAddresses] = {}
     externals: dict[str, tuple[str, ...]] = {}
     left = [MAX_ADDRESSES]
     for section, entries in _entries(findings, content, "the file", ("services", "externals")):
@@ -189,7 +189,7 @@ def from_json(data: bytes, program: Program | None = None) -> Addresses:
                 key: _addresses(findings, value, f"`{section}.{name}.{key}`", left, networks=False)
                 for key, value in _entries(findings, entry, where, ("addresses", "pods", "unready"))
             }
-            found_here = Located(parts.get("addresses", ()), parts.get("pods", ()), parts.get("unready", ()))
+            found_here = ServiceAddresses(parts.get("addresses", ()), parts.get("pods", ()), parts.get("unready", ()))
             for pod in sorted(set(found_here.unready) - set(found_here.pods)):
                 hint = "`unready` says which of the `pods` get no new requests: list it in both"
                 _wrong(findings, f"{where} has the unready pod `{pod}`, which is not one of its `pods`", hint)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics
 from emitters.addresses import Addresses
-from emitters.addresses.index import Known
+from emitters.addresses.index import AddressIndex
 from emitters.envoy.context import Context, Mode
 from emitters.envoy.resources import AdmResources
 from emitters.errors import EmitError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
     from solver.placement import Placement
 
-__all__ = ["AdmResources", "Mode", "check", "emit", "untouched"]
+__all__ = ["AdmResources", "Mode", "check", "emit", "passthrough"]
 
 
 def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
@@ -39,7 +39,7 @@ def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
 
     findings = Diagnostics()
     nowhere = Addresses()
-    known = Known(program, nowhere)
+    known = AddressIndex(program, nowhere)
     tried: set[str] = set()
     for service, enforced in hops(program, placement).items():
         adm.check(Context(program, nowhere, known, Mode.REDIRECT, program.services[service], findings), enforced, tried)
@@ -66,7 +66,7 @@ def emit(
     from emitters.envoy.listeners import resources
 
     findings = Diagnostics()
-    known = Known(program, addresses)
+    known = AddressIndex(program, addresses)
     found = []
     for service, held in (enforced or hops(program, placement)).items():
         if only is not None and service not in only:
@@ -78,7 +78,7 @@ def emit(
     return tuple(found)
 
 
-def untouched(program: Program, addresses: Addresses) -> AdmResources | None:
+def passthrough(program: Program, addresses: Addresses) -> AdmResources | None:
     """Listeners of a redirected ADM that enforces nothing, for whoever's connections are still redirected to it.
 
     They are the same for every service; None where there is none.
@@ -88,7 +88,7 @@ def untouched(program: Program, addresses: Addresses) -> AdmResources | None:
     service = next(iter(program.services.values()), None)
     if service is None:
         return None
-    context = Context(program, addresses, Known(program, addresses), Mode.REDIRECT, service)
+    context = Context(program, addresses, AddressIndex(program, addresses), Mode.REDIRECT, service)
     found = resources(context, (), waiting=True)
     clusters = {name: item for name, item in found.clusters.items() if name != found.siblings}
     return replace(found, clusters=clusters, endpoints={})

@@ -291,7 +291,7 @@ def _captured(context: Context, side: Side, through: Json, closed: Json | None, 
             if awaits_destination(context, hop):
                 for port in (hop.port.number, hop.port.target):
                     # Whoever else is known there is not the one, but the one may be inside somebody's network.
-                    known = ordered(filter(_is_one, context.known.dialled(port)))
+                    known = ordered(filter(_is_one, context.index.dialled(port)))
                     choices[port] = by_network("DestinationIPInput", [(known, through)], closed)
     awaited = frozenset(choices)
     for port, found in groups.items():
@@ -313,8 +313,8 @@ def _is_one(network: Network) -> bool:
 def _known_callers(context: Context, hop: Hop, choice: Json, closed: Json) -> Json:
     """While an address of a caller is missing, those are let in who cannot be the one: declared services by their
     pods. An unknown pod may be inside an outside party's network."""
-    declared = context.known.callers_of(hop.destination, hop.port.number) & context.program.services.keys()
-    known = ordered({network for name in declared for network in context.known.peers(name)})
+    declared = context.index.callers_of(hop.destination, hop.port.number) & context.program.services.keys()
+    known = ordered({network for name in declared for network in context.index.peers(name)})
     return by_network("DirectSourceIPInput", [(known, choice)], closed)
 
 
@@ -335,7 +335,7 @@ def _redirected(context: Context, side: Side, out: _Collected, *, waiting: bool)
         "name": name,
         "address": _socket("0.0.0.0", port),  # noqa: S104
         # A host without IPv6 would refuse it.
-        **({"additional_addresses": [{"address": _socket("::", port)}]} if context.known.ipv6 else {}),
+        **({"additional_addresses": [{"address": _socket("::", port)}]} if context.index.ipv6 else {}),
         "listener_filters": [
             extension("original-destination", "envoy.extensions.filters.listener.original_dst.v3.OriginalDst")
         ],

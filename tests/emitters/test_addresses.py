@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl
-from emitters.addresses import Addresses, Located, from_json, loopback, peers
+from emitters.addresses import Addresses, ServiceAddresses, from_json, loopback, peers
 from emitters.errors import EmitError
 
 PROGRAM = dsl.load_text(
@@ -28,7 +28,7 @@ def test_an_endpoints_file_is_read_in_canonical_order() -> None:
         "externals": {"office": {"addresses": ["10.10.0.0/16", "10.11.0.1"]}},
     }
     found = from_json(json.dumps(data).encode(), PROGRAM)
-    assert found.services == {"search": Located(("10.0.0.1", "10.0.0.2", "fd00::1"), ("10.1.0.1",))}
+    assert found.services == {"search": ServiceAddresses(("10.0.0.1", "10.0.0.2", "fd00::1"), ("10.1.0.1",))}
     assert found.externals == {"office": ("10.10.0.0/16", "10.11.0.1")}
     assert [str(network) for network in peers(PROGRAM, found, "office")] == [
         "10.9.0.0/16",
@@ -44,7 +44,7 @@ def test_ipv4_that_is_written_as_ipv6_is_ipv4() -> None:
         "externals": {"office": {"addresses": ["::ffff:10.10.0.0/112", "::fffe:0:0/95", "::/0"]}},
     }
     found = from_json(json.dumps(data).encode(), PROGRAM)
-    assert found.services["search"] == Located((), ("10.1.0.1", "10.1.0.2"), ("10.1.0.2",))
+    assert found.services["search"] == ServiceAddresses((), ("10.1.0.1", "10.1.0.2"), ("10.1.0.2",))
     assert found.externals["office"] == ("10.10.0.0/16", "::/0", "::fffe:0:0/95")
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import dsl
 from dsl.program import Program, Side
-from emitters.addresses import Addresses, Located, Network, peers
+from emitters.addresses import Addresses, Network, ServiceAddresses, peers
 from emitters.addresses import index as known
-from emitters.addresses.index import EVERYWHERE, AmbiguousCallersError, Callers, Known
+from emitters.addresses.index import EVERYWHERE, AddressIndex, AmbiguousCallersError, Callers
 from emitters.envoy import emit
 from emitters.envoy.chains.tcp import chains
 from emitters.envoy.context import Context, Mode
@@ -46,7 +46,7 @@ def _world(owned: dict[Network, str], stranger: bool, rest: str = "") -> tuple[A
     lines += ["external internet", "call internet -> to"] if stranger else []
     program = dsl.load_text("\n".join(["app test", *lines, rest, ""]))
     pods = {
-        name: Located((), tuple(str(n.network_address) for n, own in owned.items() if own == name))
+        name: ServiceAddresses((), tuple(str(n.network_address) for n, own in owned.items() if own == name))
         for name in PARTIES
         if name.startswith("s")
     }
@@ -54,7 +54,7 @@ def _world(owned: dict[Network, str], stranger: bool, rest: str = "") -> tuple[A
 
 
 def _owned(program: Any, addresses: Addresses) -> dict[Network, set[str]]:
-    return {network: set(names) for network, names in Known(program, addresses).owners.items()}
+    return {network: set(names) for network, names in AddressIndex(program, addresses).owners.items()}
 
 
 def _truth(owners: dict[Network, set[str]], peer: Any, names: frozenset[str], otherwise: bool) -> bool:
@@ -106,7 +106,7 @@ def test_callers(owned: dict[Network, str], names: frozenset[str], stranger: boo
     program, addresses = _world(owned, stranger)
     owners = _owned(program, addresses)
     names = names if stranger else names - {"internet"}
-    found = Known(program, addresses).callers(names, strangers=open_)
+    found = AddressIndex(program, addresses).callers(names, strangers=open_)
     takes = "internet" in names if stranger else open_
     for peer in PEERS:
         wanted = _truth(owners, peer, names, otherwise=takes)
@@ -120,7 +120,7 @@ def test_admitted(owned: dict[Network, str], names: frozenset[str]) -> None:
     listed = ", ".join(sorted(names))
     program, addresses = _world(owned, True, f"policy p = allow(callers: [{listed}]) on * -> to\npin p at ingress")
     ((service, (hop,)),) = hops(program, place(program)).items()
-    context = Context(program, addresses, Known(program, addresses), Mode.REDIRECT, program.services[service])
+    context = Context(program, addresses, AddressIndex(program, addresses), Mode.REDIRECT, program.services[service])
     assert hop.side is Side.INGRESS
     policy = hop.policies[0]
     admitted = principals(context, hop, policy, Allow.read(policy).admitted_callers())
@@ -139,7 +139,7 @@ def test_filter_chains_of_connections(owned: dict[Network, str], names: frozense
     )
     program, addresses = _world(owned, stranger, f"{calls}\n{policy}\npin p at ingress")
     ((service, found),) = hops(program, place(program)).items()
-    context = Context(program, addresses, Known(program, addresses), Mode.REDIRECT, program.services[service])
+    context = Context(program, addresses, AddressIndex(program, addresses), Mode.REDIRECT, program.services[service])
     made = chains(context, found[0])
     owners = _owned(program, addresses)
     sources = found[0].policies[0].sources
@@ -159,7 +159,7 @@ service a { http 80 }
 call out, in -> a
 """
     )
-    found = Known(program, Addresses()).callers(frozenset({"out"}), strangers=False)
+    found = AddressIndex(program, Addresses()).callers(frozenset({"out"}), strangers=False)
     assert [[str(network) for network in layer] for layer in found.layers] == [
         ["10.0.0.0/8"],
         ["10.1.0.0/16"],
@@ -183,7 +183,7 @@ def test_addresses_are_looked_up_once_for_each_party(monkeypatch: pytest.MonkeyP
 
 def test_two_that_no_address_tells_apart() -> None:
     program = dsl.load_text("app test\nexternal x\nexternal y\nservice a { http 80 }\ncall x, y -> a\n")
-    found = Known(program, Addresses())
+    found = AddressIndex(program, Addresses())
     with pytest.raises(AmbiguousCallersError):
         found.callers(frozenset({"x"}), strangers=False)
     assert found.callers(frozenset({"x", "y"}), strangers=False).layers == (EVERYWHERE,)

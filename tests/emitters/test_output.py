@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import dsl
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import BOOTSTRAP, static_json
@@ -36,9 +36,9 @@ policy readers = allow(callers: [cart]) on * -> store
 """
 ADDRESSES = Addresses(
     services={
-        "web": Located(("10.96.0.1",), ("10.1.0.1",)),
-        "cart": Located(("10.96.0.2", "fd00::2"), ("10.1.0.2", "10.1.0.3")),
-        "store": Located((), ("10.1.0.4",)),
+        "web": ServiceAddresses(("10.96.0.1",), ("10.1.0.1",)),
+        "cart": ServiceAddresses(("10.96.0.2", "fd00::2"), ("10.1.0.2", "10.1.0.3")),
+        "store": ServiceAddresses((), ("10.1.0.4",)),
     }
 )
 

@@ -14,7 +14,7 @@ from tests.testbed.mesh import Mesh
 from tests.testbed.mesh.needed import NEEDS_MESH
 
 if TYPE_CHECKING:
-    from emitters.addresses import Addresses, Located
+    from emitters.addresses import Addresses, ServiceAddresses
 
 pytestmark = NEEDS_MESH
 
@@ -47,7 +47,7 @@ class Awaiting(Mesh):
 
     @property
     def _told(self) -> Addresses:
-        known: dict[str, Located] = {
+        known: dict[str, ServiceAddresses] = {
             name: found._replace(addresses=(), pods=()) if name in self._nowhere else found
             for name, found in self.addresses.services.items()
             if name not in self._unknown

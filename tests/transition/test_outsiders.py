@@ -26,7 +26,7 @@ from dsl import load_text
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Side
 from emitters.addresses import Addresses, from_json
-from emitters.addresses.index import Callers, Known
+from emitters.addresses.index import AddressIndex, Callers
 from emitters.envoy import emit
 from emitters.envoy.chains.tcp import chains
 from emitters.envoy.checks.addresses import taken
@@ -135,7 +135,9 @@ def denies(part: Part, addresses: Addresses, hop: Hop, peer: str, *, met: bool =
     """Whether a hop refuses a connection, or a request with a marker (`met`) or without one."""
     program = part.placed.program
     toggle = part.toggles.get(hop.name, Toggle())
-    context = Context(program, addresses, Known(program, addresses), Mode.REDIRECT, program.services[hop.service])
+    context = Context(
+        program, addresses, AddressIndex(program, addresses), Mode.REDIRECT, program.services[hop.service]
+    )
     if hop.carries_requests or hop.side is Side.EGRESS:
         skipped = toggle.off | (toggle.met if met else frozenset())
         found = [each for each in hop.policies if each.kind.name == "deny" and each.name not in skipped]
@@ -230,7 +232,9 @@ def test_a_network_inside_of_another_is_refused_at_the_senders_too(back: bool) -
     old, new = (End(HEAD + text, PODS) for text in (reversed(texts) if back else texts))
     for step in steps(old.placed, new.placed, b"key"):
         program, placement = step.parts["s"].placed
-        context = Context(program, old.addresses, Known(program, old.addresses), Mode.REDIRECT, program.services["s"])
+        context = Context(
+            program, old.addresses, AddressIndex(program, old.addresses), Mode.REDIRECT, program.services["s"]
+        )
         found = [hop for hop in hops(program, placement)["s"] if hop.port.number == 443]
         own = {network for hop in found for network in taken(context, hop)[443].own}
         others = {network for hop in found for network in taken(context, hop)[443].others}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dsl.program import Policy
-    from emitters.addresses.index import Known
+    from emitters.addresses.index import AddressIndex
     from emitters.envoy.context import Context
     from emitters.hops import Hop
 
@@ -58,7 +58,7 @@ def proxy(name: str, cluster: str, logs: Sequence[Json] = ()) -> Json:
 def chains(context: Context, hop: Hop) -> tuple[TcpChain, ...]:
     """The filter chains of a hop that carries connections."""
     if hop.side is Side.EGRESS:
-        own = {context.known.of(policy): hop.service for policy in hop.policies}
+        own = {context.index.of(policy): hop.service for policy in hop.policies}
         return (_chain(context, hop, hop.name, _treatment(context, hop, own)),)
     rest = _treatment(context, hop, {})
     groups = _groups(context, hop, rest)
@@ -74,9 +74,9 @@ def chains(context: Context, hop: Hop) -> tuple[TcpChain, ...]:
 
 def _groups(context: Context, hop: Hop, rest: _Treatment) -> dict[_Treatment, set[Network]]:
     """Who is treated in another way than an unknown caller, and who is inside such a network and is not."""
-    told: dict[Known, set[str]] = {}
+    told: dict[AddressIndex, set[str]] = {}
     for policy in hop.policies:
-        known = context.known.of(policy)
+        known = context.index.of(policy)
         told.setdefault(known, set()).update(known.told_apart(known.meant(policy)))
         told[known] |= known.parties & (arguments_of(policy).admitted_callers() or frozenset())
     for known in told:
@@ -118,11 +118,11 @@ def _strictest(treatments: Sequence[_Treatment], hop: Hop) -> _Treatment:
     return _Treatment(tuple(kept), None)
 
 
-def _treatment(context: Context, hop: Hop, callers: Mapping[Known, str | None]) -> _Treatment:
+def _treatment(context: Context, hop: Hop, callers: Mapping[AddressIndex, str | None]) -> _Treatment:
     """Which policies the connections of a caller meet. Who that is in each program; None, or none: nothing is known."""
     applied: list[Policy] = []
     for policy in hop.policies:
-        known = context.known.of(policy)
+        known = context.index.of(policy)
         caller, unlocated = callers.get(known), known.strangers
         names = {caller} if caller is not None else set(unlocated)
         in_scope = bool(names & policy.sources)

@@ -69,7 +69,7 @@ def _callers(context: Context, hop: Hop, policy: Policy) -> None:
 
 def _missing_callers(context: Context, hop: Hop, policy: Policy) -> tuple[frozenset[str], bool]:
     """Whom a policy would wrongly treat as strangers, and whether it would miss them (or else meet them)."""
-    known = context.known.of(policy)
+    known = context.index.of(policy)
     if not known.nowhere or everybody(context.program, policy):
         return frozenset(), True
     declared = known.callers_of(hop.destination, hop.port.number)
@@ -141,7 +141,7 @@ def whole_ports(context: Context, hop: Hop) -> tuple[int, ...]:
     if hop.destination not in context.program.externals or _all_known(context, hop):
         return ()
     ports = {hop.port.number, hop.port.target}
-    for call in context.known.calls_from(hop.service):
+    for call in context.index.calls_from(hop.service):
         if call.destination != hop.destination and ports & {call.port.number, call.port.target}:
             return ()
     return tuple(sorted(ports))
@@ -159,7 +159,7 @@ def taken(context: Context, hop: Hop) -> dict[int, Taken]:
         others: set[Network] = set()
         if wide:
             dialled = Networks(
-                network for network, names in context.known.dialled(port).items() if hop.destination not in names
+                network for network, names in context.index.dialled(port).items() if hop.destination not in names
             )
             others.update(inner for network in wide for inner in dialled.inside(network))
         found[port] = Taken(own, tuple(sorted(others, key=lambda n: (n.version, n.network_address, n.prefixlen))))
@@ -172,7 +172,7 @@ def _equal(context: Context, hops: Iterable[Hop]) -> None:
         if hop.side is Side.INGRESS:
             continue
         for port, networks in original_destinations(context.program, hop, context.addresses).items():
-            dialled = context.known.dialled(port)
+            dialled = context.index.dialled(port)
             for network in networks:
                 others = sorted(dialled.get(network, frozenset()) - {hop.destination})
                 if others:
@@ -206,7 +206,7 @@ def _targets(context: Context, hop: Hop, hops: Sequence[Hop]) -> None:
     ]
     if not alike:
         return
-    called = {call.port.number for call in context.known.calls_from(hop.service) if call.destination == hop.destination}
+    called = {call.port.number for call in context.index.calls_from(hop.service) if call.destination == hop.destination}
     enforced: Mapping[int, tuple[Policy, ...]] = {
         other.port.number: other.policies
         for other in hops

@@ -60,7 +60,7 @@ def _own_ports(context: Context) -> None:
 
 def _strangers(context: Context, policy: Policy) -> None:
     """Outside parties without addresses are whoever is not known, so they are all meant or none of them is."""
-    strangers = context.known.of(policy).strangers
+    strangers = context.index.of(policy).strangers
     try:
         if not everybody(context.program, policy):
             takes_strangers(strangers, policy.sources, policy.open_sources)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Side
-from emitters.addresses.index import Known
+from emitters.addresses.index import AddressIndex
 from emitters.envoy.checks.addresses import awaited_callers, awaits_destination
 from emitters.envoy.context import Context, Mode
 
@@ -38,7 +38,7 @@ class Unlisted(NamedTuple):
 
 def unlisted(program: Program, addresses: Addresses, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
     """What is missing where connections are redirected. `enforced` is what `scope.hops` says."""
-    known = Known(program, addresses)
+    known = AddressIndex(program, addresses)
     absent = {name for name in known.parties if name not in addresses.services}
     # Mostly nobody is missing, and then there is no reason to look at everybody's policies.
     anonymous = any(not known.peers(name) and name not in known.strangers for name in absent)

@@ -190,7 +190,7 @@ def scope(context: Context, policy: Policy, hop: Hop) -> Callers | None:
     """Which connections of a hop a policy is about; None means all of them. Raises `AmbiguousCallersError`."""
     if hop.side is Side.EGRESS or everybody(context.program, policy):
         return None
-    known = context.known.of(policy)
+    known = context.index.of(policy)
     found = known.callers(known.meant(policy), strangers=policy.open_sources)
     return None if found.everyone else found
 

@@ -12,7 +12,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.addresses.dialing import binds, dials
 from tests.emitters.envoy.support import ENVOY, exchange, load, private, written
 from tests.testbed.client import Target
@@ -114,7 +114,7 @@ def served(
     for name, found in (answers or {}).items():
         first = services[name].addresses[0]
         more = (f"{first.rpartition('.')[0]}.{200 + index}" for index in range(1, len(found)))
-        services[name] = Located((first, *more), services[name].pods)
+        services[name] = ServiceAddresses((first, *more), services[name].pods)
     addresses = Addresses(services, addresses.externals, addresses.egress)
     paths = written(program, placement, addresses, folder)
     targets = {

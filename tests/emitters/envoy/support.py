@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import dsl
 from dsl.program import Program
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
@@ -55,7 +55,7 @@ def private(addresses: Addresses) -> Addresses:
 
     return Addresses(
         services={
-            name: Located(tuple(map(moved, located.addresses)), tuple(map(moved, located.pods)))
+            name: ServiceAddresses(tuple(map(moved, located.addresses)), tuple(map(moved, located.pods)))
             for name, located in addresses.services.items()
         },
         externals={name: tuple(map(moved, found)) for name, found in addresses.externals.items()},

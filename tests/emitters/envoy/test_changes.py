@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsl.program import Side
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
@@ -123,8 +123,8 @@ def test_new_routes_hold_on_an_open_connection(tmp_path: Path) -> None:
 def _replaced(addresses: Addresses, gone: str, name: str) -> Addresses:
     """The pod of one service has gone, and its address is now that of a new pod of another."""
     services = dict(addresses.services)
-    services[name] = Located(services[name].addresses, (*services[name].pods, *services[gone].pods))
-    services[gone] = Located(services[gone].addresses, ())
+    services[name] = ServiceAddresses(services[name].addresses, (*services[name].pods, *services[gone].pods))
+    services[gone] = ServiceAddresses(services[gone].addresses, ())
     return Addresses(services, addresses.externals, addresses.egress)
 
 
@@ -191,7 +191,7 @@ def test_replicas_that_nobody_has_seen_yet_count_as_declared() -> None:
         HTTP.replace("front, other { http 8000 }", "front, other { http 8000  replicas 3 }")
         + "\n@egress\npolicy limit = rate_limit(requests: 4, per: 1h) on front -> back"
     )
-    (found,) = emit(program, placement, Addresses({"back": Located(("10.0.0.1",))}), Mode.REDIRECT)
+    (found,) = emit(program, placement, Addresses({"back": ServiceAddresses(("10.0.0.1",))}), Mode.REDIRECT)
     assert found.siblings is not None
     (group,) = found.endpoints[found.siblings].endpoints  # type: ignore[attr-defined]
     assert len(group.lb_endpoints) == 3

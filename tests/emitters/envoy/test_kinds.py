@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsl.program import Protocol, Side
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
 from emitters.envoy.messages.typed import to_json, to_yaml
@@ -120,13 +120,13 @@ def addresses() -> Addresses:
     """Some of a cluster's addresses, of both families."""
     return Addresses(
         services={
-            "caller": Located(("10.96.0.1", "fd00::1"), ("10.1.0.1", "10.1.0.2", "fd01::1")),
-            "target": Located(("10.96.0.2",), ("10.1.0.3", "10.1.0.4")),
-            "shadow_http": Located(("10.96.0.3",), ("10.1.0.6",)),
-            "shadow_grpc": Located(("10.96.0.4",), ("10.1.0.7",)),
-            "other": Located((), ("10.1.0.9",)),
-            "judge": Located(("10.96.0.7",), ("10.1.0.8",)),
-            "asker": Located(("10.96.0.8",), ("fd01::2",)),
+            "caller": ServiceAddresses(("10.96.0.1", "fd00::1"), ("10.1.0.1", "10.1.0.2", "fd01::1")),
+            "target": ServiceAddresses(("10.96.0.2",), ("10.1.0.3", "10.1.0.4")),
+            "shadow_http": ServiceAddresses(("10.96.0.3",), ("10.1.0.6",)),
+            "shadow_grpc": ServiceAddresses(("10.96.0.4",), ("10.1.0.7",)),
+            "other": ServiceAddresses((), ("10.1.0.9",)),
+            "judge": ServiceAddresses(("10.96.0.7",), ("10.1.0.8",)),
+            "asker": ServiceAddresses(("10.96.0.8",), ("fd01::2",)),
         }
     )
 

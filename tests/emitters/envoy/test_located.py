@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.codes.envoy import CODES
 from emitters.envoy import AdmResources, Mode, emit
 from emitters.envoy.bootstrap import static_json
@@ -28,8 +28,12 @@ call internet -> a
 call a -> b
 call a, b -> store
 """
-A, B, C = Located(("10.96.0.1",), ("10.1.0.1",)), Located(("10.96.0.2",), ("10.1.0.2",)), Located(("10.96.0.3",))
-STORE = Located(("10.96.0.9",), ("10.1.0.9",))
+A, B, C = (
+    ServiceAddresses(("10.96.0.1",), ("10.1.0.1",)),
+    ServiceAddresses(("10.96.0.2",), ("10.1.0.2",)),
+    ServiceAddresses(("10.96.0.3",)),
+)
+STORE = ServiceAddresses(("10.96.0.9",), ("10.1.0.9",))
 ALL = {"a": A, "b": B, "c": C, "store": STORE}
 
 HEADLESS = """
@@ -40,7 +44,7 @@ service d {
 }
 call a -> d:x, d:y
 """
-NO_SERVICE_ADDRESS = Addresses({"a": A, "d": Located((), ("10.1.0.4",))})
+NO_SERVICE_ADDRESS = Addresses({"a": A, "d": ServiceAddresses((), ("10.1.0.4",))})
 
 
 def _emit(text: str, addresses: Addresses, *, waiting: bool = False) -> tuple[AdmResources, ...]:
@@ -229,7 +233,7 @@ policy x = timeout(after: 1s) on a -> b
     ),
     "the same where the service has an address": (
         HEADLESS + "policy p = timeout(after: 1s) on a -> d:x\npolicy q = timeout(after: 2s) on a -> d:y",
-        Addresses({"a": A, "d": Located(("10.96.0.4",), ("10.1.0.4",))}),
+        Addresses({"a": A, "d": ServiceAddresses(("10.96.0.4",), ("10.1.0.4",))}),
     ),
     "the same where it is enforced": (
         HEADLESS + "@ingress\npolicy p = fault_abort(418) on * -> d:x\n"
@@ -388,7 +392,7 @@ def test_a_host_whose_addresses_are_in_the_endpoints_file_takes_those() -> None:
 @pytest.mark.parametrize("address", ["10.1.0.7", "fd00::7"])
 def test_who_knows_no_ipv6_listens_on_none(address: str) -> None:
     text = BASE + "policy t = timeout(after: 1s) on a -> b"
-    (found,) = _emit(text, Addresses({**ALL, "c": Located((), (address,))}))
+    (found,) = _emit(text, Addresses({**ALL, "c": ServiceAddresses((), (address,))}))
     listens = "additional_addresses" in to_json(found.listeners["egress"])
     assert listens == (":" in address)
 
@@ -407,7 +411,7 @@ LIMITS = (
 @pytest.mark.parametrize(("pods", "shares"), [(0, 3), (1, 3), (3, 3), (5, 5)])
 def test_limits_are_shared_by_the_declared_or_the_known_replicas_whichever_are_more(pods: int, shares: int) -> None:
     more = {
-        name: Located(ALL[name].addresses, tuple(f"10.1.{len(name)}.{index}" for index in range(1, pods + 1)))
+        name: ServiceAddresses(ALL[name].addresses, tuple(f"10.1.{len(name)}.{index}" for index in range(1, pods + 1)))
         for name in ("b", "store")
     }
     http, tcp = _emit(LIMITED + LIMITS, Addresses({**ALL, **more}))
@@ -419,7 +423,9 @@ def test_limits_are_shared_by_the_declared_or_the_known_replicas_whichever_are_m
 
 
 def test_an_address_in_each_family_is_one_replica() -> None:
-    both = Located((), ("10.1.3.1", "10.1.3.2", "10.1.3.3", "10.1.3.4", "fd00::1", "fd00::2", "fd00::3", "fd00::4"))
+    both = ServiceAddresses(
+        (), ("10.1.3.1", "10.1.3.2", "10.1.3.3", "10.1.3.4", "fd00::1", "fd00::2", "fd00::3", "fd00::4")
+    )
     http, _ = _emit(LIMITED + LIMITS, Addresses({**ALL, "b": both}))
     (group,) = to_json(http.endpoints["siblings/b"])["endpoints"]
     assert len(group["lb_endpoints"]) == 4
@@ -451,7 +457,7 @@ def test_what_passed_through_is_closed_where_another_hop_comes_and_nowhere_else(
     policy = "\npolicy t = timeout(after: 1s) on a -> b"
     (one,) = _emit(BASE + policy, Addresses(ALL), waiting=True)
     (argument,) = _emit(BASE + policy.replace("1s", "2s"), Addresses(ALL), waiting=True)
-    elsewhere = {**ALL, "b": Located(("10.96.0.2",), ("10.1.0.22", "10.1.0.23"))}
+    elsewhere = {**ALL, "b": ServiceAddresses(("10.96.0.2",), ("10.1.0.22", "10.1.0.23"))}
     (moved,) = _emit(BASE + policy, Addresses(elsewhere), waiting=True)
     assert _passing(one, "egress") == _passing(argument, "egress") == _passing(moved, "egress")
     more = "\npolicy few = connection_rate_limit(connections: 9, per: 1s) on a -> store\npin few at egress"

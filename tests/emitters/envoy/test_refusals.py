@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.codes.envoy import CODES
 from emitters.envoy import Mode, check, emit
 from emitters.errors import EmitError
@@ -286,13 +286,13 @@ def test_matches_that_exclude_one_another_do_not_multiply() -> None:
 def test_explicit_listeners_need_an_address() -> None:
     program, placement = load(BASE + "policy t = timeout(after: 1s) on a -> b")
     with pytest.raises(EmitError, match="ADM711"):
-        emit(program, placement, Addresses({"b": Located(("10.0.0.1",), ())}), Mode.EXPLICIT)
+        emit(program, placement, Addresses({"b": ServiceAddresses(("10.0.0.1",), ())}), Mode.EXPLICIT)
 
 
 def test_two_destinations_at_one_address() -> None:
     text = BASE.replace("c { http 8000 }", "c { http 8001 }") + "policy t = timeout(after: 1s) on a -> {b, c}"
     program, placement = load(text)
-    same = Addresses({"b": Located(("10.0.0.1",)), "c": Located(("10.0.0.1",))})
+    same = Addresses({"b": ServiceAddresses(("10.0.0.1",)), "c": ServiceAddresses(("10.0.0.1",))})
     with pytest.raises(EmitError, match="ADM716"):
         emit(program, placement, same, Mode.REDIRECT)
 
@@ -312,7 +312,7 @@ policy x = set_response_header(name: "x-a", value: "1") on * -> a:web
     )
     emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
     with pytest.raises(EmitError, match="ADM716"):
-        emit(program, placement, Addresses({"a": Located(("10.0.0.1",), ("10.1.0.1",))}), Mode.REDIRECT)
+        emit(program, placement, Addresses({"a": ServiceAddresses(("10.0.0.1",), ("10.1.0.1",))}), Mode.REDIRECT)
 
 
 def test_references_of_a_template_are_its_own() -> None:

@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode, emit
 from tests.emitters.envoy.support import load
 
-NETWORK = {"a": Located(("10.96.0.1",), ("10.1.0.1",)), "b": Located(("10.96.0.2",), ("10.1.0.2", "10.1.0.3"))}
-ONE_OF_B = NETWORK | {"b": Located(("10.96.0.2",), ("10.1.0.2",))}
+NETWORK = {
+    "a": ServiceAddresses(("10.96.0.1",), ("10.1.0.1",)),
+    "b": ServiceAddresses(("10.96.0.2",), ("10.1.0.2", "10.1.0.3")),
+}
+ONE_OF_B = NETWORK | {"b": ServiceAddresses(("10.96.0.2",), ("10.1.0.2",))}
 SERVICES = "service a {{ http 80 }}\nservice b {{ http 80  replicas {} }}\ncall a -> b\n"
 
 
-def _said(text: str, services: dict[str, Located], mode: Mode = Mode.REDIRECT) -> Any:
+def _said(text: str, services: dict[str, ServiceAddresses], mode: Mode = Mode.REDIRECT) -> Any:
     program, placement = load(text)
     addresses = Addresses(services) if mode is Mode.REDIRECT else Addresses.loopback(program)
     (adm,) = emit(program, placement, addresses, mode)
@@ -28,7 +31,7 @@ def _said(text: str, services: dict[str, Located], mode: Mode = Mode.REDIRECT) -
     ("replicas", "share", "one"), [(1, 10, False), (2, 10, True), (3, 1, True), (3, 0, False), (3, 100, True)]
 )
 def test_one_may_be_put_out_where_several_are_declared(
-    services: dict[str, Located], replicas: int, share: float, *, one: bool
+    services: dict[str, ServiceAddresses], replicas: int, share: float, *, one: bool
 ) -> None:
     policy = f"policy o = outlier_detection(max_ejected: {share}%) on a -> b"
     said = _said(SERVICES.format(replicas) + policy, services)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsl
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode
 from emitters.interception import Family
 from emitters.output import files
@@ -60,10 +60,10 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     program = dsl.load_text(TEXT)
     addresses = Addresses(
         services={
-            "front": Located(_both(OWN_SERVICE), _both(POD)),
-            "geo": Located(_both(SERVICE), _both(OTHER_POD)),
-            "near": Located(_both(SERVICE), _both(OTHER_POD)),
-            "far": Located(_both(SERVICE)),
+            "front": ServiceAddresses(_both(OWN_SERVICE), _both(POD)),
+            "geo": ServiceAddresses(_both(SERVICE), _both(OTHER_POD)),
+            "near": ServiceAddresses(_both(SERVICE), _both(OTHER_POD)),
+            "far": ServiceAddresses(_both(SERVICE)),
         },
         externals={"maps": _both(ELSEWHERE), "internet": ("10.77.0.0/24", "fd77::/64")},
     )

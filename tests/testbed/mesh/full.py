@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Side
-from emitters.addresses.index import Known
+from emitters.addresses.index import AddressIndex
 from emitters.envoy import Mode
 from emitters.envoy.bootstrap import static_json
 from emitters.envoy.checks.addresses import awaits_destination
@@ -49,7 +49,7 @@ def every_hop(program: Program, placement: Placement) -> dict[str, tuple[Hop, ..
 def files(program: Program, placement: Placement, addresses: Addresses) -> dict[str, bytes]:
     """What `emitters.output.files` is for a placement, for the full mesh. Raises `EmitError`."""
     findings = Diagnostics()
-    known = Known(program, addresses)
+    known = AddressIndex(program, addresses)
     position = {policy.name: index for index, policy in enumerate(program.policies)}
     found = {}
     for name, every in every_hop(program, placement).items():

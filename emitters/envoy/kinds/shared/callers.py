@@ -26,7 +26,7 @@ def principals(context: Context, hop: Hop, policy: Policy, admitted: frozenset[s
     """The principals that stand for callers by name on a hop."""
     if hop.side is Side.EGRESS:
         return [ANY] if hop.service in admitted else []
-    return _principals(context.known.of(policy).callers(admitted, strangers=False))
+    return _principals(context.index.of(policy).callers(admitted, strangers=False))
 
 
 def _principals(found: Callers) -> list[Json]:
