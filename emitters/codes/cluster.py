@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from emitters.codes.envoy import Code
+from emitters.codes.code import Code
 
 CODES: Final[Mapping[str, Code]] = {
     "ADM781": Code(

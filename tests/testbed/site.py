@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from emitters.addresses import Addresses
+from emitters.addresses import Addresses, loopback
 from emitters.addresses.dialing import Dial, binds, dials, sender
 from emitters.envoy import Mode
 from emitters.output import files
@@ -34,7 +34,7 @@ class Site:
 
     @cached_property
     def addresses(self) -> Addresses:
-        return Addresses.loopback(self.program)
+        return loopback(self.program)
 
     @cached_property
     def _dials(self) -> dict[tuple[str, str, int], Dial]:

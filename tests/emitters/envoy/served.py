@@ -12,7 +12,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from emitters.addresses import Addresses, ServiceAddresses
+from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.addresses.dialing import binds, dials
 from tests.emitters.envoy.support import ENVOY, exchange, load, private, written
 from tests.testbed.client import Target
@@ -109,7 +109,7 @@ def served(
 ) -> Iterator[Served]:
     """A program's Envoys. A service has as many addresses as it has answers; `apart` starts others at theirs."""
     program, placement = load(text)
-    addresses = private(Addresses.loopback(program))
+    addresses = private(loopback(program))
     services = dict(addresses.services)
     for name, found in (answers or {}).items():
         first = services[name].addresses[0]

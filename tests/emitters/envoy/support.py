@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import dsl
 from dsl.program import Program
-from emitters.addresses import Addresses, ServiceAddresses
+from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
@@ -76,7 +76,7 @@ def bootstraps(
     program: Program, placement: Placement, mode: Mode = Mode.EXPLICIT, addresses: Addresses | None = None
 ) -> dict[str, bytes]:
     """The static bootstrap of each ADM."""
-    where = private(Addresses.loopback(program)) if addresses is None else addresses
+    where = private(loopback(program)) if addresses is None else addresses
     return {resources.service: to_yaml(static_json(resources)) for resources in emit(program, placement, where, mode)}
 
 
@@ -134,7 +134,7 @@ def running(
     """Start a program's services and ADMs. Nobody plays the services in `without`."""
     assert ENVOY is not None
     program, placement = load(text, files)
-    addresses = private(Addresses.loopback(program))
+    addresses = private(loopback(program))
     protocols = {
         (name, port.number): port.protocol.value
         for party in (program.services, program.externals)

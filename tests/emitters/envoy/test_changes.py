@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsl.program import Side
-from emitters.addresses import Addresses, ServiceAddresses
+from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
@@ -38,7 +38,7 @@ class Live:
         self.folder = folder
         self.files = Files(folder)
         self.program, self.placement = load(text)
-        self.addresses = private(Addresses.loopback(self.program))
+        self.addresses = private(loopback(self.program))
         assert len(self.placement.adms) == 1
 
     def resources(self, addresses: Addresses | None = None) -> None:
@@ -201,7 +201,7 @@ def test_replicas_that_nobody_has_seen_yet_count_as_declared() -> None:
 def test_every_kind_can_be_served(side: Side, tmp_path: Path) -> None:
     """Filters whose configuration comes by itself (ECDS) work for every kind, under every condition."""
     program, placement = load(everything(side), FILES)
-    (found,) = emit(program, placement, private(Addresses.loopback(program)), Mode.EXPLICIT)
+    (found,) = emit(program, placement, private(loopback(program)), Mode.EXPLICIT)
     path = tmp_path / "bootstrap.yaml"
     assert ENVOY is not None
     with Ads(found) as server, Envoys(tmp_path, ENVOY) as envoys:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from emitters.addresses import Addresses
+from emitters.addresses import loopback
 from emitters.addresses.dialing import binds, dials
 from emitters.envoy.held_headers import HELD
 from tests.emitters.envoy.support import ENVOY, RawServer, exchange, load, private, running, written
@@ -93,7 +93,7 @@ class Ways:
 def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
     folder = tmp_path_factory.mktemp("invisible")
     program, placement = load(TEXT)
-    addresses = private(Addresses.loopback(program))
+    addresses = private(loopback(program))
     paths = written(program, placement, addresses, folder)
     assert set(paths) == {"front", "back"}
     (bind,) = [bind for bind in binds(program, placement, addresses) if bind.service == "back"]
@@ -281,7 +281,7 @@ def test_http_1_0(ways: Ways) -> None:
 )
 def test_a_connection_that_changes_its_protocol_is_a_tunnel(tmp_path: Path, raw: bytes) -> None:
     program, placement = load(TEXT)
-    addresses = private(Addresses.loopback(program))
+    addresses = private(loopback(program))
     paths = written(program, placement, addresses, tmp_path)
     (bind,) = [bind for bind in binds(program, placement, addresses) if bind.service == "back"]
     (dial,) = dials(program, placement, addresses)
@@ -337,7 +337,7 @@ def test_no_breaker_trips_at_a_thousand_requests(ways: Ways) -> None:
 
     async def all_at_once(folder: Path) -> list[bytes]:
         program, placement = load(TEXT)
-        addresses = private(Addresses.loopback(program))
+        addresses = private(loopback(program))
         paths = written(program, placement, addresses, folder)
         (bind,) = [bind for bind in binds(program, placement, addresses) if bind.service == "back"]
         (dial,) = dials(program, placement, addresses)

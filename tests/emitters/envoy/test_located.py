@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from emitters.addresses import Addresses, ServiceAddresses
+from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.codes.envoy import CODES
 from emitters.envoy import AdmResources, Mode, emit
 from emitters.envoy.bootstrap import static_json
@@ -444,7 +444,7 @@ def test_a_limit_that_replicas_cannot_share(limit: str) -> None:
         emit(program, placement, Addresses(ALL), Mode.REDIRECT)
     assert {found.code for found in caught.value.diagnostics} == {"ADM719"}
     # Without redirection there is one process of each service, whatever is declared.
-    assert emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+    assert emit(program, placement, loopback(program), Mode.EXPLICIT)
 
 
 def _passing(resources: AdmResources, side: str) -> Any:

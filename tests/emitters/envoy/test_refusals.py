@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from emitters.addresses import Addresses, ServiceAddresses
+from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.codes.envoy import CODES
 from emitters.envoy import Mode, check, emit
 from emitters.errors import EmitError
@@ -211,7 +211,7 @@ policy e = external_authorization(service: judge:db) on a -> b""",
 def test_refused(code: str, text: str, files: dict[str, bytes]) -> None:
     program, placement = load(BASE + text, files)
     with pytest.raises(EmitError) as caught:
-        emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+        emit(program, placement, loopback(program), Mode.EXPLICIT)
     assert {found.code for found in caught.value.diagnostics} == {code}
     for found in caught.value.diagnostics:
         assert found.code in CODES
@@ -241,14 +241,14 @@ def test_refused(code: str, text: str, files: dict[str, bytes]) -> None:
 )
 def test_not_refused(text: str) -> None:
     program, placement = load(BASE + text)
-    assert emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+    assert emit(program, placement, loopback(program), Mode.EXPLICIT)
 
 
 @pytest.mark.parametrize(("code", "text", "files"), CASES.values(), ids=CASES)
 def test_refused_without_a_look_at_addresses(code: str, text: str, files: dict[str, bytes]) -> None:
     program, placement = load(BASE + text, files)
     with pytest.raises(EmitError) as caught:
-        emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+        emit(program, placement, loopback(program), Mode.EXPLICIT)
     assert check(program, placement) == caught.value.diagnostics
 
 
@@ -278,7 +278,7 @@ def test_the_look_needs_no_protobuf() -> None:
 
 def test_matches_that_exclude_one_another_do_not_multiply() -> None:
     program, placement = load(BASE + DISJOINT)
-    (found,) = emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+    (found,) = emit(program, placement, loopback(program), Mode.EXPLICIT)
     (table,) = found.routes.values()
     assert len(table.virtual_hosts[0].matcher.matcher_list.matchers) == 90  # type: ignore[attr-defined]
 
@@ -310,7 +310,7 @@ policy x = set_response_header(name: "x-a", value: "1") on * -> a:web
 """
         'policy y = set_response_header(name: "x-b", value: "1") on * -> a:api\n'
     )
-    emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+    emit(program, placement, loopback(program), Mode.EXPLICIT)
     with pytest.raises(EmitError, match="ADM716"):
         emit(program, placement, Addresses({"a": ServiceAddresses(("10.0.0.1",), ("10.1.0.1",))}), Mode.REDIRECT)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emitters.addresses import Addresses, ServiceAddresses
+from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.envoy import Mode, emit
 from tests.emitters.envoy.support import load
 
@@ -20,7 +20,7 @@ SERVICES = "service a {{ http 80 }}\nservice b {{ http 80  replicas {} }}\ncall 
 
 def _said(text: str, services: dict[str, ServiceAddresses], mode: Mode = Mode.REDIRECT) -> Any:
     program, placement = load(text)
-    addresses = Addresses(services) if mode is Mode.REDIRECT else Addresses.loopback(program)
+    addresses = Addresses(services) if mode is Mode.REDIRECT else loopback(program)
     (adm,) = emit(program, placement, addresses, mode)
     (found,) = [each for each in adm.clusters.values() if each.HasField("outlier_detection")]
     return found.outlier_detection

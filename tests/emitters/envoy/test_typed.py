@@ -11,7 +11,7 @@ from envoy.extensions.access_loggers.stream.v3.stream_pb2 import StdoutAccessLog
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.any_pb2 import Any
 
-from emitters.addresses import Addresses
+from emitters.addresses import loopback
 from emitters.envoy import Mode, emit
 from emitters.envoy.messages.typed import to_yaml
 from tests.emitters.envoy.support import ENVOY, bootstraps, load, running, validate
@@ -81,7 +81,7 @@ call internet -> n
 policy logged = access_log(format: "json") on internet -> n
 """
     )
-    (found,) = emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+    (found,) = emit(program, placement, loopback(program), Mode.EXPLICIT)
     packed = [each for part in (found.listeners, found.routes) for item in part.values() for each in _packed(item)]
     logs = [content for _, content in packed if isinstance(content, StdoutAccessLog)]
     assert logs

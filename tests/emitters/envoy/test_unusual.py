@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from emitters.addresses import Addresses
+from emitters.addresses import loopback
 from emitters.addresses.dialing import binds, dials
 from emitters.envoy.held_headers import HOLD, RATE_LIMITED
 from tests.emitters.envoy.both_ends import ARRIVING, CALLS, GET, OK, TEXT, ways
@@ -230,7 +230,7 @@ def test_the_names_of_headers_of_copies_become_lower_case_as_the_page_says(tmp_p
         "policy again = retry(attempts: 2, backoff: 1ms) on front -> other\n"
     )
     program, placement = load(text)
-    addresses = private(Addresses.loopback(program))
+    addresses = private(loopback(program))
     places = {bind.service: bind for bind in binds(program, placement, addresses)}
     (dial,) = [dial for dial in dials(program, placement, addresses) if dial.destination == "other"]
     originals: list[bytes] = []
