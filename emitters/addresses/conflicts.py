@@ -1,14 +1,14 @@
 """Which addresses two parties of a program have in common, though only one of them can be there.
 
-One pod hosts one ADM. Two services at one pod address would each have one: the rules that are loaded last take the
-connections of both, and the policies of the other service hold nowhere. A caller is known by its address: two callers
-at one address are under the policies of both, and a guard that admits one admits the other.
+One pod hosts one ADM. Two services at one pod address would each have one: the rules that are loaded last redirect the
+connections of both, and the policies of the other service are enforced nowhere. An ADM recognises a caller by its
+address: two callers at one address are under the policies of both, and a guard that admits one admits the other.
 
     program, addresses -> [Diagnostic]
 
-A service has all ports of its pods, unless it is on the host's network: then it has those where it listens, and others
-of the same node have others. A service address may be that of several services, at different ports. An outside party is
-at no address of a service, except that one which never calls may be at other ports of a service address or a node.
+A service has all ports of its pods. On the host's network it has only the ports where it listens, and other services of
+the node have other ports. Several services may share a service address, at different ports. An outside party is at no
+address of a service, with one exception: a party that never calls may be at other ports of a service address or a node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OUTSIDE: Final = "an outside party"
 
 
 class _Claim(NamedTuple):
-    """A party is at an address, as what, and at which ports; None: at all of them."""
+    """A party is at an address, in a role (`what`), at some ports; None: at all of them."""
 
     name: str
     what: str
@@ -39,8 +39,8 @@ class _Claim(NamedTuple):
 
 
 def check(program: Program, addresses: Addresses, *, redirected: bool) -> tuple[Diagnostic, ...]:
-    """What is wrong with addresses that each are well-formed. `redirected`: connections are, so that loopback, which is
-    each pod's own, is the address of no service."""
+    """Conflicts between addresses that are well-formed each by itself. `redirected`: connections are redirected, so
+    that loopback, which each pod has for itself, is the address of no service."""
     findings = Diagnostics()
     seen: dict[str, tuple[_Claim, ...]] = {}
     reported: set[tuple[str, str]] = set()
@@ -81,7 +81,7 @@ def _listens(service: Service) -> frozenset[int] | None:
 
 
 def _single(texts: Iterable[str]) -> Iterator[str]:
-    """Those that are one address, each once. Who is inside a network of an outside party is not that party."""
+    """The single addresses among them, each once. A party inside the network of an outside party is another party."""
     found = (network(text) for text in texts)
     yield from dict.fromkeys(str(each.network_address) for each in found if each.num_addresses == 1)
 
@@ -101,7 +101,7 @@ def _report(findings: Diagnostics, text: str, one: _Claim, other: _Claim) -> Non
         hint = "declare one service with the ports of both; or list other pods, if the file is wrong"
     elif one.what == other.what:
         message = f"`{one.name}` and `{other.name}` are both at {at}"
-        cause = "the address and the port that are dialled say which service is meant"
+        cause = "the address and the port that a caller dials decide which service is meant"
         hint = "give each an address or a port of its own, or declare one service"
     else:
         message = f"{at} is {one.what} of `{one.name}` and {other.what} of `{other.name}`"

@@ -1,7 +1,7 @@
-"""Who dials what where nothing is redirected: the other half of the explicit listeners.
+"""Which addresses applications dial and listen at where nothing is redirected: the counterpart of explicit listeners.
 
-Without redirection an application must be told where to connect, where to listen and what to send from, so that its
-calls pass the ADMs of the plan. This is what the demonstration and the tests are wired by.
+Without redirection the configuration of an application decides where it connects, where it listens and which address it
+sends from. With the addresses of this module its calls pass the ADMs of the plan.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Dial(NamedTuple):
     """A declared call: the source sends from `sender` and connects to `address`:`port`.
 
-    `port` is what is dialled; `number` is the port of the call in the program.
+    `port` is the port that the source dials; `number` is the port of the call in the program.
     """
 
     source: str
@@ -36,7 +36,7 @@ class Dial(NamedTuple):
 
 
 class Bind(NamedTuple):
-    """Where the process of a service (or, on loopback, one that plays an outside party) listens for one port."""
+    """Where the process of a service, or on loopback that of an outside party, listens for one port."""
 
     service: str
     number: int
@@ -77,7 +77,7 @@ def dials(program: Program, placement: Placement, addresses: Addresses) -> tuple
 
 
 def sender(addresses: Addresses, name: str) -> str:
-    """The address that a service or an outside party sends from: by it an ADM at ingress knows it."""
+    """The address that a service or an outside party sends from: by it an ADM at ingress recognises the caller."""
     return (addresses.pod_addresses(name) or addresses.service_addresses(name))[0]
 
 

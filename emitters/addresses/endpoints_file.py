@@ -65,7 +65,7 @@ class _RepeatError(Exception):
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object in which each name stands once: of two entries, the reader would drop one."""
+    """An object in which each name stands once: of two entries, a JSON reader drops one."""
     found: dict[str, object] = {}
     for name, value in pairs:
         if name in found:
@@ -92,7 +92,7 @@ def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None
 def _entries(
     findings: Diagnostics, value: object, where: str, known: Collection[str] | None
 ) -> Iterator[tuple[str, object]]:
-    """The entries of an object, in the order of names, without those whose name is not known."""
+    """The entries of an object, in the order of names, without unknown names."""
     if not isinstance(value, dict):
         _wrong(findings, f"{where} is not an object")
         return
@@ -120,7 +120,7 @@ def _addresses(findings: Diagnostics, value: object, where: str, left: list[int]
                 raise ValueError(item)
             one = network(item, strict=True)
             if one.num_addresses == 1 and _of_no_host(one):
-                hint = "list the address by which others reach it"
+                hint = "list the address by which other services reach it"
                 _wrong(findings, f"{where} has `{item}`, which is the address of no host", hint)
             found.add(one)
         except ValueError:
@@ -130,7 +130,7 @@ def _addresses(findings: Diagnostics, value: object, where: str, left: list[int]
 
 
 def _of_no_host(one: Network) -> bool:
-    """Any address, all of a network, or a group: nothing can be dialled there that is one service."""
+    """The unspecified address, the broadcast address, or a multicast group: no single service can be dialled there."""
     return one.is_unspecified or one.is_multicast or str(one.network_address) == "255.255.255.255"
 
 

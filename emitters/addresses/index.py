@@ -1,9 +1,9 @@
-"""What addresses say about parties, indexed once: whose a network is, which networks lie inside another.
+"""An index of a program's parties by address: which party a network belongs to, which networks lie inside another.
 
     program + addresses -> AddressIndex
 
-Large applications have thousands of services and as many policies, so nothing here is looked up by going through all
-parties: a question about a few of them costs what these few cost.
+Large applications have thousands of services and as many policies, so no look-up goes through all parties: its cost
+grows with the parties that it is about.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from emitters.addresses.model import Network, peers
+from emitters.addresses.model import Network, order, peers
 from emitters.addresses.model import network as network_of
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ class Callers(NamedTuple):
         return tuple((layers[index], layers[index + 1]) for index in range(0, len(self.layers), 2))
 
     @property
-    def everyone(self) -> bool:
+    def all_peers(self) -> bool:
         return self.layers == (EVERYWHERE,)
 
 
 class AmbiguousCallersError(Exception):
-    """A policy is about one of two outside parties that no address tells apart; carries their names."""
+    """A policy names one of two outside parties that no address tells apart; carries their names."""
 
     def __init__(self, meant: str, other: str) -> None:
         self.meant = meant
@@ -57,8 +57,9 @@ class AmbiguousCallersError(Exception):
         super().__init__(f"{meant} and {other} cannot be told apart")
 
 
-def strangers_of(program: Program) -> tuple[str, ...]:
-    """The outside parties that an unknown address may be: those without a `cidr`, unless they are only ever called."""
+def unlocated_externals(program: Program) -> tuple[str, ...]:
+    """The outside parties that an unknown address may belong to: those without a `cidr`, except for parties that are
+    only called."""
     outside = [name for name, external in program.externals.items() if not external.cidrs]
     calling = {call.source for call in program.calls} if outside else set()
     return tuple(name for name in outside if name in calling or not program.externals[name].ports)
@@ -68,33 +69,33 @@ class Networks:
     """Networks in an order in which all that lie inside one follow it."""
 
     def __init__(self, networks: Iterable[Network]) -> None:
-        keyed = sorted((_key(network), network) for network in networks)
+        keyed = sorted((order(network), network) for network in networks)
         self._keys: list[tuple[int, int, int]] = [key for key, _ in keyed]
         self._networks: list[Network] = [network for _, network in keyed]
 
     def inside(self, network: Network) -> Sequence[Network]:
-        """The networks that are a part of one and not all of it."""
+        """The networks that are a proper part of one."""
         if network.prefixlen == network.max_prefixlen:
             return ()
-        begin = bisect_right(self._keys, _key(network))
+        begin = bisect_right(self._keys, order(network))
         end = bisect_left(self._keys, (network.version, int(network.broadcast_address) + 1, 0))
         return self._networks[begin:end]
 
 
 class AddressIndex:
-    """The addresses of a program's parties. Raises nothing for what is not known: that is an empty answer."""
+    """The addresses of a program's parties. A look-up of an unknown address or name gives an empty result."""
 
     def __init__(self, program: Program, addresses: Addresses) -> None:
         self._program = program
         self._addresses = addresses
         self._peers: dict[str, tuple[Network, ...]] = {}
         self._callers: dict[tuple[frozenset[str], bool], Callers] = {}
-        self._told: dict[frozenset[str], frozenset[str]] = {}
+        self._fewer: dict[frozenset[str], frozenset[str]] = {}
         self._dialled: dict[int, Mapping[Network, frozenset[str]]] = {}
         self._homes: dict[int, AddressIndex] = {}
 
-    def of(self, policy: Policy) -> AddressIndex:
-        """What the policy's own program and these addresses say, where it stands in another one."""
+    def for_policy(self, policy: Policy) -> AddressIndex:
+        """The index of the program that a policy comes from, with these addresses, where it stands in another one."""
         home = policy.home
         if home is None or home is self._program:
             return self
@@ -102,8 +103,8 @@ class AddressIndex:
             self._homes[id(home)] = AddressIndex(home, self._addresses)
         return self._homes[id(home)]
 
-    def meant(self, policy: Policy) -> frozenset[str]:
-        """Whom a policy is about, of those whom this program knows."""
+    def sources_of(self, policy: Policy) -> frozenset[str]:
+        """The sources of a policy that are parties of this program."""
         return policy.sources if policy.home is None else policy.sources & self.parties
 
     @property
@@ -115,14 +116,14 @@ class AddressIndex:
         return frozenset((*self._program.services, *self._program.externals))
 
     @cached_property
-    def strangers(self) -> tuple[str, ...]:
-        """See `strangers_of`."""
-        return strangers_of(self._program)
+    def unlocated(self) -> tuple[str, ...]:
+        """See `unlocated_externals`."""
+        return unlocated_externals(self._program)
 
     @cached_property
-    def nowhere(self) -> frozenset[str]:
-        """Who cannot be known by an address, and is no stranger either."""
-        return frozenset(name for name in self.parties if not self.peers(name)).difference(self.strangers)
+    def unaddressed(self) -> frozenset[str]:
+        """The parties without an address, except for the unlocated ones."""
+        return frozenset(name for name in self.parties if not self.peers(name)).difference(self.unlocated)
 
     @cached_property
     def ipv6(self) -> bool:
@@ -135,7 +136,7 @@ class AddressIndex:
         return any(":" in text for text in texts)
 
     def callers_of(self, destination: str, number: int) -> frozenset[str]:
-        """Who declares to call a port."""
+        """The parties that declare a call to a port."""
         return self._callers_of.get((destination, number), frozenset())
 
     @cached_property
@@ -156,11 +157,11 @@ class AddressIndex:
             found.setdefault(call.source, []).append(call)
         return found
 
-    def told_apart(self, names: frozenset[str]) -> frozenset[str]:
-        """Some parties or all others, whichever are fewer: enough to go through where a policy is about some."""
-        if names not in self._told:
-            self._told[names] = names if 2 * len(names) <= len(self.parties) else self.parties - names
-        return self._told[names]
+    def fewer_of(self, names: frozenset[str]) -> frozenset[str]:
+        """The named parties or all others, whichever are fewer: enough to tell the two groups apart."""
+        if names not in self._fewer:
+            self._fewer[names] = names if 2 * len(names) <= len(self.parties) else self.parties - names
+        return self._fewer[names]
 
     # ---- who sends ----
 
@@ -172,7 +173,7 @@ class AddressIndex:
 
     @cached_property
     def owners(self) -> Mapping[Network, tuple[str, ...]]:
-        """Who sends from each network. Two parties at one address cannot be told apart."""
+        """The parties that send from each network. Two parties at one address cannot be told apart."""
         found: dict[Network, tuple[str, ...]] = {}
         for name in (*self._program.services, *self._program.externals):
             for network in self.peers(name):
@@ -183,29 +184,29 @@ class AddressIndex:
     def _senders(self) -> Networks:
         return Networks(self.owners)
 
-    def whose(self, network: Network) -> tuple[str, ...]:
-        """Who is known to send from all of a network: the most specific network says so."""
+    def owners_of(self, network: Network) -> tuple[str, ...]:
+        """The parties that send from all of a network: those of the most specific network around it."""
         wider = (network.supernet(new_prefix=length) for length in range(network.prefixlen, -1, -1))
         return next((self.owners[each] for each in wider if each in self.owners), ())
 
     def senders_inside(self, network: Network) -> Sequence[Network]:
-        """The networks of senders that are a part of one and not all of it."""
+        """The networks of senders that are a proper part of one."""
         return self._senders.inside(network)
 
-    def callers(self, names: frozenset[str], *, strangers: bool) -> Callers:
-        """The connections of the named parties; an external that has no `cidr` is everybody who is not known.
+    def callers(self, names: frozenset[str], *, unknown: bool) -> Callers:
+        """The connections of the named parties; an external that has no `cidr` stands for every unknown address.
 
-        `strangers` says whether unknown addresses are meant besides. Raises `AmbiguousCallersError`.
+        `unknown` adds the connections from unknown addresses. Raises `AmbiguousCallersError`.
         """
-        key = (names, strangers)
+        key = (names, unknown)
         if key not in self._callers:
             self._callers[key] = self._find(*key)
         return self._callers[key]
 
-    def _find(self, names: frozenset[str], strangers: bool) -> Callers:
+    def _find(self, names: frozenset[str], unknown: bool) -> Callers:
         named = {network for name in names for network in self.peers(name)}
-        # What two parties share counts for the one that is named.
-        if takes_strangers(self.strangers, names, strangers):
+        # A network of two parties counts as that of the one that is named.
+        if includes_unknown(self.unlocated, names, unknown):
             others = {network for name in self.parties - names for network in self.peers(name)} - named
             inner = {network for other in others for network in self.senders_inside(other)} & named
             return Callers(_layers(dict.fromkeys(others, False) | dict.fromkeys(inner, True), (EVERYWHERE,)))
@@ -215,7 +216,8 @@ class AddressIndex:
     # ---- who is dialled ----
 
     def dialled(self, port: int) -> Mapping[Network, frozenset[str]]:
-        """Who is called at each network by dialling a port: services at their addresses and pods, outside parties."""
+        """The parties that a caller reaches at each network by dialling a port: services at their addresses and
+        pods, and outside parties."""
         if port not in self._dialled:
             found: dict[Network, set[str]] = {}
             for name, text in self._texts.get(port, ()):
@@ -225,7 +227,7 @@ class AddressIndex:
 
     @cached_property
     def _texts(self) -> Mapping[int, Sequence[tuple[str, str]]]:
-        """Port dialled -> who is called there, and at what address."""
+        """Port dialled -> the parties there, each with an address."""
         found: dict[int, list[tuple[str, str]]] = {}
         for name, service in self._program.services.items():
             for port in service.ports:
@@ -240,17 +242,17 @@ class AddressIndex:
         return found
 
 
-def takes_strangers(unlocated: Sequence[str], names: frozenset[str], strangers: bool) -> bool:
-    """Whether unknown addresses are among the callers that are named. Raises `AmbiguousCallersError`."""
+def includes_unknown(unlocated: Sequence[str], names: frozenset[str], unknown: bool) -> bool:
+    """Whether the named callers, or `unknown` ones, include unknown addresses. Raises `AmbiguousCallersError`."""
     meant = [name for name in unlocated if name in names]
     others = [name for name in unlocated if name not in names]
     if meant and others:
         raise AmbiguousCallersError(meant[0], others[0])
-    return bool(meant) or (strangers and not others)
+    return bool(meant) or (unknown and not others)
 
 
 def literal(hosts: Iterable[str]) -> tuple[str, ...]:
-    """Those hosts that are addresses and not names."""
+    """The hosts that are addresses and not names."""
     return tuple(host for host in hosts if is_address(host))
 
 
@@ -264,26 +266,22 @@ def is_address(text: str) -> bool:
 
 
 def ordered(networks: Iterable[Network]) -> tuple[Network, ...]:
-    """In canonical order: IPv4 first, then by address, what contains before what is inside."""
-    return tuple(sorted(networks, key=_key))
-
-
-def _key(network: Network) -> tuple[int, int, int]:
-    return (network.version, int(network.network_address), network.prefixlen)
+    """In canonical order: IPv4 first, then by address, a network before those inside it."""
+    return tuple(sorted(networks, key=order))
 
 
 def _layers(named: Mapping[Network, bool], base: tuple[tuple[Network, ...], ...]) -> tuple[tuple[Network, ...], ...]:
-    """Networks that are named (True) or somebody else's, as layers (`Callers`) on top of a first one, if any."""
+    """Networks of named (True) and of other parties, as layers (`Callers`) on top of a first one, if any."""
     layers = [list(layer) for layer in base]
     ground = len(layers)
     around: list[tuple[int, int, int]] = []
-    """Version, last address and depth of the networks around the one that is looked at; depth 1 is the first layer."""
+    """Version, last address and depth of the networks around the current one; depth 1 is the first layer."""
     for network in ordered(named):
         while around and (around[-1][0] != network.version or around[-1][1] < int(network.network_address)):
             around.pop()
         depth = around[-1][2] if around else ground
         if named[network] == (depth % 2 == 1):
-            continue  # it is inside one of its own sort
+            continue  # it is inside a network of the same group
         depth += 1
         if depth > len(layers):
             layers.append([])

@@ -22,10 +22,10 @@ _EGRESS_BLOCK: Final = 4_000_000
 
 
 def loopback(program: Program) -> Addresses:
-    """An address in 127.0.0.0/8 for everything in a program, by its position in the order of names.
+    """An address in 127.0.0.0/8 for each service, external and pair of a program, by position in the order of names.
 
-    Each service has one pod here, whatever its replicas: what runs on loopback is one process of each. Raises
-    `EmitError` for a program that is too large for the block.
+    Each service has one pod, whatever its replicas: one process of each runs on loopback. Raises `EmitError` for a
+    program that is too large for the block.
     """
     services = sorted(program.services)
     externals = sorted(program.externals)

@@ -1,7 +1,8 @@
 """Where services and outside parties can be found.
 
 A program declares calls between names; configuration needs addresses. They come from an endpoints file
-(`endpoints_file`), from a cluster, or, where nothing is redirected, from a plan of loopback addresses (`loopback_plan`).
+(`endpoints_file`) or from a cluster. Where nothing is redirected they come from a plan of loopback addresses
+(`loopback_plan`).
 
 A *service address* is what callers dial (in Kubernetes a ClusterIP). A *pod address* is what a replica sends from and
 listens on: by it an ADM at ingress recognises a caller.
@@ -27,12 +28,12 @@ class ServiceAddresses(NamedTuple):
     addresses: tuple[str, ...] = ()
     pods: tuple[str, ...] = ()
     unready: tuple[str, ...] = ()
-    """Those of `pods` that are to get no new requests."""
+    """The `pods` that get no new requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """What is known of where things are. A name that is missing has no known address."""
+    """The known addresses of a program's parties. A name that is missing has none."""
 
     services: Mapping[str, ServiceAddresses] = field(default_factory=dict)
     externals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -41,18 +42,20 @@ class Addresses:
     """(source, destination) -> where the source's ADM listens for calls to that destination, without redirection."""
 
     def service_addresses(self, name: str) -> tuple[str, ...]:
-        """What callers of a service or an external dial."""
+        """The addresses that callers of a service or an external dial."""
         located = self.services.get(name)
         return located.addresses if located is not None else self.externals.get(name, ())
 
     def pod_addresses(self, name: str) -> tuple[str, ...]:
-        """What a service's replicas send from and listen on; nothing for an external."""
+        """The addresses that a service's replicas send from and listen on; none for an external."""
         located = self.services.get(name)
         return located.pods if located is not None else ()
 
     def ready_addresses(self, name: str) -> tuple[str, ...]:
-        """Which of a service's pods are to be chosen for requests; all where none is ready. Whoever is left without
-        anybody to choose fails every request, though what is said of the pods may be wrong, or be over in a moment."""
+        """The pods of a service that a proxy may choose for requests; all of them where none is ready.
+
+        A proxy without an endpoint fails every request, though the reported readiness may be wrong or outdated.
+        """
         located = self.services.get(name)
         if located is None or not located.unready:
             return self.pod_addresses(name)
@@ -72,7 +75,7 @@ _MAPPED: Final = 96
 
 @lru_cache(maxsize=1 << 17)
 def network(text: str, *, strict: bool = False) -> Network:
-    """A network or an address from text. A server reads the same ones again whenever one of them changes.
+    """A network or an address from text. Cached: a server reads all of them again whenever one changes.
 
     IPv4 that is written as IPv6 (`::ffff:10.0.0.1`) is IPv4: no connection has such an address. Raises `ValueError`.
     """

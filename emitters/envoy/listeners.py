@@ -14,12 +14,12 @@ from emitters.addresses.index import ordered
 from emitters.envoy.chains import http, routes, tcp
 from emitters.envoy.chains.clusters import cluster, endpoints, has_several, reachable
 from emitters.envoy.checks import addresses as located
-from emitters.envoy.checks.addresses import awaited_callers, awaits_destination, taken
 from emitters.envoy.checks.adm import check
 from emitters.envoy.context import Mode
 from emitters.envoy.held_headers import Version
+from emitters.envoy.hop_addresses import awaited_callers, awaits_destination, taken
 from emitters.envoy.kinds.registry import class_of, repeats_requests
-from emitters.envoy.matching.predicates import by_network, by_port, take
+from emitters.envoy.matching.filter_chains import by_network, by_port, take
 from emitters.envoy.messages.constraints import BrokenRulesError
 from emitters.envoy.messages.typed import Json, extension, message
 from emitters.envoy.names import target_cluster

@@ -19,7 +19,7 @@ from emitters.envoy.chains.tcp import chains
 from emitters.envoy.context import Context, Mode
 from emitters.envoy.kinds.allow import Allow
 from emitters.envoy.kinds.shared.callers import principals
-from emitters.envoy.matching.predicates import callers_predicate
+from emitters.envoy.matching.callers import callers_predicate
 from emitters.hops import hops
 from solver.place import place
 from tests.generate import generate
@@ -106,7 +106,7 @@ def test_callers(owned: dict[Network, str], names: frozenset[str], stranger: boo
     program, addresses = _world(owned, stranger)
     owners = _owned(program, addresses)
     names = names if stranger else names - {"internet"}
-    found = AddressIndex(program, addresses).callers(names, strangers=open_)
+    found = AddressIndex(program, addresses).callers(names, unknown=open_)
     takes = "internet" in names if stranger else open_
     for peer in PEERS:
         wanted = _truth(owners, peer, names, otherwise=takes)
@@ -159,7 +159,7 @@ service a { http 80 }
 call out, in -> a
 """
     )
-    found = AddressIndex(program, Addresses()).callers(frozenset({"out"}), strangers=False)
+    found = AddressIndex(program, Addresses()).callers(frozenset({"out"}), unknown=False)
     assert [[str(network) for network in layer] for layer in found.layers] == [
         ["10.0.0.0/8"],
         ["10.1.0.0/16"],
@@ -185,6 +185,6 @@ def test_two_that_no_address_tells_apart() -> None:
     program = dsl.load_text("app test\nexternal x\nexternal y\nservice a { http 80 }\ncall x, y -> a\n")
     found = AddressIndex(program, Addresses())
     with pytest.raises(AmbiguousCallersError):
-        found.callers(frozenset({"x"}), strangers=False)
-    assert found.callers(frozenset({"x", "y"}), strangers=False).layers == (EVERYWHERE,)
-    assert found.callers(frozenset({"a"}), strangers=True).layers == ()
+        found.callers(frozenset({"x"}), unknown=False)
+    assert found.callers(frozenset({"x", "y"}), unknown=False).layers == (EVERYWHERE,)
+    assert found.callers(frozenset({"a"}), unknown=True).layers == ()

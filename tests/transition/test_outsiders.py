@@ -29,9 +29,9 @@ from emitters.addresses import Addresses, from_json
 from emitters.addresses.index import AddressIndex, Callers
 from emitters.envoy import emit
 from emitters.envoy.chains.tcp import chains
-from emitters.envoy.checks.addresses import taken
 from emitters.envoy.context import Context, Mode
-from emitters.envoy.matching.predicates import scope
+from emitters.envoy.hop_addresses import taken
+from emitters.envoy.matching.callers import callers_in_scope
 from emitters.errors import EmitError
 from emitters.hops import hops
 from solver.place import place
@@ -141,7 +141,7 @@ def denies(part: Part, addresses: Addresses, hop: Hop, peer: str, *, met: bool =
     if hop.carries_requests or hop.side is Side.EGRESS:
         skipped = toggle.off | (toggle.met if met else frozenset())
         found = [each for each in hop.policies if each.kind.name == "deny" and each.name not in skipped]
-        who = [scope(context, each, hop) for each in found]
+        who = [callers_in_scope(context, each, hop) for each in found]
         return any(callers is None or inside(callers, peer) for callers in who)
     address = ipaddress.ip_address(peer)
     made = chains(context, hop)

@@ -15,13 +15,13 @@ from emitters.envoy.chains.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, htt
 from emitters.envoy.held_headers import FRAMING, HOLD, hold, tell_version
 from emitters.envoy.kinds.registry import arguments_of
 from emitters.envoy.kinds.shared.filter_state import set_state
+from emitters.envoy.matching.callers import conditions
 from emitters.envoy.matching.header_elements import none_of
 from emitters.envoy.matching.predicates import (
     CONDITIONAL,
     Predicate,
     all_of,
     any_of,
-    conditions,
     header_predicate,
     negation,
     only_where,

@@ -16,16 +16,8 @@ from emitters.envoy.context import Mode
 from emitters.envoy.held_headers import HOLD, RATE_LIMITED, ROUTE, VERSION, Version, show_answer
 from emitters.envoy.kinds.interface import RouteParts
 from emitters.envoy.kinds.registry import arguments_of, repeats_requests
-from emitters.envoy.matching.predicates import (
-    HEADER_INPUT,
-    Predicate,
-    all_of,
-    conditions,
-    everybody,
-    header_predicate,
-    only_where,
-    scope,
-)
+from emitters.envoy.matching.callers import callers_in_scope, conditions, covers_all_callers
+from emitters.envoy.matching.predicates import HEADER_INPUT, Predicate, all_of, header_predicate, only_where
 from emitters.envoy.messages.typed import PREFIX, Json, duration, extension, typed
 from emitters.envoy.names import filter_name, target_cluster
 
@@ -89,7 +81,7 @@ def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> Table:
     sometimes: dict[str, _Group] = {}
     for policy in routed(hop):
         needed = conditions(context, policy, hop)
-        meant = scope(context, policy, hop)
+        meant = callers_in_scope(context, policy, hop)
         if not needed:
             always.append(policy)
             continue
@@ -140,7 +132,7 @@ def check(context: Context, hop: Hop) -> None:
     always: list[Policy] = []
     sometimes: dict[object, _Group] = {}
     for policy in routed(hop):
-        anyone = hop.side is Side.EGRESS or everybody(context.program, policy)
+        anyone = hop.side is Side.EGRESS or covers_all_callers(context.program, policy)
         if anyone and policy.match is None:
             always.append(policy)
             continue

@@ -58,7 +58,7 @@ def proxy(name: str, cluster: str, logs: Sequence[Json] = ()) -> Json:
 def chains(context: Context, hop: Hop) -> tuple[TcpChain, ...]:
     """The filter chains of a hop that carries connections."""
     if hop.side is Side.EGRESS:
-        own = {context.index.of(policy): hop.service for policy in hop.policies}
+        own = {context.index.for_policy(policy): hop.service for policy in hop.policies}
         return (_chain(context, hop, hop.name, _treatment(context, hop, own)),)
     rest = _treatment(context, hop, {})
     groups = _groups(context, hop, rest)
@@ -76,8 +76,8 @@ def _groups(context: Context, hop: Hop, rest: _Treatment) -> dict[_Treatment, se
     """Who is treated in another way than an unknown caller, and who is inside such a network and is not."""
     told: dict[AddressIndex, set[str]] = {}
     for policy in hop.policies:
-        known = context.index.of(policy)
-        told.setdefault(known, set()).update(known.told_apart(known.meant(policy)))
+        known = context.index.for_policy(policy)
+        told.setdefault(known, set()).update(known.fewer_of(known.sources_of(policy)))
         told[known] |= known.parties & (arguments_of(policy).admitted_callers() or frozenset())
     for known in told:
         usual = next((name for name in known.parties if name not in told[known]), None)
@@ -87,7 +87,7 @@ def _groups(context: Context, hop: Hop, rest: _Treatment) -> dict[_Treatment, se
 
     def treatment(network: Network) -> _Treatment:
         # Programs may know the same address by different names.
-        callers = list(product(*(known.whose(network) or (None,) for known in told)))
+        callers = list(product(*(known.owners_of(network) or (None,) for known in told)))
         for each in callers:
             if each not in treated:
                 treated[each] = _treatment(context, hop, dict(zip(told, each, strict=True)))
@@ -122,8 +122,8 @@ def _treatment(context: Context, hop: Hop, callers: Mapping[AddressIndex, str | 
     """Which policies the connections of a caller meet. Who that is in each program; None, or none: nothing is known."""
     applied: list[Policy] = []
     for policy in hop.policies:
-        known = context.index.of(policy)
-        caller, unlocated = callers.get(known), known.strangers
+        known = context.index.for_policy(policy)
+        caller, unlocated = callers.get(known), known.unlocated
         names = {caller} if caller is not None else set(unlocated)
         in_scope = bool(names & policy.sources)
         if caller is None and policy.open_sources and all(name in policy.sources for name in unlocated):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsl.program import Side
-from emitters.addresses.index import AmbiguousCallersError, takes_strangers
+from emitters.addresses.index import AmbiguousCallersError, includes_unknown
 from emitters.envoy.chains import routes
 from emitters.envoy.checks import combinations
 from emitters.envoy.kinds.registry import arguments_of, class_of
-from emitters.envoy.matching.predicates import everybody
+from emitters.envoy.matching.callers import covers_all_callers
 from emitters.interception.ports import OWN_PORTS
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check(context: Context, hops: Sequence[Hop], tried: set[str] | None = None) -> None:
-    """Report all that cannot be said about one ADM, whatever the addresses are.
+    """Report everything that Envoy cannot express about one ADM, whatever the addresses are.
 
     `tried` has the policies that have been checked by themselves already, and gets those of this ADM.
     """
@@ -34,7 +34,7 @@ def check(context: Context, hops: Sequence[Hop], tried: set[str] | None = None) 
             routes.check(context, hop)
         for policy in hop.policies:
             if hop.side is Side.INGRESS:
-                _strangers(context, policy)
+                _unlocated_callers(context, policy)
             kind = arguments_of(policy)
             kind.check_hop(context, hop, policy)
             if policy.name not in tried:
@@ -43,7 +43,7 @@ def check(context: Context, hops: Sequence[Hop], tried: set[str] | None = None) 
 
 
 def _own_ports(context: Context) -> None:
-    """A process beside an ADM cannot listen where the ADM does. Ports that are translated on the way are no matter."""
+    """A process beside an ADM cannot listen where the ADM does. The port that callers dial may be any."""
     name = context.service.name
     for port in context.service.ports:
         if port.target not in OWN_PORTS:
@@ -58,19 +58,19 @@ def _own_ports(context: Context) -> None:
         )
 
 
-def _strangers(context: Context, policy: Policy) -> None:
-    """Outside parties without addresses are whoever is not known, so they are all meant or none of them is."""
-    strangers = context.index.of(policy).strangers
+def _unlocated_callers(context: Context, policy: Policy) -> None:
+    """Every unknown address may be any outside party without addresses, so a policy is about all of them or none."""
+    unlocated = context.index.for_policy(policy).unlocated
     try:
-        if not everybody(context.program, policy):
-            takes_strangers(strangers, policy.sources, policy.open_sources)
+        if not covers_all_callers(context.program, policy):
+            includes_unknown(unlocated, policy.sources, policy.open_sources)
     except AmbiguousCallersError as error:
         _ambiguous(context, policy, error, "is about", "or mean both")
         return
     try:
         admitted = arguments_of(policy).admitted_callers()
         if admitted is not None:
-            takes_strangers(strangers, admitted, strangers=False)
+            includes_unknown(unlocated, admitted, unknown=False)
     except AmbiguousCallersError as error:
         _ambiguous(context, policy, error, "admits", "or admit both")
 
@@ -80,7 +80,7 @@ def _ambiguous(context: Context, policy: Policy, error: AmbiguousCallersError, v
         "ADM703",
         f"`{policy.name}` {verb} `{error.meant}` and not `{error.other}`, and no address tells the two apart",
         policy,
-        cause="both are outside parties without a `cidr`, so both are whoever is not known",
+        cause="both are outside parties without a `cidr`, so an unknown address may be either",
         hint=f"give `{error.meant}` or `{error.other}` a `cidr`, {otherwise}",
     )
 

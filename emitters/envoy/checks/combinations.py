@@ -8,7 +8,8 @@ from dsl.checks.disjoint import disjoint
 from dsl.match import Comparison, Match, Not, Operator, elements_of
 from dsl.program import Side, Stage, Verb
 from emitters.envoy.matching import header_elements
-from emitters.envoy.matching.predicates import compared, everybody
+from emitters.envoy.matching.callers import covers_all_callers
+from emitters.envoy.matching.predicates import compared
 from emitters.envoy.messages import embedded
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ _SHORT: Final = 1_000
 
 
 def check(context: Context, hop: Hop) -> None:
-    """Report what cannot be said about the policies of one hop."""
+    """Report what Envoy cannot express about the policies of one hop."""
     _one_count(context, hop)
     for policy in hop.policies:
         _patterns(context, policy)
 
 
 def _one_count(context: Context, hop: Hop) -> None:
-    """What counts in a cluster counts in one cluster only."""
+    """Report a policy that counts in one cluster, while another one needs a second cluster for some of its requests."""
     here = [policy for policy in hop.policies if hop.stage(policy) is Stage.CLUSTER]
     for policy in here:
         if not any(effect.verb is Verb.COUNTS for effect in policy.effects or ()):
@@ -56,13 +57,13 @@ def _varies(context: Context, hop: Hop, policy: Policy, other: Policy) -> bool:
 
 
 def _where(context: Context, hop: Hop, policy: Policy) -> Sequence[object]:
-    """Of whom and when a policy holds on a hop, to be compared."""
-    told_apart = hop.side is Side.INGRESS and not everybody(context.program, policy)
+    """The callers and the match for which a policy holds on a hop: equal for equal ones."""
+    told_apart = hop.side is Side.INGRESS and not covers_all_callers(context.program, policy)
     return (policy.sources, policy.open_sources, id(policy.home)) if told_apart else None, policy.match
 
 
 def _patterns(context: Context, policy: Policy) -> None:
-    """Comparisons that Envoy cannot make: with the elements of a header's value, or with letters that no byte is."""
+    """Report comparisons that Envoy cannot make: with elements of a header value, or with characters beyond a byte."""
     for comparison in _compared(policy.match):
         header, pattern = comparison.field.header, comparison.value
         try:

@@ -1,9 +1,9 @@
-"""Whose addresses are missing, so that connections are refused which may be theirs: for who watches a running server.
+"""The parties whose addresses are missing, so that proxies refuse connections which may be theirs.
 
     program, addresses, hops -> Unlisted
 
-A server goes on while addresses are missing, and no proxy has anything to complain of. So somebody has to be told; it
-is what `admc compile` refuses.
+A server goes on while addresses are missing, and no proxy rejects its configuration. So its status and its log show the
+parties. `admc compile` refuses such a program.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Side
 from emitters.addresses.index import AddressIndex
-from emitters.envoy.checks.addresses import awaited_callers, awaits_destination
 from emitters.envoy.context import Context, Mode
+from emitters.envoy.hop_addresses import awaited_callers, awaits_destination
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,11 +37,11 @@ class Unlisted(NamedTuple):
 
 
 def unlisted(program: Program, addresses: Addresses, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
-    """What is missing where connections are redirected. `enforced` is what `scope.hops` says."""
+    """The parties whose addresses are missing where connections are redirected. `enforced` is the result of `hops`."""
     known = AddressIndex(program, addresses)
     absent = {name for name in known.parties if name not in addresses.services}
-    # Mostly nobody is missing, and then there is no reason to look at everybody's policies.
-    anonymous = any(not known.peers(name) and name not in known.strangers for name in absent)
+    # Mostly no address is missing, and then no policy needs a look.
+    anonymous = any(not known.peers(name) and name not in known.unlocated for name in absent)
     destinations: set[str] = set()
     callers: set[str] = set()
     for service, hops in enforced.items():

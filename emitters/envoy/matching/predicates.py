@@ -1,4 +1,4 @@
-"""Conditions: a policy's `when`, and which callers it is about, as predicates of Envoy's matching API.
+"""Predicates of Envoy's matching API, and a policy's `when` as one of them.
 
 The same predicates decide at a filter whether it is skipped and in a route table which route is taken.
 """
@@ -9,28 +9,22 @@ import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
 from dsl.match import And, Comparison, Elements, Match, Not, Operator, Or, elements_of
-from dsl.program import Side
-from emitters.addresses.index import EVERYWHERE
 from emitters.envoy.held_headers import inside
 from emitters.envoy.matching import header_elements
 from emitters.envoy.messages.typed import Json, extension, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from dsl.program import Policy, Program
     from emitters.addresses import Network
-    from emitters.addresses.index import Callers
-    from emitters.envoy.context import Context
-    from emitters.hops import Hop
 
 Predicate = Json
 
-_NOBODY: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/32"),)
+_NO_PEER: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/32"),)
 HEADER_INPUT: Final = "envoy.type.matcher.v3.HttpRequestHeaderMatchInput"
 CONDITIONAL: Final = "envoy.extensions.common.matching.v3.ExtensionWithMatcher"
 """The type of a filter's configuration that holds under conditions."""
-_INPUTS: Final = "envoy.extensions.matching.common_inputs.network.v3."
+INPUTS: Final = "envoy.extensions.matching.common_inputs.network.v3."
 _SKIP: Final = extension("skip", "envoy.extensions.filters.common.matcher.action.v3.SkipFilter")
 
 
@@ -44,7 +38,7 @@ def header_predicate(name: str, matcher: Json) -> Predicate:
 
 def state_predicate(key: str, value: str) -> Predicate:
     """An object that an outer filter put into the request's filter state has this value."""
-    return _single(extension("filter-state", _INPUTS + "FilterStateInput", key=key), {"exact": value})
+    return _single(extension("filter-state", INPUTS + "FilterStateInput", key=key), {"exact": value})
 
 
 def _single(source: Json, matcher: Json) -> Predicate:
@@ -69,11 +63,11 @@ def cidr(network: Network) -> Json:
 
 
 def address_predicate(networks: Sequence[Network], name: str, *, source: str = "DirectSourceIPInput") -> Predicate:
-    """The direct peer (or another address) is in one of the networks. With none nobody is: 0.0.0.0 never is a peer."""
-    ranges = [cidr(network) for network in networks or _NOBODY]
+    """The direct peer (or another address) is in one of the networks. Without a network none is: no peer is 0.0.0.0."""
+    ranges = [cidr(network) for network in networks or _NO_PEER]
     return {
         "single_predicate": {
-            "input": extension("address", _INPUTS + source),
+            "input": extension("address", INPUTS + source),
             "custom_match": extension(
                 "networks",
                 "envoy.extensions.matching.input_matchers.ip.v3.Ip",
@@ -84,20 +78,11 @@ def address_predicate(networks: Sequence[Network], name: str, *, source: str = "
     }
 
 
-def callers_predicate(callers: Callers, name: str) -> Predicate:
-    """The direct peer is one of the callers. There is at least one layer, or nobody is meant."""
-    found = []
-    for layer, inner in callers.parts():
-        parts = [] if layer == EVERYWHERE and inner else [address_predicate(layer, name)]
-        found.append(all_of([*parts, *([negation(address_predicate(inner, name))] if inner else [])]))
-    return any_of(found) if found else address_predicate((), name)
-
-
 # ---- matches ----
 
 
 def match_predicate(match: Match) -> Predicate:
-    """What a `when` says. `path` is without the query; a missing header equals nothing."""
+    """A `when`. `path` is without the query; a missing header equals nothing."""
     match match:
         case Comparison():
             return _comparison(match)
@@ -183,35 +168,6 @@ def _path_regex(regex: str) -> Predicate:
     }
 
 
-# ---- who is meant ----
-
-
-def scope(context: Context, policy: Policy, hop: Hop) -> Callers | None:
-    """Which connections of a hop a policy is about; None means all of them. Raises `AmbiguousCallersError`."""
-    if hop.side is Side.EGRESS or everybody(context.program, policy):
-        return None
-    known = context.index.of(policy)
-    found = known.callers(known.meant(policy), strangers=policy.open_sources)
-    return None if found.everyone else found
-
-
-def everybody(program: Program, policy: Policy) -> bool:
-    """Whether a policy is written for every caller there is. Between two plans such a one has no home of its own."""
-    number = len(program.services) + len(program.externals)
-    return policy.home is None and policy.open_sources and len(policy.sources) == number
-
-
-def conditions(context: Context, policy: Policy, hop: Hop) -> list[Predicate]:
-    """All that must hold for a policy to apply to a request on its hop. Raises `AmbiguousCallersError`."""
-    found = []
-    meant = scope(context, policy, hop)
-    if meant is not None:
-        found.append(callers_predicate(meant, policy.name))
-    if policy.match is not None:
-        found.append(match_predicate(policy.match))
-    return found
-
-
 def only_where(predicates: Sequence[Predicate], name: str, config: Json) -> Json:
     """A filter's configuration, wrapped so that the filter is skipped unless all predicates hold."""
     if not predicates:
@@ -227,40 +183,3 @@ def only_where(predicates: Sequence[Predicate], name: str, config: Json) -> Json
             }
         },
     )
-
-
-# ---- which filter chain takes a connection ----
-
-
-def take(chain: str) -> Json:
-    """What is done on a match: the chain of this name takes the connection."""
-    return {"action": extension("chain", "google.protobuf.StringValue", value=chain)}
-
-
-def by_network(source: str, groups: Sequence[tuple[Sequence[Network], Json]], otherwise: Json) -> Json:
-    """Choose by an address (`DirectSourceIPInput`, `DestinationIPInput`); the most specific network wins.
-
-    Envoy has a matcher for this very thing, but marks its networks as unfinished and outside its threat model.
-    """
-    sized: dict[tuple[int, int], list[Network]] = {}
-    for index, (found, _) in enumerate(groups):
-        for network in found:
-            sized.setdefault((-network.prefixlen, index), []).append(network)
-    if not sized:
-        return otherwise
-    matchers = [
-        {"predicate": address_predicate(sized[key], "peer", source=source), "on_match": groups[key[1]][1]}
-        for key in sorted(sized)
-    ]
-    return {"matcher": {"matcher_list": {"matchers": matchers}, "on_no_match": otherwise}}
-
-
-def by_port(choices: Mapping[int, Json], otherwise: Json) -> Json:
-    """Choose by the port that was dialled."""
-    if not choices:
-        return {"on_no_match": otherwise}
-    tree = {
-        "input": extension("port", _INPUTS + "DestinationPortInput"),
-        "exact_match_map": {"map": {str(port): choices[port] for port in sorted(choices)}},
-    }
-    return {"matcher_tree": tree, "on_no_match": otherwise}

@@ -14,8 +14,8 @@ from dsl.program import Side
 from emitters.addresses.index import AddressIndex
 from emitters.envoy import Mode
 from emitters.envoy.bootstrap import static_json
-from emitters.envoy.checks.addresses import awaits_destination
 from emitters.envoy.context import Context
+from emitters.envoy.hop_addresses import awaits_destination
 from emitters.envoy.listeners import resources
 from emitters.envoy.messages.typed import to_yaml
 from emitters.errors import EmitError

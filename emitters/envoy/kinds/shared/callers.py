@@ -26,11 +26,11 @@ def principals(context: Context, hop: Hop, policy: Policy, admitted: frozenset[s
     """The principals that stand for callers by name on a hop."""
     if hop.side is Side.EGRESS:
         return [ANY] if hop.service in admitted else []
-    return _principals(context.index.of(policy).callers(admitted, strangers=False))
+    return _principals(context.index.for_policy(policy).callers(admitted, unknown=False))
 
 
 def _principals(found: Callers) -> list[Json]:
-    if found.everyone:
+    if found.all_peers:
         return [ANY]
     if len(found.layers) < 2:
         return [principal for layer in found.layers for principal in _networks(layer)]
