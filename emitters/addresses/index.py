@@ -54,7 +54,7 @@ class AmbiguousCallersError(Exception):
     def __init__(self, meant: str, other: str) -> None:
         self.meant = meant
         self.other = other
-        super().__init__(f"{meant} and {other} cannot be told apart")
+        super().__init__(f"no address tells {meant} and {other} apart")
 
 
 def unlocated_externals(program: Program) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ class AddressIndex:
 
     @cached_property
     def owners(self) -> Mapping[Network, tuple[str, ...]]:
-        """The parties that send from each network. Two parties at one address cannot be told apart."""
+        """The parties that send from each network. No address tells two parties at one address apart."""
         found: dict[Network, tuple[str, ...]] = {}
         for name in (*self._program.services, *self._program.externals):
             for network in self.peers(name):

@@ -39,8 +39,8 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "ADM791": Code(
         "a health probe that cannot by-pass its ADM",
-        "A node's health probes go round the ADM, so that a policy never makes a pod look dead. They are told by the "
-        "node's address and the port that they probe. Here that is no single address or no port of the service, or "
-        "other traffic could pass as a probe and so go round the policies.",
+        "A node's health probes go round the ADM, so that a policy never makes a pod look dead. The interception "
+        "rules recognise them by the node's address and the port that they probe. Here that is no single address or no "
+        "port of the service, or other traffic could pass as a probe and so go round the policies.",
     ),
 }

@@ -77,10 +77,10 @@ CODES: Final[Mapping[str, Code]] = {
     "ADM716": Code(
         "two destinations at one address or port",
         "Where connections are redirected, the address and port that were dialled decide which destination is meant, "
-        "and so which policies hold. Two destinations at the same address and port cannot be told apart, and neither "
-        "can two ports of a service that lead to the same port of its process, or, where it has no service address, "
-        "that are dialled alike. Where they are under different "
-        "policies, give them different addresses or ports, or put both under the same policies.",
+        "and so which policies hold. An ADM cannot tell two destinations at the same address and port apart. Neither "
+        "can it tell two ports of a service apart that lead to the same port of its process, or that callers dial "
+        "alike because the service has no service address. Where they are under different policies, give them "
+        "different addresses or ports, or put both under the same policies.",
     ),
     "ADM717": Code(
         "a destination that cannot be recognised",
@@ -91,16 +91,16 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "ADM718": Code(
         "a caller that cannot be recognised",
-        "At ingress a caller is known by the address that it sends from. The policy is about some callers and not "
-        "others, and of one that it is about no address is known, so its requests would pass without the policy (or, "
-        "where the policy is about everybody else, would meet it). List its pods in the endpoints file, or the "
-        "addresses of an external in its `cidr`.",
+        "At ingress an ADM recognises a caller by the address that it sends from. The policy is about some callers "
+        "and not about others, and no address is known of one that it is about. So the requests of that caller would "
+        "pass without the policy. Where the policy is about all other callers, they would meet it by mistake. List "
+        "the pods of the caller in the endpoints file, or the addresses of an external in its `cidr`.",
     ),
     "ADM719": Code(
         "a limit that the replicas cannot share",
         "A limit that is stated for a service is shared by the replicas of the service that enforces it, and so is its "
         "`burst`: the number of requests or connections that may pass at once. A replica whose share is less than one "
-        "would let nobody pass at all.",
+        "would let nothing pass at all.",
         bad="service shop { http 80  replicas 3 }\npolicy q = rate_limit(requests: 1, per: 1s) on * -> shop",
         good="service shop { http 80  replicas 3 }\npolicy q = rate_limit(requests: 1, per: 1s, burst: 3) on * -> shop",
     ),

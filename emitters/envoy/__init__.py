@@ -2,8 +2,9 @@
 
     program + placement + addresses -> [AdmResources for each ADM] -> bootstraps, or an xDS server's snapshots
 
-The order of reading: `scope.Hop` (what is enforced on which connections), `http` and `tcp` (a hop's filter chain),
-`routes` and `clusters` (where it goes on to), `listeners` (all of one ADM), `bootstrap` (as files).
+The order of reading: `hops.Hop` (which policies an ADM enforces on which connections), `kinds` (what a policy becomes),
+`chains` (a hop's filter chains, routes and clusters), `listeners` (all of one ADM), `bootstrap` (as files). `checks`
+reports what Envoy cannot express; `matching` and `messages` are what all of them are written in.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ __all__ = ["AdmResources", "Mode", "check", "emit", "passthrough"]
 
 
 def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
-    """What Envoy cannot express wherever services are: what `emit` finds without a look at addresses.
+    """What Envoy cannot express, whatever the addresses are: the findings of `emit` that need no addresses.
 
-    It takes as many replicas as are declared, so a limit that they cannot share is found before any is running.
+    It counts the declared replicas, so a limit that they cannot share is found before any is running.
     """
     from emitters.envoy.checks import adm
 
@@ -59,9 +60,9 @@ def emit(
     """The resources of every ADM, or of those in `only`, sorted by service.
 
     Raises `EmitError` where Envoy cannot express what is asked. `waiting` is for a server that changes them while they
-    run: both directions have a listener, whether they are needed now or not. What has no known address will get one
-    and be emitted again, so it is no error; until then connections that it could concern are refused. For
-    redirection only. `enforced` is what `scope.hops` says, for who has asked it already.
+    run: both directions have a listener, whether they are needed now or not. A missing address is no error there: the
+    server learns it later and emits again, and until then the listeners refuse connections that it may belong to. For
+    redirection only. `enforced` is the result of `hops`, where the caller has it already.
     """
     from emitters.envoy.listeners import resources
 
@@ -79,9 +80,9 @@ def emit(
 
 
 def passthrough(program: Program, addresses: Addresses) -> AdmResources | None:
-    """Listeners of a redirected ADM that enforces nothing, for whoever's connections are still redirected to it.
+    """Listeners of an ADM that enforces nothing, for services whose connections are still redirected to it.
 
-    They are the same for every service; None where there is none.
+    Every service gets the same ones; None for a program without a service.
     """
     from emitters.envoy.listeners import resources
 

@@ -1,7 +1,7 @@
-"""Listeners and all that hangs on them: the resources of one ADM.
+"""Listeners and all that they refer to: the resources of one ADM.
 
 Explicit: one listener for each hop. Redirected: one listener for each direction, in which the original address and
-port choose the hop's filter chain, and whatever belongs to no hop passes through to where it was going.
+port choose the hop's filter chain. A connection that belongs to no hop passes through to its original destination.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class _Collected:
 
 
 def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False) -> AdmResources:
-    """Everything one ADM is told. What cannot be said is in the context's findings.
+    """All resources of one ADM. What Envoy cannot express is in the context's findings.
 
-    `waiting`: addresses that are missing will come.
+    `waiting`: a server will learn missing addresses.
     """
     out = _Collected()
     earlier = context.findings.errors
@@ -79,7 +79,7 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False) -
             out.captured[hop.side].append((hop, made))
     if context.mode is Mode.REDIRECT:
         for side in Side:
-            # A server changes what is enforced under rules that redirect as before: each direction has to be there.
+            # A server may add policies while the interception rules stay: each direction needs its listener.
             if out.captured[side] or waiting:
                 _redirected(context, side, out, waiting=waiting)
     siblings = f"siblings/{context.service.name}"
@@ -90,8 +90,8 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False) -
 
 
 def _siblings(context: Context) -> tuple[str, ...]:
-    """The ADM's replicas. Envoy only counts them, so stand-ins do for those that no address is known of yet: until
-    then each replica must not think itself one of fewer."""
+    """The addresses of the ADM's replicas. Envoy only counts them, so other addresses stand in for those that are not
+    known yet: with fewer addresses each replica would take a larger share of a limit."""
     pods = context.addresses.replicas(context.service.name)
     first = ipaddress.IPv4Address("198.18.0.1")  # a network for benchmarks, where nothing is
     return (*pods, *(str(first + index) for index in range(context.replicas - len(pods))))
@@ -124,7 +124,7 @@ def _messages(context: Context, out: _Collected, siblings: str, *, shares_limits
 
 
 def _refused(context: Context, name: str, error: BrokenRulesError) -> None:
-    """A value that came past the types of the kinds."""
+    """Report a value that the types of the kinds did not exclude."""
     context.findings.error(
         "ADM730",
         f"Envoy would refuse `{name}` of the ADM of `{context.service.name}`: {error}",
@@ -210,8 +210,8 @@ def _hop_cluster(
 
 
 def _target(context: Context, hop: Hop, argument: str, version: Version | None, out: _Collected) -> None:
-    """Whom a split of this hop sends to, or a mirror in a version of HTTP: by the port that it names, or else by the
-    declared call that is most like the hop."""
+    """The cluster to which a split of this hop sends, or a mirror in a version of HTTP. Its port is the one that the
+    argument names, or else that of the declared call that is most like the hop."""
     service, number = callee(argument)
     alike = [
         call
@@ -264,8 +264,8 @@ def _explicit(context: Context, hop: Hop, made: _Chains, out: _Collected) -> Non
 
 
 def _captured(context: Context, side: Side, through: Json, closed: Json | None, out: _Collected) -> dict[int, Json]:
-    """Which connections belong to which hop, by the port dialled. `closed`: what to do with those of which missing
-    addresses would tell.
+    """Port dialled -> the hops that its connections belong to. `closed`: what to do with connections that may belong to
+    a party whose address is missing.
 
     This is a matcher of the listener and not a part of the filter chains: addresses come and go, and a filter chain
     that changes closes its connections.
@@ -290,7 +290,7 @@ def _captured(context: Context, side: Side, through: Json, closed: Json | None, 
         for hop, _ in out.captured[side]:
             if awaits_destination(context, hop):
                 for port in (hop.port.number, hop.port.target):
-                    # Whoever else is known there is not the one, but the one may be inside somebody's network.
+                    # A known address belongs to another party; the missing one may be inside a known network.
                     known = ordered(filter(_is_one, context.index.dialled(port)))
                     choices[port] = by_network("DestinationIPInput", [(known, through)], closed)
     awaited = frozenset(choices)
@@ -306,21 +306,24 @@ def _captured(context: Context, side: Side, through: Json, closed: Json | None, 
 
 
 def _is_one(network: Network) -> bool:
-    """Whether it is an address: nobody else is inside."""
+    """Whether it is a single address, with no other party inside."""
     return network.num_addresses == 1
 
 
 def _known_callers(context: Context, hop: Hop, choice: Json, closed: Json) -> Json:
-    """While an address of a caller is missing, those are let in who cannot be the one: declared services by their
-    pods. An unknown pod may be inside an outside party's network."""
+    """Admit only callers that cannot be a missing one: declared services, by their pods. An unknown pod may be inside
+    the network of an outside party."""
     declared = context.index.callers_of(hop.destination, hop.port.number) & context.program.services.keys()
     known = ordered({network for name in declared for network in context.index.peers(name)})
     return by_network("DirectSourceIPInput", [(known, choice)], closed)
 
 
 def _beside(side: Side, out: _Collected) -> Json:
-    """Envoy leaves connections alone whose filter chain stays as it is. Those that passed through may be what another
-    hop is about, so that this chain is another one wherever there are other hops."""
+    """Metadata that makes the passthrough chain differ wherever the hops differ.
+
+    Envoy closes no connection whose filter chain stays equal, and a connection that passes through may belong to a hop
+    that comes later.
+    """
     return {"metadata": {"filter_metadata": {"admc": {"beside": sorted(hop.name for hop, _ in out.captured[side])}}}}
 
 

@@ -1,8 +1,8 @@
 """The NetworkPolicies that close destinations (rule R7).
 
-A policy written for every caller can sit at the senders only if nobody else reaches the destination. For each
-destination in `Placement.closed` there is one object, which admits the declared senders to the declared ports and no
-one else. What that rests on is said in `docs/interception.md`.
+A policy for every caller can be enforced at the senders only if no other caller reaches the destination. For each
+destination in `Placement.closed` there is one object, which admits only the declared senders, to the declared ports.
+`docs/interception.md` lists the assumptions.
 
 Objects are plain dicts in the shape of `networking.k8s.io/v1`; the order of their keys and lists is canonical.
 """
@@ -33,7 +33,7 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
-    """What no NetworkPolicy can say about the destinations that a placement closes; every compile asks."""
+    """The findings about destinations that a placement closes and no NetworkPolicy can close. Every compile calls it."""
     try:
         network_policies(program, placement)
     except EmitError as error:
@@ -135,7 +135,7 @@ def _close(
     ingress = []
     for targets, sources in sorted(rules.items()):
         peers: list[dict[str, object]] = []
-        # Whoever else may dial at least these ports is no hole in them.
+        # Labels may also select a sender that may dial at least these ports anyway.
         allowed = frozenset(other for other, its in ports.items() if its >= set(targets))
         for source in sources:
             if source in program.services:
@@ -194,7 +194,7 @@ def _external_peers(sender: External, destination: Service, findings: Diagnostic
 
 
 class _Shared(NamedTuple):
-    """A service whose labels others have too, and what it was selected for: to be closed, or admitted somewhere."""
+    """A service whose labels other services have too, and why it was selected: to be closed, or to be admitted."""
 
     service: Service
     admitted_to: str | None

@@ -1,4 +1,4 @@
-"""What an Envoy starts from: whole in itself (`static_json`), or asking an xDS server (`xds_bootstrap`).
+"""The file that an Envoy starts from: complete in itself (`static_json`), or naming an xDS server (`xds_bootstrap`).
 
 Both describe the same resources. In the static one every reference is replaced by what it refers to.
 """
@@ -75,7 +75,7 @@ def xds_bootstrap(
     clusters: list[Json] = [xds_server.cluster(server)]
     if resources.redirected:
         clusters[0]["upstream_bind_config"] = marked(Side.EGRESS)
-    # Envoy looks for its own cluster before it asks anybody, and a policy that needs it may come later.
+    # Envoy looks for its own cluster before it opens a stream, and a policy that needs it may come later.
     clusters.append(to_json(resources.clusters[resources.siblings]))
     return message(
         BOOTSTRAP,

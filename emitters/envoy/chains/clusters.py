@@ -1,4 +1,4 @@
-"""Clusters: where a connection goes on to, with nothing in the way that no policy asked for."""
+"""Clusters: the upstream of a hop, without limits or checks that no policy asks for."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def endpoints(name: str, addresses: Iterable[str], port: int) -> Json:
 def _protocol_options(own: Version | None, filters: Sequence[Json], *, repeats: bool) -> Json:
     """`filters` are upstream filters, which every attempt passes. `repeats`: failed attempts may be repeated.
 
-    `own`: the ADM speaks for itself (authorization, copies), so there is no caller whose version Envoy could keep.
+    `own`: the ADM sends requests of its own (authorization, copies), so there is no downstream version to keep.
     """
     common = {"idle_timeout": IDLE, "max_headers_count": MAX_HEADERS, "max_response_headers_kb": MAX_HEADERS_KB}
     one = {"http_protocol_options": http1_options()}
@@ -101,7 +101,7 @@ def _undo(mark: str, mutations: Sequence[Json]) -> Json:
 
 
 def marked(side: Side) -> Json:
-    """Connections that are not to be redirected again."""
+    """Connections that the interception rules must not redirect again."""
     option = {
         "description": "packet mark: not to be redirected again",
         "level": _SOL_SOCKET,
@@ -113,7 +113,7 @@ def marked(side: Side) -> Json:
 
 
 def _bind(context: Context, side: Side) -> Json | None:
-    """What marks the ADM's own connections, or, on loopback, says who sends."""
+    """The mark of the ADM's own connections, or, on loopback, the address of the sender."""
     if context.mode is Mode.REDIRECT:
         return marked(side)
     pods = context.addresses.pod_addresses(context.service.name)
@@ -175,15 +175,16 @@ ADS: Final[Json] = {"ads": {}, "resource_api_version": "V3"}
 
 
 def needs_endpoints(hop: Hop, policies: Iterable[Policy]) -> bool:
-    """Whether the ADM chooses who is called, instead of keeping the address that was dialled."""
+    """Whether the ADM chooses the endpoint, instead of keeping the address that was dialled."""
     return hop.side is Side.EGRESS and any(class_of(policy.kind).needs_endpoints for policy in policies)
 
 
 def has_several(context: Context, destination: str, port: Port) -> bool:
-    """Whether one endpoint can be put out and leave another.
+    """Whether outlier detection can eject one endpoint of a destination and leave another.
 
-    As many as are declared, not as many as are known now: else a cluster would change, and forget whom it has put out,
-    whenever the first or the last but one comes or goes. Without redirection there is one process for each address.
+    It counts the declared replicas, not the current ones: else the cluster would change, and lose its ejections,
+    whenever the number of replicas becomes one or more than one. Without redirection there is one process for each
+    address.
     """
     service = context.program.services.get(destination)
     if service is not None and context.mode is Mode.REDIRECT:
@@ -192,10 +193,10 @@ def has_several(context: Context, destination: str, port: Port) -> bool:
 
 
 def reachable(context: Context, destination: str, port: Port) -> tuple[tuple[str, ...], int]:
-    """The endpoints of a destination: its pods that are ready, or what is dialled where nothing is redirected.
+    """The endpoints of a destination: its ready pods, or the addresses that callers dial where nothing is redirected.
 
-    Those that are not are left out, and not sent as unhealthy: Envoy would choose them all the same wherever it is to
-    try somebody whatever happens, and count them among those of whom outlier detection may put out a share.
+    Pods that are not ready are left out, and not sent as unhealthy. Envoy would still choose unhealthy endpoints in its
+    panic mode, and would count them among the endpoints of which outlier detection may eject a share.
     """
     if context.mode is Mode.REDIRECT:
         pods = context.addresses.ready_addresses(destination)

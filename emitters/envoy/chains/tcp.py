@@ -1,8 +1,8 @@
 """Hops that carry connections: network filters in declared order, then a plain TCP proxy.
 
-A connection has no headers, so what decides is known when it opens: where it goes and where it comes from. Callers
-under different policies get filter chains of their own, and a caller whom a guard turns away gets a chain that ends
-there. (Envoy's RBAC filter would wait for the client's first byte, and let a server that speaks first speak.)
+A connection has no headers: its source and destination decide, and both are known when it opens. Callers under
+different policies get filter chains of their own. The chain of a caller that a guard refuses ends there. (Envoy's RBAC
+filter would wait for the client's first byte, so that a server which sends first could send.)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TcpChain(NamedTuple):
     name: str
     sources: tuple[Network, ...]
     rest: bool
-    """Also takes everybody whom no chain of the hop names."""
+    """Also takes all callers that no chain of the hop names."""
     filters: tuple[Json, ...]
     cluster: Variant
 
@@ -51,7 +51,7 @@ class _Treatment(NamedTuple):
 
 
 def proxy(name: str, cluster: str, logs: Sequence[Json] = ()) -> Json:
-    """Bytes both ways, for as long as both ends like."""
+    """The last filter of a chain: it forwards bytes both ways, without an idle timeout."""
     return extension("proxy", _PROXY, stat_prefix=name, cluster=cluster, idle_timeout="0s", access_log=list(logs))
 
 
@@ -73,40 +73,42 @@ def chains(context: Context, hop: Hop) -> tuple[TcpChain, ...]:
 
 
 def _groups(context: Context, hop: Hop, rest: _Treatment) -> dict[_Treatment, set[Network]]:
-    """Who is treated in another way than an unknown caller, and who is inside such a network and is not."""
-    told: dict[AddressIndex, set[str]] = {}
+    """The networks by treatment: those of callers that differ from an unknown caller, and all networks inside them."""
+    distinguished: dict[AddressIndex, set[str]] = {}
     for policy in hop.policies:
-        known = context.index.for_policy(policy)
-        told.setdefault(known, set()).update(known.fewer_of(known.sources_of(policy)))
-        told[known] |= known.parties & (arguments_of(policy).admitted_callers() or frozenset())
-    for known in told:
-        usual = next((name for name in known.parties if name not in told[known]), None)
-        if usual is not None and _treatment(context, hop, {known: usual}) != rest:
-            told[known] |= known.parties
+        index = context.index.for_policy(policy)
+        distinguished.setdefault(index, set()).update(index.fewer_of(index.sources_of(policy)))
+        distinguished[index] |= index.parties & (arguments_of(policy).admitted_callers() or frozenset())
+    for index in distinguished:
+        usual = next((name for name in index.parties if name not in distinguished[index]), None)
+        if usual is not None and _treatment(context, hop, {index: usual}) != rest:
+            distinguished[index] |= index.parties
     treated: dict[tuple[str | None, ...], _Treatment] = {}
 
     def treatment(network: Network) -> _Treatment:
-        # Programs may know the same address by different names.
-        callers = list(product(*(known.owners_of(network) or (None,) for known in told)))
+        # Two programs may have different names for one address.
+        callers = list(product(*(index.owners_of(network) or (None,) for index in distinguished)))
         for each in callers:
             if each not in treated:
-                treated[each] = _treatment(context, hop, dict(zip(told, each, strict=True)))
+                treated[each] = _treatment(context, hop, dict(zip(distinguished, each, strict=True)))
         return _strictest([treated[each] for each in callers], hop)
 
     groups: dict[_Treatment, set[Network]] = {}
-    for network in {network for known, names in told.items() for name in names for network in known.peers(name)}:
+    for network in {
+        network for index, names in distinguished.items() for name in names for network in index.peers(name)
+    }:
         found = treatment(network)
         if found == rest:
             continue
         groups.setdefault(found, set()).add(network)
         # The most specific network says who a caller is.
-        for inner in {inner for known in told for inner in known.senders_inside(network)}:
+        for inner in {inner for index in distinguished for inner in index.senders_inside(network)}:
             groups.setdefault(treatment(inner), set()).add(inner)
     return groups
 
 
 def _strictest(treatments: Sequence[_Treatment], hop: Hop) -> _Treatment:
-    """Two parties at one address cannot be told apart: what holds for either holds for both."""
+    """No address tells two parties at one address apart: a policy of either applies to both."""
     applied = {policy.name for treatment in treatments for policy in treatment.applied}
     refusing = {treatment.refused_by.name for treatment in treatments if treatment.refused_by is not None}
     kept: list[Policy] = []
@@ -119,11 +121,14 @@ def _strictest(treatments: Sequence[_Treatment], hop: Hop) -> _Treatment:
 
 
 def _treatment(context: Context, hop: Hop, callers: Mapping[AddressIndex, str | None]) -> _Treatment:
-    """Which policies the connections of a caller meet. Who that is in each program; None, or none: nothing is known."""
+    """The policies that the connections of a caller meet.
+
+    `callers` has the caller's name in the program of each index; None, or no entry, is an unknown caller.
+    """
     applied: list[Policy] = []
     for policy in hop.policies:
-        known = context.index.for_policy(policy)
-        caller, unlocated = callers.get(known), known.unlocated
+        index = context.index.for_policy(policy)
+        caller, unlocated = callers.get(index), index.unlocated
         names = {caller} if caller is not None else set(unlocated)
         in_scope = bool(names & policy.sources)
         if caller is None and policy.open_sources and all(name in policy.sources for name in unlocated):
