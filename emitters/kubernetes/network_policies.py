@@ -33,7 +33,7 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
-    """The findings about destinations that a placement closes and no NetworkPolicy can close. Every compile calls it."""
+    """The findings about destinations that no NetworkPolicy can close. Every compile calls it."""
     try:
         network_policies(program, placement)
     except EmitError as error:
