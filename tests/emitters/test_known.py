@@ -35,15 +35,15 @@ OWNED = st.dictionaries(NETWORKS, st.sampled_from(PARTIES), max_size=12)
 PEERS = [ipaddress.ip_address(0x0A000000 + index) for index in range(17)]
 
 
-def _world(owned: dict[Network, str], stranger: bool, rest: str = "") -> tuple[Any, Addresses]:
-    """Services by pods, externals by networks, one network each at most; `internet` is everybody else."""
+def _world(owned: dict[Network, str], unknown: bool, rest: str = "") -> tuple[Any, Addresses]:
+    """Services by pods, externals by networks, one network each at most; `internet` is every other caller."""
     cidrs = dict.fromkeys(PARTIES, "")
     for network, name in owned.items():
         cidrs[name] += f'  cidr "{network}"'
-    # An external that never calls and has a port is no stranger, so those without a network are nobody.
+    # An external that never calls and has a port stands for no unknown address, so those without a network have none.
     lines = [f"external {name} {{ http 80{cidrs[name]} }}" for name in PARTIES if name.startswith("e")]
     lines += ["service s0 { http 80 }", "service s1 { http 80 }", "service to { tcp 90 }"]
-    lines += ["external internet", "call internet -> to"] if stranger else []
+    lines += ["external internet", "call internet -> to"] if unknown else []
     program = dsl.load_text("\n".join(["app test", *lines, rest, ""]))
     pods = {
         name: ServiceAddresses((), tuple(str(n.network_address) for n, own in owned.items() if own == name))
@@ -102,12 +102,12 @@ def _in(item: Any, peer: Any) -> bool:
 
 @settings(deadline=None)
 @given(OWNED, st.frozensets(st.sampled_from((*PARTIES, "internet")), min_size=1), st.booleans(), st.booleans())
-def test_callers(owned: dict[Network, str], names: frozenset[str], stranger: bool, open_: bool) -> None:
-    program, addresses = _world(owned, stranger)
+def test_callers(owned: dict[Network, str], names: frozenset[str], unknown: bool, open_: bool) -> None:
+    program, addresses = _world(owned, unknown)
     owners = _owned(program, addresses)
-    names = names if stranger else names - {"internet"}
+    names = names if unknown else names - {"internet"}
     found = AddressIndex(program, addresses).callers(names, unknown=open_)
-    takes = "internet" in names if stranger else open_
+    takes = "internet" in names if unknown else open_
     for peer in PEERS:
         wanted = _truth(owners, peer, names, otherwise=takes)
         assert _layered(found, peer) == wanted
@@ -131,13 +131,13 @@ def test_admitted(owned: dict[Network, str], names: frozenset[str]) -> None:
 
 @settings(deadline=None)
 @given(OWNED, st.frozensets(st.sampled_from((*PARTIES, "internet")), min_size=1), st.booleans())
-def test_filter_chains_of_connections(owned: dict[Network, str], names: frozenset[str], stranger: bool) -> None:
-    names = names if stranger else names - {"internet"}
+def test_filter_chains_of_connections(owned: dict[Network, str], names: frozenset[str], unknown: bool) -> None:
+    names = names if unknown else names - {"internet"}
     calls = "\n".join(f"call {name} -> to" for name in ("s0", "s1"))
     policy = (
         f"policy p = connection_rate_limit(connections: 9, per: 1s) on {{{', '.join(sorted(names | {'s0'}))}}} -> to"
     )
-    program, addresses = _world(owned, stranger, f"{calls}\n{policy}\npin p at ingress")
+    program, addresses = _world(owned, unknown, f"{calls}\n{policy}\npin p at ingress")
     ((service, found),) = hops(program, place(program)).items()
     context = Context(program, addresses, AddressIndex(program, addresses), Mode.REDIRECT, program.services[service])
     made = chains(context, found[0])

@@ -134,7 +134,7 @@ def test_who_dials_what() -> None:
     assert (listening["store", 82].address, listening["store", 82].port) == (addresses.pod_addresses("store")[0], 8082)
 
 
-def test_a_destination_that_nobody_could_recognise_is_refused() -> None:
+def test_a_destination_without_any_address_is_refused() -> None:
     program = dsl.load_text(TEXT)
     without = Addresses({name: located for name, located in ADDRESSES.services.items() if name != "cart"})
     with pytest.raises(EmitError) as caught:

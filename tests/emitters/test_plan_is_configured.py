@@ -177,7 +177,7 @@ def check_connections(program: Program, place: Place, policies: list[Policy], fo
     for policy in policies:
         if policy.kind.name == "deny":
             assert policy.name in refused, (place, policy.name)
-            break  # what comes after it may have nobody left
+            break  # no request may be left for the filters behind it
         if policy.kind.name == "allow":
             break
         assert policy.name in configured, (place, policy.name)

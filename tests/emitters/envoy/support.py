@@ -113,7 +113,7 @@ class Running:
     targets: dict[tuple[str, str, int], Target] = field(default_factory=dict)
 
     def target(self, source: str, destination: str, number: int | None = None) -> Target:
-        """Where and as whom a source calls; a source without a declared call dials as an intruder would."""
+        """The address that a source dials and the one that it sends from; without a declared call it dials as an intruder."""
         for dial in dials(self.program, self.placement, self.addresses):
             if (dial.source, dial.destination) == (source, destination) and number in (None, dial.number):
                 return Target(dial.sender, dial.address, dial.port, f"{destination}:{dial.number}")
@@ -131,7 +131,7 @@ class Running:
 def running(
     text: str, folder: Path, files: Mapping[str, bytes] | None = None, *, without: Collection[str] = ()
 ) -> Iterator[Running]:
-    """Start a program's services and ADMs. Nobody plays the services in `without`."""
+    """Start a program's services and ADMs. No process stands for the services in `without`."""
     assert ENVOY is not None
     program, placement = load(text, files)
     addresses = private(loopback(program))

@@ -444,17 +444,17 @@ def test_tcp(app: Running) -> None:
     greeted = app.call("other", "store")
     assert greeted.status is None
     assert greeted.body == b"", "who is turned away hears no greeting"
-    assert app.call("nobody", "store").status is None
+    assert app.call("undeclared", "store").status is None
     assert [app.call("a", "store").status for _ in range(3)] == [200, 200, None]
     office = app.target("office", "store")
     assert exchange(replace(office, source="127.77.1.2"), b""), "by its network"
     assert stats(app)["tcp.refused/readers/store.downstream_cx_no_route"] == 2
 
 
-# ---- who is told apart ----
+# ---- callers that addresses tell apart ----
 
 
-def test_an_outside_party_without_a_network_is_whoever_is_not_known(tmp_path: Path) -> None:
+def test_an_outside_party_without_a_network_stands_for_every_unknown_caller(tmp_path: Path) -> None:
     text = """
 external internet
 service a, b { http 8000 }
@@ -470,10 +470,10 @@ policy guests = allow(callers: [internet, b]) on * -> c when path == "/guests"
     _, placement = load(text)
     assert {decision.sides for decision in placement.decisions} == {(Side.INGRESS,)}
     with running(text, tmp_path) as live:
-        for source, outside in (("a", False), ("b", False), ("internet", True), ("nobody", True)):
+        for source, outside in (("a", False), ("b", False), ("internet", True), ("undeclared", True)):
             headers = seen_headers(live.call(source, "c"))
             assert ("x-stranger" in headers) is outside, source
             assert ("x-friend" in headers) is not outside, source
         assert live.call("b", "c", Request(path="/guests")).status == 200
         assert live.call("a", "c", Request(path="/guests")).status == 403
-        assert live.call("nobody", "c", Request(path="/guests")).status == 200
+        assert live.call("undeclared", "c", Request(path="/guests")).status == 200

@@ -186,7 +186,7 @@ def test_a_quota_is_shared_by_the_replicas_and_follows_their_number(tmp_path: Pa
         assert [ask(connection)[0] for _ in range(3)] == [200, 200, 429]
 
 
-def test_replicas_that_nobody_has_seen_yet_count_as_declared() -> None:
+def test_replicas_without_an_address_yet_count_as_declared() -> None:
     program, placement = load(
         HTTP.replace("front, other { http 8000 }", "front, other { http 8000  replicas 3 }")
         + "\n@egress\npolicy limit = rate_limit(requests: 4, per: 1h) on front -> back"

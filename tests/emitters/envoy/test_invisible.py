@@ -1,4 +1,4 @@
-"""Without a policy that says so, nobody can tell that an ADM is in between.
+"""Where no policy applies, neither a client nor a service notices the ADM between them.
 
 The same bytes are sent to a service directly and through the ADMs of both ends, and what arrives on either side is
 compared byte for byte. What differs all the same is listed in docs/invisible.md.
@@ -138,7 +138,7 @@ def test_a_request_that_could_have_a_body_says_that_it_has_none(ways: Ways, meth
 
 
 @pytest.mark.parametrize("protocol", ["foo", "h2c", "TLS/1.0", "web"])
-def test_an_upgrade_that_nobody_knows_is_not_asked_for(ways: Ways, protocol: str) -> None:
+def test_an_upgrade_to_an_unknown_protocol_does_not_arrive(ways: Ways, protocol: str) -> None:
     ways.server.received.clear()
     asked = f"Connection: Upgrade\r\nUpgrade: {protocol}\r\n".encode()
     assert exchange(ways.through, b"GET / HTTP/1.1\r\nHost: x\r\n" + asked + b"\r\n") == ANSWER
@@ -316,15 +316,15 @@ def test_no_breaker_trips_at_a_thousand_requests(ways: Ways) -> None:
     """Envoy by itself lets 1,024 requests through at a time."""
     count = 1_100
     arrived = 0
-    everybody = asyncio.Event()
+    all_arrived = asyncio.Event()
 
     async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal arrived
         await reader.readuntil(b"\r\n\r\n")
         arrived += 1
         if arrived == count:
-            everybody.set()
-        await everybody.wait()
+            all_arrived.set()
+        await all_arrived.wait()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         writer.close()
 

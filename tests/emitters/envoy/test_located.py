@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[str, str, Addresses]] = {
         BASE + "policy d = deny() on c -> b",
         Addresses(ALL),
     ),
-    "a caller that everybody but the outside holds": (
+    "a caller of a policy on all but the outside": (
         "ADM718",
         BASE + "policy d = deny() on * except internet -> b",
         Addresses(ALL),
@@ -190,7 +190,7 @@ def test_refused(code: str, text: str, addresses: Addresses) -> None:
 
 
 TAKEN: dict[str, tuple[str, Addresses]] = {
-    "whoever is admitted and not known is refused by the guard itself": (
+    "an admitted caller that is unknown is refused by the guard itself": (
         BASE + "policy g = allow(callers: [a, c]) on * -> b",
         _without("a"),
     ),
@@ -198,7 +198,7 @@ TAKEN: dict[str, tuple[str, Addresses]] = {
         BASE + "policy g = deny() on internet -> b",
         _without("c"),
     ),
-    "everybody": (BASE + '@ingress\npolicy h = set_request_header(name: "x", value: "1") on * -> b', Addresses()),
+    "every caller": (BASE + '@ingress\npolicy h = set_request_header(name: "x", value: "1") on * -> b', Addresses()),
     "two ports of one target under the same policy": (
         """
 external internet
@@ -240,7 +240,7 @@ policy x = timeout(after: 1s) on a -> b
         "@ingress\npolicy q = fault_abort(419) on * -> d:y",
         NO_SERVICE_ADDRESS,
     ),
-    "an address that somebody has at another port": (
+    "an address that another service has at another port": (
         BASE
         + 'external office { http 81  host "10.96.0.3" }\ncall a -> office\n'
         + "policy t = timeout(after: 1s) on a -> office",
@@ -292,7 +292,7 @@ def test_the_most_specific_network_is_whose_a_connection_is() -> None:
         + "call a -> office\npolicy t = timeout(after: 1s) on a -> office"
     )
     (found,) = _emit(text, Addresses(ALL))
-    # 10.1.0.2 and others are pods, which nobody dials at port 80.
+    # 10.1.0.2 and others are pods, which no caller dials at port 80.
     assert _matchers(found, "egress", 80) == [
         (["10.96.0.1/32", "10.96.0.2/32", "10.96.0.3/32"], "egress/passthrough"),
         (["10.96.0.0/30"], "egress/passthrough"),
@@ -317,7 +317,7 @@ def test_who_is_inside_and_has_policies_keeps_them() -> None:
 
 
 @pytest.mark.parametrize("policy", ["", 'policy wide = set_request_header(name: "x-w", value: "1") on a -> office\n'])
-def test_whoever_is_not_known_yet_may_be_inside_somebodys_network(policy: str) -> None:
+def test_a_party_without_an_address_yet_may_be_inside_the_network_of_another(policy: str) -> None:
     text = """
 external office { http 80  cidr "10.0.0.0/8" }
 service a { http 80 }

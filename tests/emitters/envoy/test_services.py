@@ -44,7 +44,7 @@ def _errors_until_well(live: Served, row: int) -> int:
     errors = well = 0
     deadline = time.monotonic() + 60
     while well < row:
-        assert time.monotonic() < deadline, "nobody is left out"
+        assert time.monotonic() < deadline, "no endpoint is ejected"
         if live.status("a", "b") == 200:
             well += 1
         else:
@@ -82,7 +82,7 @@ def test_of_few_only_one_is_left_out(tmp_path: Path) -> None:
         assert well == 6
 
 
-def test_nobody_is_left_out_by_a_share_of_nothing(tmp_path: Path) -> None:
+def test_a_share_of_zero_ejects_no_endpoint(tmp_path: Path) -> None:
     policy = "policy o = outlier_detection(consecutive_errors: 2, interval: 1s, max_ejected: 0%) on a -> b"
     with served(BASE + policy, tmp_path, {"b": [bad, ok, ok]}) as live:
         assert [live.status("a", "b") for _ in range(18)].count(503) == 6
@@ -95,7 +95,7 @@ def test_the_only_endpoint_stays_unless_all_may_be_left_out(tmp_path: Path) -> N
         assert asked(live.servers["b"]) == [8]
 
 
-def test_nobody_is_asked_where_all_are_left_out(tmp_path: Path) -> None:
+def test_no_endpoint_gets_a_request_where_all_are_ejected(tmp_path: Path) -> None:
     policy = "policy o = outlier_detection(consecutive_errors: 3, interval: 1s, max_ejected: 100%) on a -> b"
     with served(BASE + policy, tmp_path, {"b": [bad]}) as live:
         soon(lambda: b"no healthy upstream" in live.ask("a", "b", b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"))
@@ -179,7 +179,7 @@ def test_a_timeout_runs_from_the_end_of_the_request(tmp_path: Path) -> None:
             client.sendall(f"GET /now {upgrade}".encode())
             assert client.recv(1000).startswith(b"HTTP/1.1 101")
             client.settimeout(0.8)
-            with pytest.raises(TimeoutError):  # nothing comes, and nobody closes it
+            with pytest.raises(TimeoutError):  # nothing comes, and neither end closes it
                 client.recv(1000)
 
 
@@ -199,7 +199,7 @@ def test_what_waits_for_a_body_waits_for_no_tunnel(side: str, tmp_path: Path) ->
             (live.targets["a", "b"].address, live.targets["a", "b"].port), 5, (live.targets["a", "b"].source, 0)
         ) as client:
             client.sendall(f"{post}content-length: 2\r\nexpect: 100-continue\r\n\r\n".encode())
-            assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n", "nobody else would answer"
+            assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n", "the ADM answers by itself"
             client.sendall(b"ab")
             assert client.recv(1000).startswith(b"HTTP/1.1 200")
         tunnel = live.ask("a", "b", f"GET / HTTP/1.1\r\nhost: x\r\n{UPGRADE}\r\n".encode(), ends=b"hello")
@@ -316,7 +316,7 @@ def silent(head: bytes, body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["away", "slow"])
-def test_a_judge_that_fails_lets_nobody_in_who_looks_like_grpc(there: bool, tmp_path: Path) -> None:
+def test_a_failing_authorization_service_admits_no_request_that_looks_like_grpc(there: bool, tmp_path: Path) -> None:
     text = f"{BASE}service judge {{ http 7000 }}\npolicy e = external_authorization(service: judge) on a -> b"
     apart = {} if there else {"judge": lambda *_: contextlib.nullcontext()}
     with served(text, tmp_path, {"judge": [silent]}, apart) as live:

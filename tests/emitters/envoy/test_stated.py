@@ -87,7 +87,7 @@ def with_status(status: int, *others: tuple[str, str]) -> Request:
     return Request("GET", "/", (("x-echo-status", str(status)), *others))
 
 
-# ---- whom an authorization service turns away ----
+# ---- requests that an authorization service refuses ----
 
 OWN = ("x-echo-header", "x-own=1")
 SLOW = ("x-echo-delay", "5")
@@ -114,7 +114,7 @@ def test_who_cannot_be_judged_gets_403_and_nothing_else(app: Running, request_: 
     assert min(took) < 0.9
 
 
-def test_what_a_yes_says_besides_reaches_nobody(app: Running) -> None:
+def test_headers_of_an_admitting_answer_reach_neither_end(app: Running) -> None:
     seen = app.call("a", "b", Request(headers=(OWN,)), 9000).seen
     assert seen is not None
     assert (seen.service, seen.header("x-own")) == ("b", ())

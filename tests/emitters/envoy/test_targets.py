@@ -1,4 +1,4 @@
-"""Whom a split or a mirror sends to is spoken to in the version of HTTP that the caller chose.
+"""The target of a split or a mirror gets requests in the version of HTTP that the caller chose.
 
 A service that talks HTTP/2 to another one may rely on it (methods of any letters, many streams on one connection), so
 what is sent on or copied has to arrive like the request itself.

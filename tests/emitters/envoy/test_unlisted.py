@@ -1,4 +1,4 @@
-"""Whose missing addresses have connections refused: by name, and nobody else."""
+"""The parties whose missing addresses make proxies refuse connections, by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MISSING = {
     "a host at a service's target port": Unlisted(("maps",), ()),
     "a caller of requests": Unlisted((), ("a",)),
     "a caller of connections": Unlisted((), ("a",)),
-    # It is listed, and has no pod: nobody can come from there.
+    # It is listed, and has no pod: no request can come from it.
     "a caller that a guard is about and that declares no call": Unlisted(),
     # It is not refused but meets the policy.
     "a caller that would be taken for the outside": Unlisted(),
@@ -35,12 +35,12 @@ def test_who_is_missing_is_named(name: str) -> None:
     assert _missing(text, addresses) == MISSING[name]
 
 
-def test_nobody_is_missing_whom_no_policy_is_about() -> None:
+def test_a_party_without_a_policy_is_not_missing() -> None:
     text = BASE + "policy t = timeout(after: 1s) on a -> b"
     assert _missing(text, Addresses(ALL)) == Unlisted()
     assert _missing(text, Addresses({"b": ALL["b"]})) == Unlisted()
     assert _missing(text, Addresses()) == Unlisted(("b",), ())
 
 
-def test_names_are_told_once() -> None:
+def test_each_name_is_listed_once() -> None:
     assert Unlisted(("b", "d"), ("a", "b")).names == ("a", "b", "d")

@@ -53,7 +53,7 @@ def missing() -> str | None:
 
 
 class Pair:
-    """The namespaces by name: `pod` is where rules are loaded, `world` has everybody else's addresses."""
+    """The namespaces by name: `pod` is where rules are loaded, `world` has all other addresses."""
 
     def __init__(self, folder: Path) -> None:
         self.pod = f"admc-pod-{os.getpid()}"
@@ -154,7 +154,7 @@ def talks(client: socket.socket, server: socket.socket) -> bool:
 
 
 def cut_off(client: socket.socket, server: socket.socket) -> bool:
-    """Whether the client is told that its connection is gone, and none of its bytes arrive."""
+    """Whether the client gets a reset, and none of its bytes arrive."""
     try:
         client.sendall(b"ask")
         client.recv(16)

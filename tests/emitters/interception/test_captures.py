@@ -181,7 +181,7 @@ def test_a_listener_can_tell_whose_a_captured_connection_is() -> None:
                 assert any(item.port == number and str(item.network or network) == network for item in captured)
 
 
-def test_without_any_address_nothing_can_be_told() -> None:
+def test_without_any_address_no_connection_belongs_to_the_hop() -> None:
     made = program(SHOP, [("front", "stripe")], ["log"])
     (hop,) = hops(made, placement(made, {("log", "stripe"): "egress"}))["front"]
     assert original_destinations(made, hop, Addresses()) == {}

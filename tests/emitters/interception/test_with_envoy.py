@@ -106,7 +106,7 @@ def _until_ready(pair: Pair, family: Family, envoy: subprocess.Popen[bytes], log
 
 
 def _echo(pair: Pair, namespace: str, family: Family, port: int) -> None:
-    """A server that answers each request with what it got, and from whom."""
+    """A server that answers each request with the request that it got, and the address of its sender."""
     listener = pair.listen(namespace, family, port)
     listener.settimeout(None)
 
@@ -155,7 +155,7 @@ def test_a_captured_request_meets_its_policy_at_egress(
 
 
 @pytest.mark.parametrize(("places", "port"), [(ELSEWHERE, 82), (NODE, 82), (ELSEWHERE, 83)])
-def test_an_outside_party_has_what_nobody_else_has(
+def test_an_outside_party_has_the_connections_to_unknown_addresses(
     mesh: Pair, family: Family, places: dict[Family, str], port: int
 ) -> None:
     assert "x-out: yes" in _ask(mesh, mesh.pod, family, places[family], port)
