@@ -113,7 +113,7 @@ class Running:
     targets: dict[tuple[str, str, int], Target] = field(default_factory=dict)
 
     def target(self, source: str, destination: str, number: int | None = None) -> Target:
-        """The address that a source dials and the one that it sends from; without a declared call it dials as an intruder."""
+        """The address that a source dials, and the one that it sends from; an intruder declares no call."""
         for dial in dials(self.program, self.placement, self.addresses):
             if (dial.source, dial.destination) == (source, destination) and number in (None, dial.number):
                 return Target(dial.sender, dial.address, dial.port, f"{destination}:{dial.number}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dsl.program import Kind, ParameterType
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 ROOM = Path(package.__file__).parent
 KINDS = {name: declared.kind for name, declared in kinds().items()}
 FRAMEWORK = {"__init__", "interface", "registry"}

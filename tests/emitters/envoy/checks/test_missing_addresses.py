@@ -7,8 +7,8 @@ import pytest
 from emitters.addresses import Addresses
 from emitters.envoy.checks.missing_addresses import Unlisted, unlisted
 from emitters.hops import hops
+from tests.emitters.envoy.checks.test_missing_and_shared_addresses import ALL, BASE, REFUSED
 from tests.emitters.envoy.support import load
-from tests.emitters.envoy.test_located import ALL, BASE, REFUSED
 
 MISSING = {
     "a destination of requests": Unlisted(("b",), ()),

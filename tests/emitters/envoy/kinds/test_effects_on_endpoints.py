@@ -1,4 +1,4 @@
-"""What depends on how a service behaves: which endpoint is asked, what is sent again, who decides."""
+"""Which endpoint gets a request, which requests are sent again, and which an authorization service admits."""
 
 from __future__ import annotations
 
