@@ -15,7 +15,7 @@ but services has a folder: no service can have the name of a file.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from emitters import kubernetes
 from emitters.envoy import Mode, emit
@@ -80,7 +80,7 @@ def _beside(server: Server, folder: str) -> Server:
 
 
 def _as_json(interception: Interception) -> bytes:
-    content: dict[str, Any] = {
+    content = {
         "service": interception.service,
         "ingress": [{"port": item.port, "policies": list(item.policies)} for item in interception.ingress],
         "egress": [

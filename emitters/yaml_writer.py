@@ -14,7 +14,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import yaml
+
+    Dumper = type[yaml.SafeDumper] | type[yaml.CSafeDumper]
 
 _PLAIN: Final = re.compile(r"[A-Za-z_/]")
 _WORDS: Final = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
@@ -32,14 +37,14 @@ def dump(value: Any, width: int | None = None) -> str:
 
 
 @cache
-def _fast() -> Any:
+def _fast() -> Dumper:
     import yaml
 
     return _dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper)
 
 
 @cache
-def _careful() -> Any:
+def _careful() -> Dumper:
     """Slower, and its escapes can be chosen."""
     import yaml
 
@@ -47,18 +52,18 @@ def _careful() -> Any:
     return type("Careful", (_dumper(yaml.SafeDumper),), {"ESCAPE_REPLACEMENTS": escapes})
 
 
-def _dumper(base: Any) -> Any:
-    class Dumper(base):  # type: ignore[misc]
+def _dumper(base: Dumper) -> Dumper:
+    class Quoting(base):  # type: ignore[misc, valid-type]
         """Writes repeated values out: an anchor is shorter and harder to read."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
-    def text(dumper: Any, value: str) -> Any:
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
         # Where PyYAML sees a need for quotes by itself, it quotes in either case.
         plain = _PLAIN.match(value) and value.lower() not in _WORDS
         style = '"' if _BREAKS.search(value) else None if plain else "'"
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
-    Dumper.add_representer(str, text)
-    return Dumper
+    Quoting.add_representer(str, text)
+    return Quoting

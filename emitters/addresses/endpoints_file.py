@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from dsl.program import Program
 
+JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+
 MAX_ADDRESSES: Final = 1_000_000
 """In one endpoints file."""
 
@@ -64,9 +66,9 @@ class _RepeatError(Exception):
         self.name = name
 
 
-def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _without_repeats(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     """An object in which each name stands once: of two entries, a JSON reader drops one."""
-    found: dict[str, object] = {}
+    found: dict[str, JsonValue] = {}
     for name, value in pairs:
         if name in found:
             raise _RepeatError(name)
@@ -90,8 +92,8 @@ def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None
 
 
 def _entries(
-    findings: Diagnostics, value: object, where: str, known: Collection[str] | None
-) -> Iterator[tuple[str, object]]:
+    findings: Diagnostics, value: JsonValue, where: str, known: Collection[str] | None
+) -> Iterator[tuple[str, JsonValue]]:
     """The entries of an object, in the order of names, without unknown names."""
     if not isinstance(value, dict):
         _wrong(findings, f"{where} is not an object")
@@ -103,7 +105,9 @@ def _entries(
             yield name, value[name]
 
 
-def _addresses(findings: Diagnostics, value: object, where: str, left: list[int], *, networks: bool) -> tuple[str, ...]:
+def _addresses(
+    findings: Diagnostics, value: JsonValue, where: str, left: list[int], *, networks: bool
+) -> tuple[str, ...]:
     if not isinstance(value, list):
         _wrong(findings, f"{where} is not a list of addresses")
         return ()

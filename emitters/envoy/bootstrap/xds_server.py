@@ -8,7 +8,7 @@ bootstrap names itself are read once.
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from emitters.addresses.index import is_address
 from emitters.envoy.chains.clusters import http2_options
@@ -113,7 +113,7 @@ def cluster(server: Server) -> Json:
     return found
 
 
-def _read(tls: Tls, name: str) -> dict[str, Any]:
+def _read(tls: Tls, name: str) -> Json:
     path = str(PurePosixPath(tls.folder or tls.emitted) / name)
     return {"name": name, "sds_config": {"path_config_source": {"path": path}, "resource_api_version": "V3"}}
 

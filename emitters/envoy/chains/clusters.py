@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dsl.program import Protocol, Side
 from emitters.addresses.index import is_address
@@ -45,11 +45,11 @@ def preserve_case() -> Json:
     }
 
 
-def http1_options(**fields: Any) -> Json:
+def http1_options(**fields: bool | str | list[Json]) -> Json:
     return {"header_key_format": preserve_case(), "enable_trailers": True, **fields}
 
 
-def http2_options(**fields: Any) -> Json:
+def http2_options(**fields: int) -> Json:
     return {
         "allow_connect": True,
         "max_concurrent_streams": 2147483647,

@@ -7,7 +7,7 @@ policies wrote. Nothing that no policy asks for is done to a request or a respon
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Stage
 from emitters.envoy.chains import routes
@@ -185,7 +185,7 @@ def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
     early = hold()
     if len(routes.copy_versions(hop)) > 1:
         early.append(tell_version())
-    fields: dict[str, Any] = {
+    fields: Json = {
         "stat_prefix": hop.name,
         "http_filters": filters.managed,
         "rds": {"config_source": ADS, "route_config_name": hop.name},

@@ -6,7 +6,7 @@ The same predicates decide at a filter whether it is skipped and in a route tabl
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dsl.match import And, Comparison, Elements, Match, Not, Operator, Or, elements_of
 from emitters.envoy.held_headers import inside
@@ -146,7 +146,7 @@ def _path(operator: Operator, value: str) -> Predicate:
 
 def _path_regex(regex: str) -> Predicate:
     """A regular expression over the path without its query, which only CEL can see by itself."""
-    call: Any = {
+    call: Json = {
         "call_expr": {
             "target": {
                 "id": 2,

@@ -1,4 +1,4 @@
-"""The rules that Envoy itself checks when it reads a configuration, applied while it is made.
+"""The rules by which Envoy validates a configuration, applied when the configuration is built.
 
 Most bounds of Envoy's fields are options in its schema (`validate.rules`), which `xds-protos` carries. Every message
 that is emitted is held against them, with all that is packed inside. So a value that Envoy would refuse is found
@@ -12,12 +12,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from emitters.envoy.messages import embedded
 
 if TYPE_CHECKING:
+    from google.protobuf.any_pb2 import Any as PackedAny
+    from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.duration_pb2 import Duration
     from google.protobuf.message import Message
+    from validate.validate_pb2 import EnumRules, FieldRules, MapRules, RepeatedRules, StringRules
 
 _ANY: Final = "google.protobuf.Any"
 _SHOWN: Final = 3
@@ -26,7 +30,7 @@ _LOOSE: Final = re.compile(r"[^\x00\n\r]*")
 _HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\n-\x1f\x7f]*")
 
 Check = Callable[[Any], str | None]
-"""What a value should be and is not."""
+"""Takes the value of a field and returns the broken rule, if any. Each check takes values of one type of field."""
 
 
 class Broken(NamedTuple):
@@ -54,10 +58,10 @@ def check(item: Message) -> None:
         raise BrokenRulesError(found)
 
 
-def _walk(item: Any, path: str, found: list[Broken]) -> None:
+def _walk(item: Message, path: str, found: list[Broken]) -> None:
     descriptor = item.DESCRIPTOR
     if descriptor.full_name == _ANY:
-        content = _unpacked(item)
+        content = _unpacked(cast("PackedAny", item))
         if content is not None:
             _walk(content, path, found)
         return
@@ -76,7 +80,7 @@ def _walk(item: Any, path: str, found: list[Broken]) -> None:
         where = _join(path, field.name)
         if not field.is_repeated:
             _walk(value, where, found)
-        elif field.message_type.GetOptions().map_entry:
+        elif field.message_type is not None and field.message_type.GetOptions().map_entry:
             for key, each in value.items():
                 _walk(each, f"{where}.{str(key)[:60]}", found)
         else:
@@ -88,7 +92,7 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _unpacked(packed: Any) -> Any:
+def _unpacked(packed: PackedAny) -> Message | None:
     from google.protobuf import descriptor_pool, message_factory
 
     if not packed.type_url:
@@ -98,12 +102,12 @@ def _unpacked(packed: Any) -> Any:
 
 
 class _Plan(NamedTuple):
-    """What is looked at in messages of one type."""
+    """The parts of messages of one type that have rules."""
 
     groups: tuple[tuple[str, bool], ...]
     fields: tuple[tuple[str, bool, Check], ...]
     inner: frozenset[str]
-    """Fields with messages in which something may be wrong."""
+    """Fields with messages that may have rules."""
 
 
 @cache
@@ -130,15 +134,15 @@ def _plan(type_name: str) -> _Plan:
     return _Plan(groups, tuple(fields), frozenset(inner))
 
 
-def _has_messages(field: Any) -> bool:
+def _has_messages(field: FieldDescriptor) -> bool:
     kind = field.message_type
     if kind is not None and kind.GetOptions().map_entry:
         kind = kind.fields_by_name["value"].message_type
     return kind is not None and not (kind.full_name.startswith("google.protobuf.") and kind.full_name != _ANY)
 
 
-def _field(field: Any, rules: Any) -> Check | None:
-    """What is checked of one field; `None` is given where it is absent."""
+def _field(field: FieldDescriptor, rules: FieldRules) -> Check | None:
+    """The check of one field; it gets `None` where the field is absent."""
     which = rules.WhichOneof("type")
     required = rules.message.required
     if which is None and not required:
@@ -161,7 +165,8 @@ def _field(field: Any, rules: Any) -> Check | None:
     return test
 
 
-def _tests(which: str, rules: Any, field: Any) -> list[Check]:
+def _tests(which: str, rules: Any, field: FieldDescriptor | None) -> list[Check]:
+    """The checks of a field by the rules of its type; `rules` are one of some twenty messages, named by `which`."""
     if which == "string":
         return _string(rules)
     if which == "bytes":
@@ -181,9 +186,8 @@ def _tests(which: str, rules: Any, field: Any) -> list[Check]:
     return _compared(rules, lambda value: value, lambda bound: f"{bound:g}")
 
 
-def _nanoseconds(value: Any) -> int:
-    found: int = value.seconds * 1_000_000_000 + value.nanos
-    return found
+def _nanoseconds(value: Duration) -> int:
+    return value.seconds * 1_000_000_000 + value.nanos
 
 
 _COMPARED: Final[tuple[tuple[str, str, Callable[[Any, Any], bool]], ...]] = (
@@ -242,7 +246,7 @@ def _bytes(value: str) -> int:
     return len(value.encode())
 
 
-def _string(rules: Any) -> list[Check]:
+def _string(rules: StringRules) -> list[Check]:
     tests = _lengths(rules, (("min_len", "max_len", len, "characters"), ("min_bytes", "max_bytes", _bytes, "bytes")))
     for name, holds in (("prefix", str.startswith), ("suffix", str.endswith), ("contains", str.__contains__)):
         if rules.HasField(name):
@@ -275,7 +279,7 @@ def _pattern(expression: str) -> Check:
     return lambda value: None if compiled.search(value) else f"does not match `{expression}`"
 
 
-def _repeated(rules: Any, field: Any) -> list[Check]:
+def _repeated(rules: RepeatedRules, field: FieldDescriptor | None) -> list[Check]:
     tests: list[Check] = _lengths(rules, (("min_items", "max_items", len, "items"),))
     if rules.unique:
         tests.append(lambda values: None if len(set(values)) == len(values) else "has an item twice")
@@ -286,7 +290,7 @@ def _repeated(rules: Any, field: Any) -> list[Check]:
     return tests
 
 
-def _map(rules: Any) -> list[Check]:
+def _map(rules: MapRules) -> list[Check]:
     tests = _lengths(rules, (("min_pairs", "max_pairs", len, "entries"),))
     taken: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
         (rules.keys, lambda value: value),
@@ -312,7 +316,7 @@ def _each(tests: list[Check], items: Callable[[Any], Any]) -> Check:
     return test
 
 
-def _enum(rules: Any, field: Any) -> list[Check]:
+def _enum(rules: EnumRules, field: FieldDescriptor | None) -> list[Check]:
     tests: list[Check] = _listed(rules)
     if rules.defined_only and field is not None and field.enum_type is not None:
         known = frozenset(field.enum_type.values_by_number)

@@ -11,15 +11,18 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from emitters.envoy.messages import constraints
 from emitters.yaml_writer import dump
 
 if TYPE_CHECKING:
+    from google.protobuf.any_pb2 import Any as PackedAny
+    from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
 Json = dict[str, Any]
+"""A message as JSON. Its schema, and not the type checker, checks its fields (`message`)."""
 PREFIX: Final = "type.googleapis.com/"
 _ANY: Final = "google.protobuf.Any"
 
@@ -60,7 +63,7 @@ def load(type_name: str) -> None:
     _descriptor(type_name)
 
 
-def _descriptor(type_name: str) -> Any:
+def _descriptor(type_name: str) -> Descriptor:
     from google.protobuf import descriptor_pool
 
     try:
@@ -70,6 +73,7 @@ def _descriptor(type_name: str) -> Any:
 
 
 def _load_all(value: Any) -> None:
+    """Import the types of all extensions in a part of a message as JSON."""
     if isinstance(value, dict):
         name = value.get("@type")
         if isinstance(name, str):
@@ -100,7 +104,7 @@ def _pack_anew(item: Message) -> None:
     """The extensions in a message as the same bytes in every process: what packs them from JSON leaves the maps in them
     (fields of a log, settings by filter) in an order that differs from process to process."""
     if item.DESCRIPTOR.full_name == _ANY:
-        _pack_one(item)
+        _pack_one(cast("PackedAny", item))
         return
     for field, value in item.ListFields():
         if field.message_type is None or not _may_pack(field.message_type):
@@ -115,7 +119,7 @@ def _pack_anew(item: Message) -> None:
                 _pack_anew(each)
 
 
-def _pack_one(packed: Any) -> None:
+def _pack_one(packed: PackedAny) -> None:
     from google.protobuf import message_factory
 
     content = message_factory.GetMessageClass(_descriptor(packed.TypeName())).FromString(packed.value)
@@ -124,7 +128,7 @@ def _pack_one(packed: Any) -> None:
 
 
 @cache
-def _may_pack(descriptor: Any) -> bool:
+def _may_pack(descriptor: Descriptor) -> bool:
     """Whether messages of a type can have extensions in them, at any depth."""
     seen = {descriptor.full_name}
     left = [descriptor]

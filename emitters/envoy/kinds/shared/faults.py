@@ -14,6 +14,6 @@ def fraction(percent: float) -> Json:
     return {"numerator": round(float(percent) * 10_000), "denominator": "MILLION"}
 
 
-def fault(**fields: object) -> Json:
+def fault(**fields: Json | list[Json]) -> Json:
     """A filter that delays or aborts. Statistics by downstream cluster would make a name of a client's header."""
     return typed(FAULT, disable_downstream_cluster_stats=True, **fields)
