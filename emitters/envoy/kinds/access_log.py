@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter, NetworkFilter
@@ -19,7 +18,6 @@ _CONDITION: Final = "envoy.extensions.access_loggers.filters.cel.v3.ExpressionFi
 _PEER: Final = "%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%"
 
 
-@dataclass(frozen=True, slots=True)
 class AccessLog(EnvoyKind):
     """A filter notes that a request reached it, with method and path as they were there, and the log reads that."""
 

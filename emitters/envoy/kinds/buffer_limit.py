@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsl.checks.disjoint import disjoint
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 _LONGEST: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
 class BufferLimit(EnvoyKind):
     """Envoy's filter does not measure the last piece of a body, which over HTTP/2 may be all of it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
@@ -22,7 +21,6 @@ _PARTIAL_CONTENT: Final = 206
 """The status of a part of a representation: its range counts the bytes of the whole as it is without compression."""
 
 
-@dataclass(frozen=True, slots=True)
 class Compression(EnvoyKind):
     """A compressor of one algorithm, for responses."""
 
@@ -32,7 +30,7 @@ class Compression(EnvoyKind):
     def check_hop(self, context: Context, hop: Hop, policy: Policy) -> None:
         """Compressors of one hop choose one encoding among all of theirs, that of a skipped one included."""
         here = [other for other in hop.policies if self.is_kind_of(other)]
-        differing = [other for other in here if self.read(other).algorithm != self.read(here[0]).algorithm]
+        differing = [other for other in here if self.of(other).algorithm != self.of(here[0]).algorithm]
         if differing and differing[0] is policy:
             context.refuse(
                 "ADM727",

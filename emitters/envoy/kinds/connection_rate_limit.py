@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from emitters.envoy.kinds.interface import EnvoyKind, NetworkFilter
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 
-@dataclass(frozen=True, slots=True)
 class ConnectionRateLimit(EnvoyKind):
     """The network filter does not count replicas, so each gets its share: the same amount, in a longer time."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 
-@dataclass(frozen=True, slots=True)
 class Cors(EnvoyKind):
     """The filter takes its rules from the virtual host."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from dsl.program import Protocol, callee
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 
-@dataclass(frozen=True, slots=True)
 class ExternalAuthorization(EnvoyKind):
     """Envoy sends the service a gRPC call or an HTTP request, by the protocol of the service's port."""
 

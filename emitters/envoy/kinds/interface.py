@@ -1,17 +1,19 @@
 """What the emitter asks of a kind of policy, and what a kind answers.
 
-A subclass of `EnvoyKind` is a dataclass whose fields are the parameters of the kind in `dsl/prelude.adm`, under their
-names and in their order: an instance is the typed arguments of one policy. A kind overrides the methods of the places
-where it works, and the facts in which it differs from most kinds.
+A subclass of `EnvoyKind` declares the parameters of the kind in `dsl/prelude.adm` as attributes with types, under their
+names and in their order: an instance is the arguments of one policy. A kind overrides the methods of the places where
+it works, and the facts in which it differs from most kinds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 if TYPE_CHECKING:
-    from dsl.program import Kind, Policy, Port
+    from collections.abc import Mapping
+
+    from dsl.program import Kind, Policy, Port, Value
     from emitters.envoy.context import Context
     from emitters.envoy.held_headers import Version
     from emitters.envoy.messages.typed import Json
@@ -76,9 +78,11 @@ class RouteParts:
 
 
 class EnvoyKind:
-    """One kind of policy in Envoy. Methods get the policy for its name and scope; its arguments are the fields."""
+    """One kind of policy in Envoy. Methods get the policy for its name and scope; its arguments are attributes."""
 
-    __slots__ = ()
+    def __init__(self, arguments: Mapping[str, Value]) -> None:
+        """`arguments` are those of a policy of this kind. The resolver has checked their types."""
+        vars(self).update(arguments)
 
     repeats_requests: ClassVar[bool] = False
     """Its routes send a request again that failed."""
@@ -99,9 +103,9 @@ class EnvoyKind:
         return policy.kind.name == cls.__module__.rpartition(".")[2]
 
     @classmethod
-    def read(cls, policy: Policy) -> Self:
-        """The arguments of a policy of this kind. The resolver has checked their types."""
-        return cls(**cast("dict[str, Any]", policy.arguments))
+    def of(cls, policy: Policy) -> Self:
+        """The arguments of a policy of this kind."""
+        return cls(policy.arguments)
 
     @classmethod
     def counts_per_port(cls, kind: Kind) -> bool:

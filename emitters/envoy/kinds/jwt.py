@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 
-@dataclass(frozen=True, slots=True)
 class Jwt(EnvoyKind):
     """A request without a valid token gets 401. The token goes on to the service unchanged."""
 

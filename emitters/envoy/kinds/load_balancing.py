@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsl.program import Protocol
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 _HASHING: Final = ("ring_hash", "maglev")
 
 
-@dataclass(frozen=True, slots=True)
 class LoadBalancing(EnvoyKind):
     """The choice is the cluster's, and the key that it hashes is the route's."""
 

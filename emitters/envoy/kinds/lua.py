@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 
-@dataclass(frozen=True, slots=True)
 class Lua(EnvoyKind):
     """The script travels inside the configuration."""
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from emitters.envoy.held_headers import copying
 from emitters.envoy.kinds.interface import EnvoyKind, RouteParts
 from emitters.envoy.kinds.shared.faults import fraction
 from emitters.envoy.names import target_cluster
 
 
-@dataclass(frozen=True, slots=True)
 class Mirror(EnvoyKind):
     """A request mirror policy of the route."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from emitters.envoy.kinds.interface import EnvoyKind
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from emitters.envoy.messages.typed import Json
 
 
-@dataclass(frozen=True, slots=True)
 class OutlierDetection(EnvoyKind):
     """Ejection by consecutive errors; Envoy's other reasons for an ejection are switched off."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsl.program import Protocol
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 _ALWAYS: Final[Json] = {"default_value": {"numerator": 100, "denominator": "HUNDRED"}}
 
 
-@dataclass(frozen=True, slots=True)
 class RateLimit(EnvoyKind):
     """One bucket for the policy and destination, shared by the replicas of the service that holds it."""
 

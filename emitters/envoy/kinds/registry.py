@@ -34,7 +34,7 @@ def class_of(kind: Kind) -> type[EnvoyKind]:
 
 def arguments_of(policy: Policy) -> EnvoyKind:
     """A policy as its kind, with typed arguments."""
-    return class_of(policy.kind).read(policy)
+    return class_of(policy.kind).of(policy)
 
 
 def filter_names(hop: str, policy: Policy) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 
-@dataclass(frozen=True, slots=True)
 class RemoveRequestHeader(EnvoyKind):
     """A header mutation."""
 

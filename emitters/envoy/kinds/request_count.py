@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 
-@dataclass(frozen=True, slots=True)
 class RequestCount(EnvoyKind):
     """An RBAC filter that admits all callers and counts what it admits: `...rbac.POLICY/DESTINATION.allowed`."""
 

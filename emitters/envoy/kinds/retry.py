@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from dsl.checks.disjoint import disjoint
@@ -46,7 +45,6 @@ _ON_GRPC: Final[dict[str, tuple[str, ...]]] = {
 """What each word of `on` means to Envoy."""
 
 
-@dataclass(frozen=True, slots=True)
 class Retry(EnvoyKind):
     """To Envoy an attempt that it gave up is one that was reset."""
 

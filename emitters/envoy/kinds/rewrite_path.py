@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9/._~-]")
 
 
-@dataclass(frozen=True, slots=True)
 class RewritePath(EnvoyKind):
     """No filter of Envoy's own does this at any place of the chain, so Lua does.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from emitters.envoy.held_headers import HELD
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 
-@dataclass(frozen=True, slots=True)
 class SetRequestHeader(EnvoyKind):
     """A header mutation."""
 

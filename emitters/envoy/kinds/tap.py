@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
@@ -18,7 +17,6 @@ TAP_BYTES: Final = 1 << 20
 """How much of a body a capture keeps, in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
 class Tap(EnvoyKind):
     """A request that never reached the filter leaves no file."""
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from emitters.envoy.kinds.interface import EnvoyKind, RouteParts
 
 
-@dataclass(frozen=True, slots=True)
 class Timeout(EnvoyKind):
     """Declared before the retry it bounds all attempts together, declared after it it bounds each."""
 

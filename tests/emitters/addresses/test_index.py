@@ -123,7 +123,7 @@ def test_admitted(owned: dict[Network, str], names: frozenset[str]) -> None:
     context = Context(program, addresses, AddressIndex(program, addresses), Mode.REDIRECT, program.services[service])
     assert hop.side is Side.INGRESS
     policy = hop.policies[0]
-    admitted = principals(context, hop, policy, Allow.read(policy).admitted_callers())
+    admitted = principals(context, hop, policy, Allow.of(policy).admitted_callers())
     owners = _owned(program, addresses)
     for peer in PEERS:
         assert any(_admits(item, peer) for item in admitted) == _truth(owners, peer, names, otherwise=False)

@@ -7,7 +7,7 @@ structure. A scalar that is nothing but one place takes the value with its type.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from dsl.program import FileArgument, Protocol
 from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter, NetworkFilter
@@ -44,14 +44,7 @@ class _TemplateError(Exception):
 class TemplateKind(EnvoyKind):
     """Nothing is known of what the filter does: it may write requests, act on responses and answer by itself."""
 
-    __slots__ = ()
-
     replies_with_any_status: ClassVar[bool] = True
-
-    @classmethod
-    def read(cls, policy: Policy) -> Self:
-        """Without fields: the parameters are the user's."""
-        return cls()
 
     def check(self, context: Context, policy: Policy) -> None:
         _configuration(context, policy)

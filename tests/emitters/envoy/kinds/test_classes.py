@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_origin, get_type_hints
 
 import pytest
 
@@ -51,20 +50,17 @@ def python_type(type_: ParameterType, *, optional: bool) -> Any:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_fields_of_a_class_are_the_parameters_of_its_kind(name: str) -> None:
+def test_the_attributes_of_a_class_are_the_parameters_of_its_kind(name: str) -> None:
     kind = built_in(name)
-    hints = get_type_hints(kind, {**vars(inspect.getmodule(kind)), "FileArgument": FileArgument, **annotations()})
-    assert {field.name: hints[field.name] for field in fields(kind)} == {  # type: ignore[arg-type]
-        parameter.name: python_type(parameter.type, optional=parameter.optional) for parameter in KINDS[name].parameters
+    names = {**vars(inspect.getmodule(kind)), "FileArgument": FileArgument, "ClassVar": ClassVar}
+    found = {
+        attribute: type_
+        for attribute, type_ in get_type_hints(kind, names).items()
+        if get_origin(type_) is not ClassVar and type_ is not ClassVar
     }
-    assert [field.name for field in fields(kind)] == [parameter.name for parameter in KINDS[name].parameters]  # type: ignore[arg-type]
-
-
-def annotations() -> dict[str, Any]:
-    """Names that modules import for type checkers only."""
-    from typing import ClassVar
-
-    return {"ClassVar": ClassVar}
+    parameters = KINDS[name].parameters
+    assert found == {each.name: python_type(each.type, optional=each.optional) for each in parameters}
+    assert list(found) == [each.name for each in parameters]
 
 
 def needed(kind: Kind) -> Iterator[str]:
