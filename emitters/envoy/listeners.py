@@ -24,7 +24,7 @@ from emitters.envoy.messages.constraints import BrokenRulesError
 from emitters.envoy.messages.typed import Json, extension, message
 from emitters.envoy.names import target_cluster
 from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, REFUSING, ROUTES, AdmResources
-from emitters.interception.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
+from emitters.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from emitters.interception.captures import EgressCapture, Family, Interception, Probe, Reached
-from emitters.interception.ports import EGRESS_MARK, EGRESS_PORT, INGRESS_MARK, INGRESS_PORT, PACKET_MARK, PACKET_MASK
+from emitters.ports import EGRESS_MARK, EGRESS_PORT, INGRESS_MARK, INGRESS_PORT, PACKET_MARK, PACKET_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,7 +11,7 @@ from emitters.envoy.held_headers import ANSWERS, COPIED, HOLDING, Version, hold_
 from emitters.envoy.kinds.registry import arguments_of, class_of
 from emitters.envoy.matching.predicates import header_predicate, only_where
 from emitters.envoy.messages.typed import Json, extension, typed
-from emitters.interception.ports import EGRESS_MARK, INGRESS_MARK
+from emitters.ports import EGRESS_MARK, INGRESS_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

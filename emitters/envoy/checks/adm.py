@@ -10,7 +10,7 @@ from emitters.envoy.chains import routes
 from emitters.envoy.checks import combinations
 from emitters.envoy.kinds.registry import arguments_of, class_of
 from emitters.envoy.matching.callers import covers_all_callers
-from emitters.interception.ports import OWN_PORTS
+from emitters.ports import OWN_PORTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -40,13 +40,17 @@ ENVOY = envoy_binary()
 PLAIN = Request()
 PATIENCE = 60.0
 _BLOCKS = itertools.count()
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+_RUN = os.getppid() if _WORKERS > 1 else os.getpid()
+"""The workers of one run have one parent, and take blocks in turn."""
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 
 
 def private(addresses: Addresses) -> Addresses:
-    """The same plan in a block of its own, so that tests side by side, in whatever process, do not meet."""
-    block = 100 + (os.getpid() * 8 + next(_BLOCKS)) % 150
+    """The same plan in a block of its own, so that tests that run side by side use different addresses."""
+    block = 100 + (_RUN * 8 + next(_BLOCKS) * _WORKERS + _WORKER) % 150
     thirds = {"1": 0, "2": 64, "3": 128, "64": 192}
 
     def moved(address: str) -> str:

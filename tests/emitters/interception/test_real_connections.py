@@ -20,7 +20,7 @@ from emitters.interception import (
     remove_file,
     restore_file,
 )
-from emitters.interception.ports import EGRESS_MARK, EGRESS_PORT, INGRESS_MARK, INGRESS_PORT, OWN_PORTS
+from emitters.ports import EGRESS_MARK, EGRESS_PORT, INGRESS_MARK, INGRESS_PORT, OWN_PORTS
 from tests.emitters.interception.namespaces import (
     ELSEWHERE,
     LOOPBACK,

@@ -11,7 +11,7 @@ from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.codes.envoy import CODES
 from emitters.envoy import Mode, check, emit
 from emitters.errors import EmitError
-from emitters.interception.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
+from emitters.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
 from tests.emitters.envoy.support import bootstraps, load
 
 BASE = """
