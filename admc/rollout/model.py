@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from dsl.program import Program
+    from emitters.hops import Hop
     from solver.placement import Placement
 
 
@@ -68,11 +69,15 @@ class Part(NamedTuple):
     """The configuration of one service's ADM in a step."""
 
     placed: Placed
-    """All that the ADM has in its filter chains. Where a destination moves, that is what both plans have there."""
+    """All policies of both plans: what `redirected` has, too."""
+    hops: tuple[Hop, ...]
+    """The hops that the ADM has filter chains for. To a port that moves, a hop has policies of both plans."""
     overlays: Mapping[str, RouteOverlay]
-    """By the name of the hop; of hops that carry requests and belong to a destination that moves."""
-    late: frozenset[str] = frozenset()
-    """Destinations, not moving, whose hops are still those of the old plan."""
+    """By the name of the hop: those that carry requests, to a port that moves."""
+    plans: Mapping[str, Plan | None]
+    """By the name of the hop: the plan whose filter chain it is; None: the chain has the filters of both."""
+    steady: Mapping[str, frozenset[str]]
+    """By the name of the hop: `POLICY:KIND` of guards that are there in both plans, and change in arguments alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,11 +190,11 @@ class _Run:
         return frozenset() if state is None else frozenset(adm.service for adm in state.placement.adms)
 
     def _now(self) -> Now:
-        adms, audience = self._adms, self._force.server.audience
-        alone = len(adms - audience.groups)
+        adms, registry = self._adms, self._force.server.registry
+        alone = len(adms - registry.groups)
         unlisted = len(self._serving.problems.unlisted.names)
         serves = self._phase is Phase.SERVING
-        return Now(serves, __version__, len(adms), alone, audience.behind, *self._standing, unlisted)
+        return Now(serves, __version__, len(adms), alone, registry.behind, *self._standing, unlisted)
 
     @property
     def _standing(self) -> tuple[bool, bool]:

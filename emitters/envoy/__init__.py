@@ -56,13 +56,16 @@ def emit(
     waiting: bool = False,
     only: Collection[str] | None = None,
     enforced: Mapping[str, tuple[Hop, ...]] | None = None,
+    by_chain: bool = False,
+    checked: bool = False,
 ) -> tuple[AdmResources, ...]:
     """The resources of every ADM, or of those in `only`, sorted by service.
 
     Raises `EmitError` where Envoy cannot express what is asked. `waiting` is for a server that changes them while they
     run: both directions have a listener, whether they are needed now or not. A missing address is no error there: the
     server learns it later and emits again, and until then the listeners refuse connections that it may belong to. For
-    redirection only. `enforced` is the result of `hops`, where the caller has it already.
+    redirection only. `enforced` is the result of `hops`, where the caller has it already. `by_chain` is for proxies
+    that subscribe to resources by name (`chain_names`). `checked`: the policies were found to be expressible before.
     """
     from emitters.envoy.listeners import resources
 
@@ -72,14 +75,14 @@ def emit(
     for service, held in (enforced or hops(program, placement)).items():
         if only is not None and service not in only:
             continue
-        context = Context(program, addresses, known, mode, program.services[service], findings)
-        found.append(resources(context, held, waiting=waiting))
+        context = Context(program, addresses, known, mode, program.services[service], findings, by_chain)
+        found.append(resources(context, held, waiting=waiting, checked=checked))
     if findings.has_errors:
         raise EmitError(findings.items)
     return tuple(found)
 
 
-def passthrough(program: Program, addresses: Addresses) -> AdmResources | None:
+def passthrough(program: Program, addresses: Addresses, *, by_chain: bool = False) -> AdmResources | None:
     """Listeners of an ADM that enforces nothing, for services whose connections are still redirected to it.
 
     Every service gets the same ones; None for a program without a service.
@@ -89,7 +92,8 @@ def passthrough(program: Program, addresses: Addresses) -> AdmResources | None:
     service = next(iter(program.services.values()), None)
     if service is None:
         return None
-    context = Context(program, addresses, AddressIndex(program, addresses), Mode.REDIRECT, service)
+    index = AddressIndex(program, addresses)
+    context = Context(program, addresses, index, Mode.REDIRECT, service, by_chain=by_chain)
     found = resources(context, (), waiting=True)
     clusters = {name: item for name, item in found.clusters.items() if name != found.siblings}
     return replace(found, clusters=clusters, endpoints={})

@@ -83,8 +83,8 @@ class _Filters:
         self.extensions.append({"name": name, "typed_config": config})
         self.managed.append(_discovered(name, content))
 
-    def mark_request(self, position: int, policy: Policy) -> Predicate:
-        """Note that a request passed here; the predicate holds for its response.
+    def mark_request(self, policy: Policy, place: str) -> Predicate:
+        """Note, by a filter named `place`, that a request passed here; the predicate holds for its response.
 
         Envoy leads a reply of an outer filter through all filters, and only a request leaves this note. It is there
         whichever filters come before, and named after the policy and not after its place: both may change while
@@ -94,7 +94,7 @@ class _Filters:
         note = typed(
             "envoy.extensions.filters.http.set_filter_state.v3.Config", on_request_headers=[set_state(key, "1")]
         )
-        self.managed.append({"name": f"{self.hop.name}/position/{position}", "typed_config": note})
+        self.managed.append({"name": place, "typed_config": note})
         return state_predicate(key, "1")
 
     def add(self, policy: Policy, built: HttpFilter, needed: list[Predicate]) -> None:
@@ -144,7 +144,10 @@ def _filters(context: Context, hop: Hop, kinds: Mapping[str, EnvoyKind]) -> _Fil
             filters.upstream.append({"name": filter_name(hop.name, policy), "typed_config": config})
             continue
         if built.on_response:
-            needed.insert(0, filters.mark_request(position, policy))
+            # In a chain with the filters of two plans, the name says which plan the note belongs to.
+            by_name = f"{filter_name(hop.name, policy)}:reached"
+            place = by_name if context.by_chain else f"{hop.name}/position/{position}"
+            needed.insert(0, filters.mark_request(policy, place))
         filters.add(policy, built, needed)
     return filters
 

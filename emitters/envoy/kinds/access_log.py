@@ -25,6 +25,9 @@ class AccessLog(EnvoyKind):
 
     def http_filter(self, context: Context, hop: Hop, policy: Policy) -> HttpFilter:
         key = f"admc.access_log.{policy.name}"
+        if context.by_chain:
+            # A chain with the filters of two plans writes the line of the filter that a request met.
+            key = f"{key}.{self.format}"
         fields = {
             "policy": policy.name,
             "destination": hop.destination,
