@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side, callee
 from emitters.addresses.index import ordered
-from emitters.envoy import chain_names
-from emitters.envoy.chains import http, routes, tcp
+from emitters.envoy.chains import chain_names, http, routes, tcp
 from emitters.envoy.chains.clusters import cluster, endpoints, has_several, reachable
 from emitters.envoy.checks import addresses as located
 from emitters.envoy.checks.adm import check
