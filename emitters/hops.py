@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Hop(NamedTuple):
-    """One direction and port of one ADM, with what it enforces there."""
+    """One direction and port of one ADM, with the policies that it enforces there."""
 
     service: str
-    """Whose ADM it is."""
+    """The service that hosts the ADM."""
     side: Side
     destination: str
     """The service itself at ingress."""
@@ -29,7 +29,7 @@ class Hop(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What resources of this hop are called: `ingress/8082` or `egress/search:8082`."""
+        """The name of this hop in the names of its resources: `ingress/8082` or `egress/search:8082`."""
         return hop_name(self.side, self.destination, self.port.number)
 
     @property

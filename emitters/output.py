@@ -2,11 +2,11 @@
 
     SERVICE/bootstrap.yaml       the ADM's configuration, whole in itself
     SERVICE/bootstrap-xds.yaml   the same ADM, asking an xDS server
-    SERVICE/xds-*.yaml           what it needs for that over TLS
-    SERVICE/interception.json    what is redirected to it, and why
+    SERVICE/xds-*.yaml           the TLS secrets for that
+    SERVICE/interception.json    the connections that are redirected to it, with their policies
     SERVICE/iptables.rules       the same for iptables-restore, and ip6tables.rules for ip6tables-restore
     SERVICE/interception.sh      applies and removes these rules any number of times
-    network-policies.yaml        what closes destinations (rule R7)
+    network-policies.yaml        the objects that close destinations (rule R7)
 
 Interception is written where connections are redirected, NetworkPolicies where a destination must be closed. Nothing
 but services has a folder: no service can have the name of a file.
@@ -37,7 +37,7 @@ XDS: Final = {
     Mode.EXPLICIT: ("127.0.0.1", 18000),
     Mode.REDIRECT: ("admc.admc-system.svc.cluster.local", 18000),
 }
-"""Where `bootstrap-xds.yaml` looks for its server, unless told otherwise."""
+"""The xDS server in `bootstrap-xds.yaml`, where no other one is given."""
 
 
 def files(

@@ -7,7 +7,7 @@ is written plain: it begins with a letter, `_` or `/`, and is none of a few word
 Some letters are line breaks to readers of YAML 1.1 and none to those of 1.2. Text with one of these is written with
 escapes, and U+0085 not by the short escape for it, which Envoy's reader takes for half a letter.
 
-YAML is imported where it is used: what only looks for what cannot be expressed needs none.
+YAML is imported where it is used: a check of what Envoy cannot express needs none.
 """
 
 from __future__ import annotations

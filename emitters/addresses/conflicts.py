@@ -97,7 +97,7 @@ def _report(findings: Diagnostics, text: str, one: _Claim, other: _Claim) -> Non
     at = f"`{text}`" if both is None else f"port {both} of `{text}`"
     if one.what == other.what == _POD and both is None:
         message = f"`{one.name}` and `{other.name}` both have the pod {at}"
-        cause = "one pod hosts one ADM, and what it enforces for one service would be lost for the other"
+        cause = "one pod hosts one ADM, and the policies of the other service would not be enforced"
         hint = "declare one service with the ports of both; or list other pods, if the file is wrong"
     elif one.what == other.what:
         message = f"`{one.name}` and `{other.name}` are both at {at}"

@@ -163,7 +163,7 @@ class AddressIndex:
             self._fewer[names] = names if 2 * len(names) <= len(self.parties) else self.parties - names
         return self._fewer[names]
 
-    # ---- who sends ----
+    # ---- the parties that send ----
 
     def peers(self, name: str) -> tuple[Network, ...]:
         """The networks that connections from a party come from; sorted, without duplicates."""
@@ -213,7 +213,7 @@ class AddressIndex:
         others = {network for wide in named for network in self.senders_inside(wide)} - named
         return Callers(_layers(dict.fromkeys(others, False) | dict.fromkeys(named, True), ()))
 
-    # ---- who is dialled ----
+    # ---- the parties that callers dial ----
 
     def dialled(self, port: int) -> Mapping[Network, frozenset[str]]:
         """The parties that a caller reaches at each network by dialling a port: services at their addresses and

@@ -12,7 +12,7 @@ from emitters.errors import EmitError
 if TYPE_CHECKING:
     from dsl.program import Program
 
-# Four blocks of 127.0.0.0/8, so that an address tells a reader what it is. 127.0.0.0/16 stays free for other programs.
+# Four blocks of 127.0.0.0/8: a reader sees the purpose of an address. 127.0.0.0/16 stays free for other programs.
 _SERVICES: Final = int(ipaddress.IPv4Address("127.1.0.0"))
 _PODS: Final = int(ipaddress.IPv4Address("127.2.0.0"))
 _EXTERNALS: Final = int(ipaddress.IPv4Address("127.3.0.0"))

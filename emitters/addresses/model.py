@@ -4,8 +4,8 @@ A program declares calls between names; configuration needs addresses. They come
 (`endpoints_file`) or from a cluster. Where nothing is redirected they come from a plan of loopback addresses
 (`loopback_plan`).
 
-A *service address* is what callers dial (in Kubernetes a ClusterIP). A *pod address* is what a replica sends from and
-listens on: by it an ADM at ingress recognises a caller.
+A *service address* is an address that callers dial (in Kubernetes a ClusterIP). A *pod address* is one that a replica
+sends from and listens on: by it an ADM at ingress recognises a caller.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Names of request headers that Envoy itself reads, and how they are kept out of its sight.
+"""Request headers that Envoy itself obeys, and how they are held back from it.
 
-Envoy takes some request headers as orders: `x-envoy-retry-on` of any client would switch on retries, and others are
-removed or overwritten on the way. To a service that talked without a proxy before, these are headers like any other.
-So they travel under another name while they are inside the proxy: renamed before Envoy looks at them, and renamed back
-when the request leaves. A policy that names one of them is given the name under which it travels.
+Some request headers change what Envoy does: `x-envoy-retry-on` of any client would switch on retries, and Envoy removes
+or overwrites others. To a service without a proxy they are headers like any other. So they have another name while they
+are inside the proxy: they are renamed before Envoy reads them, and renamed back when the request leaves. A policy that
+names one of them gets the name inside the proxy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from emitters.envoy.messages.typed import Json
 
 HOLD: Final = "x-admc-hold-"
-"""What a held header's name begins with, inside the proxy only."""
+"""Prefix of a held header's name, inside the proxy only."""
 
 HELD: Final = (
     "x-envoy-expected-rq-timeout-ms",
@@ -40,11 +40,11 @@ HELD: Final = (
 
 
 ROUTE: Final = f"{HOLD}route-"
-"""What the headers begin with by which filters tell a route table what it cannot see for itself."""
+"""Prefix of the headers by which filters pass conditions to a route table that cannot evaluate them."""
 
 
 HOLDING: Final = f"{HOLD}on"
-"""Present while headers are held: another attempt of a request that went out before has nothing left to undo."""
+"""Present while headers are held. A second attempt of a request has nothing left to undo."""
 
 COPIED: Final = f"{HOLD}copied"
 """Present in the copies of a mirror."""
@@ -63,7 +63,7 @@ _FORWARDED_FOR: Final = "x-forwarded-for"
 
 
 FRAMING: Final = "transfer-encoding"
-"""Gone before any filter looks, and needed to know whether a request has a body."""
+"""Removed before the first filter, and needed to decide whether a request has a body."""
 
 
 class Version(StrEnum):
@@ -74,8 +74,8 @@ class Version(StrEnum):
 
 
 def hold() -> list[Json]:
-    """Mutations that hide what Envoy would obey, before anything looks at a request. A name of ours that a client
-    sends is not ours."""
+    """Mutations that hide the headers that Envoy would obey, before any filter. A header with our prefix that a client
+    sends is removed."""
     mutations: list[Json] = [_forget(), _set(HOLDING, "1"), _copy(FRAMING, HOLD + FRAMING)]
     for header in HELD:
         mutations += [_copy(header, HOLD + header), {"remove": header}]
@@ -91,14 +91,14 @@ def restore() -> list[Json]:
 
 
 def hold_answer() -> list[Json]:
-    """Mutations that hide, from the choice whether to repeat a request, what would forbid it. A name of ours that a
-    service sends is not ours."""
+    """Mutations that hide the response header which forbids to repeat a request. A header with our prefix that a
+    service sends is removed."""
     held = HOLD + RATE_LIMITED
     return [{"remove": held}, _set(held, f"%RESP({RATE_LIMITED})%"), {"remove": RATE_LIMITED}]
 
 
 def show_answer() -> Json:
-    """A part of a route that undoes `hold_answer` once the choice is made. The held name goes away at the virtual host:
+    """A part of a route that undoes `hold_answer` after the router has decided. The virtual host removes the held name:
     a route removes headers before it adds any."""
     header = {"key": RATE_LIMITED, "value": f"%RESP({HOLD}{RATE_LIMITED})%"}
     return {"response_headers_to_add": [{"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}]}

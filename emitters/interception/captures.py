@@ -6,7 +6,8 @@ ports and destinations that have an enforcement, with the policies that are the 
     decisions at ingress -> [IngressCapture]   by port of the process
     decisions at egress  -> [EgressCapture]    by address and port, or by port where no address is stable
 
-`rules` turns the list into packet filter rules. `docs/interception.md` says what is and what is not captured.
+`rules` turns the list into packet filter rules.
+`docs/interception.md` lists the connections that are captured, and those that are not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The file that an Envoy starts from: complete in itself (`static_json`), or naming an xDS server (`xds_bootstrap`).
 
-Both describe the same resources. In the static one every reference is replaced by what it refers to.
+Both describe the same resources. In the static one every reference is replaced by the resource.
 """
 
 from __future__ import annotations

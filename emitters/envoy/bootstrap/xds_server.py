@@ -45,7 +45,7 @@ class Tls(NamedTuple):
 
 
 class Server(NamedTuple):
-    """An xDS server; without TLS an ADM is believed to be what it says it is."""
+    """An xDS server. Without TLS it does not authenticate ADMs."""
 
     host: str
     port: int

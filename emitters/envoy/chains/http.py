@@ -1,7 +1,7 @@
 """One HTTP connection manager for each hop that carries requests: filters in declared order, then the routes.
 
-Whether a policy applies to a request is decided at its filter, when the request gets there: so a match sees what outer
-policies wrote. Nothing that no policy asks for is done to a request or a response.
+Each filter decides whether its policy applies to a request when the request gets there, so a match sees the changes of
+outer policies. The manager changes nothing of a request or a response that no policy asks for.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _EARLY: Final = "envoy.extensions.http.early_header_mutation.header_mutation.v3.
 _UPGRADES: Final = ("websocket", "CONNECT", "spdy/3.1", "tcp")
 _GRPC_DEADLINE_EXCEEDED: Final = "4"
 MAX_FRAMES: Final = 10_000
-"""How many HTTP/2 frames that ask for nothing a client may send, or leave unread; Envoy by itself takes between 1 and
-1,000, depending on the frame. What services send is not counted."""
+"""How many HTTP/2 frames without a request a client may send, or leave unread. Envoy's own bounds are between 1 and
+1,000, depending on the frame. Frames of services are not counted."""
 BODILESS: Final = (204, 205, 304)
 """Statuses of an answer that has no body."""
 _FORBIDDEN: Final = 403
@@ -65,7 +65,7 @@ class HttpChain(NamedTuple):
 
 @dataclass(slots=True)
 class _Filters:
-    """The HTTP filters of one hop while they are put together, and what they refer to."""
+    """The HTTP filters of one hop while they are put together, and the resources that they refer to."""
 
     hop: Hop
     managed: list[Json] = field(default_factory=list)
@@ -153,8 +153,11 @@ def _filters(context: Context, hop: Hop, kinds: Mapping[str, EnvoyKind]) -> _Fil
 
 
 def _discovered(name: str, config: Json) -> Json:
-    """A filter whose configuration comes by ECDS: this one, or the same under conditions. Envoy takes no type that was
-    not announced, and conditions come and go with a match and with who is meant."""
+    """A filter that gets its configuration by ECDS.
+
+    Envoy accepts announced types only, and a match or a scope that changes may add conditions: so the type with
+    conditions is always announced, too.
+    """
     types = list(dict.fromkeys((config.get("@type", ""), PREFIX + CONDITIONAL)))
     return {"name": name, "config_discovery": {"config_source": ADS, "type_urls": types}}
 
@@ -216,9 +219,9 @@ def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
         "http_protocol_options": http1_options(
             accept_http_10=True,
             allow_custom_methods=True,
-            # A server that does not know an upgrade answers as if it had not been asked for; Envoy would refuse it.
+            # A server without support for an upgrade answers as if the client had not asked; Envoy would refuse it.
             ignore_http_11_upgrade=[{"safe_regex": {"regex": none_of(_UPGRADES)}}],
-            # HTTP/1.0 needs no Host, and what is passed on is HTTP/1.1.
+            # HTTP/1.0 needs no Host; the request that Envoy forwards is HTTP/1.1.
             default_host_for_http_10=hop.destination,
         ),
         "http2_protocol_options": http2_options(
@@ -245,7 +248,7 @@ def _own_replies(hop: Hop, kinds: Sequence[EnvoyKind]) -> list[Json]:
         timed_out = {"response_flag_filter": {"flags": ["UT"]}}
         deadline = {"header": {"key": "grpc-status", "value": _GRPC_DEADLINE_EXCEEDED}}
         mappers.append({"filter": timed_out, "headers_to_add": [deadline]})
-    # A client takes an interim status for no answer at all, or for leave to speak another protocol.
+    # A client reads an interim status as no answer at all, or as consent to another protocol.
     if any(kind.replies_with_any_status for kind in kinds):
         interim = {"filter": _with(199, "LE"), "status_code": _FORBIDDEN, "body": {"inline_string": ""}}
         mappers.append(interim)

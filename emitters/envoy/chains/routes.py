@@ -52,7 +52,7 @@ class Table(NamedTuple):
     shares: tuple[str, ...]
     """Services that a share of the requests goes to."""
     marks: tuple[Json, ...]
-    """Filters (`TypedExtensionConfig`) that tell the table what it cannot see for itself."""
+    """Filters (`TypedExtensionConfig`) that evaluate the conditions which the table cannot, and set headers for it."""
     matches: bool
     """Whether the table looks at requests at all."""
 
@@ -91,7 +91,7 @@ def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> Table:
     marks = []
     for index, group in enumerate(groups):
         if not all(map(_headers_only, group.needed)):
-            # Told by who is meant and not by place: the table follows its filters, and meanwhile they have to agree.
+            # Named after the policy and not its place: a table changes later than its filters, and both must agree.
             header = ROUTE + hashlib.sha256(filter_name(hop.name, group.policies[0]).encode()).hexdigest()[:8]
             marks.append(_mark(hop, group.policies[0], group.needed, header))
             groups[index] = group._replace(needed=[header_predicate(header, {"exact": "1"})])

@@ -29,7 +29,7 @@ class BufferLimit(EnvoyKind):
     has_second_filter: ClassVar[bool] = True
 
     def check_hop(self, context: Context, hop: Hop, policy: Policy) -> None:
-        """Inside of a filter that may hold a request up, what has arrived by then is never measured."""
+        """Report a limit inside of a filter that holds requests up: it misses the body that arrives meanwhile."""
         index = hop.policies.index(policy)
         for place, outer in enumerate(hop.policies[:index]):
             holds = outer.effects is None or any(effect.verb is Verb.DELAYS for effect in outer.effects)

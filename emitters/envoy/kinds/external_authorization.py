@@ -70,12 +70,12 @@ class ExternalAuthorization(EnvoyKind):
 
     def _http(self, cluster: str) -> Json:
         uri = {"uri": f"http://{callee(self.service)[0]}", "cluster": cluster, "timeout": duration(self.timeout)}
-        # What the service answers goes to the client, but not what the proxy adds to that answer.
+        # The client gets the headers of the service's answer, but not those that the proxy adds to it.
         shown = {"allowed_client_headers": {"patterns": [{"safe_regex": {"regex": _without("x-envoy-")}}]}}
         return {
             "http_service": {"server_uri": uri, "authorization_response": shown},
-            # To a question that looks like gRPC Envoy answers its own failures in gRPC, with 200: it would take that
-            # for a yes.
+            # Where the request to the service looks like gRPC, Envoy answers its own failures in gRPC, with status 200,
+            # and would read that as an admission.
             "disallowed_headers": {"patterns": [{"exact": "content-type"}]},
         }
 

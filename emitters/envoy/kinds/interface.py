@@ -1,4 +1,4 @@
-"""What the emitter asks of a kind of policy, and what a kind answers.
+"""The interface of a kind of policy: what it becomes in Envoy, and which facts of it other modules need.
 
 A subclass of `EnvoyKind` declares the parameters of the kind in `dsl/prelude.adm` as attributes with types, under their
 names and in their order: an instance is the arguments of one policy. A kind overrides the methods of the places where
@@ -48,7 +48,7 @@ class HttpFilter(NamedTuple):
     """Typed configuration of a second filter, right behind the first and under the same conditions. Its kind says
     `has_second_filter`."""
     writes_request: bool = False
-    """Changes what a route may match on."""
+    """Changes a part of the request that a route may match on."""
 
 
 class NetworkFilter(NamedTuple):
@@ -67,7 +67,7 @@ class RouteParts:
     version: Version | None
     """The version of HTTP that copies of its requests are made in."""
     shares: list[tuple[str, float]] = field(default_factory=list)
-    """Services that get a share of the requests, in percent of what the shares before leave."""
+    """Services that get a share of the requests, in percent of the requests that earlier shares leave."""
     mirrors: list[Json] = field(default_factory=list)
     hash_policies: list[Json] = field(default_factory=list)
     retry: Json | None = None
@@ -109,16 +109,16 @@ class EnvoyKind:
 
     @classmethod
     def counts_per_port(cls, kind: Kind) -> bool:
-        """Whether Envoy would count in each port of a destination by itself what the policy counts together."""
+        """Whether Envoy keeps one count for each port of a destination, where the policy means one for all."""
         return kind.state
 
     # ---- what Envoy cannot express ----
 
     def check(self, context: Context, policy: Policy) -> None:
-        """Report what is wrong with a policy wherever it is enforced. Called once for a policy."""
+        """Report errors that a policy has wherever it is enforced. Called once for a policy."""
 
     def check_hop(self, context: Context, hop: Hop, policy: Policy) -> None:
-        """Report what is wrong on one hop: with the other policies there, or with the replicas of its service."""
+        """Report errors of a policy on one hop: with its other policies, or with the replicas of its service."""
 
     # ---- what it becomes ----
 

@@ -1,10 +1,10 @@
 """Comparisons with the elements of a header's value, as regular expressions of RE2.
 
 A header's value is a list, mostly with commas between its elements (`dsl.match.Elements`). Envoy compares whole values
-only, so what is asked of an element has to be asked of the whole: an element stands between two separators, or an end
+only, so a comparison with an element becomes one with the whole: an element stands between two separators, or an end
 and a separator. For a regular expression that means one that never runs over a separator.
 
-Envoy has RE2 read expressions and values as Latin-1, so what they speak of is bytes. A letter beyond ASCII is several
+Envoy has RE2 read expressions and values as Latin-1, so they consist of bytes. A letter beyond ASCII is several
 of them, which a literal text can stand for and a class or a repetition cannot.
 """
 
@@ -24,7 +24,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]")
 
 
 class TooIntricateError(ValueError):
-    """A regular expression that is not understood well enough; the message says what is in the way."""
+    """A regular expression that cannot be rewritten; the message gives the reason."""
 
 
 def quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Filter state: what a filter notes of a request or a connection for filters and logs behind it."""
+"""Filter state: a note that a filter leaves on a request or a connection, for the filters and logs behind it."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ _CAPITAL: Final = re.compile("[A-Z]")  # protobuf takes the names of fields in e
 _PROGRAMS: Final = frozenset(("cel_expr_string", "expression", "inline_code", "inline_string", "text_format"))
 """Fields that hold Lua, CEL or a log format."""
 _FILTER: Final = re.compile(r"envoy\.extensions\.(?:filters\.(http|network)\.|common\.matching\.)|(?:xds|udpa)\.type\.")
-"""What the types of filters begin with, and of what can stand for a filter."""
+"""Prefixes of the types of filters, and of types that can take the place of a filter."""
 _LAST: Final = re.compile(
     r"envoy\.extensions\.filters\.(?:http\.(?:router|upstream_codec)|network\.(?:direct_response|echo|generic_proxy|"
     r"http_connection_manager|redis_proxy|reverse_tunnel|tcp_proxy|thrift_proxy))\."
 )
-"""Filters that pass a request or a connection on, or answer it, themselves: none behind them would see it."""
+"""Filters that end their chain: they forward or answer a request themselves, and no filter behind them sees it."""
 _MAX_NODES: Final = 20_000
 _MAX_DEPTH: Final = 60
 
@@ -42,7 +42,7 @@ class _TemplateError(Exception):
 
 
 class TemplateKind(EnvoyKind):
-    """Nothing is known of what the filter does: it may write requests, act on responses and answer by itself."""
+    """The effects of the filter are unknown: it may write requests, act on responses and answer by itself."""
 
     replies_with_any_status: ClassVar[bool] = True
 
@@ -119,7 +119,7 @@ def _let_others_follow(node: Any) -> None:
 
 
 def _misfit(name: str, reason: str) -> str:
-    """What protobuf says, without its inner words."""
+    """The message of protobuf, without its internal terms."""
     unknown = re.search(r'no field named "([^"]+)"', reason)
     if unknown is not None:
         return f"`{name}` has no field `{unknown[1]}`"
@@ -203,7 +203,7 @@ def _fill(node: Any, values: dict[str, Any], depth: int) -> Any:
 
 
 def _only_numbers(text: str, values: dict[str, Any]) -> None:
-    """In a program a value that could be more than a number would be a part of the program."""
+    """In a program, a value that is not a number would become a part of the program."""
     for place in _PLACE.finditer(text):
         if place[0] != text and isinstance(_value(place[1], values), str):
             raise _TemplateError(

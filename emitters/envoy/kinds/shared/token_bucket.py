@@ -1,4 +1,4 @@
-"""Token buckets of Envoy's local rate limits, and what they cannot hold."""
+"""Token buckets of Envoy's local rate limits, and the limits that they cannot hold."""
 
 from __future__ import annotations
 

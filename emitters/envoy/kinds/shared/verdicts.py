@@ -1,9 +1,9 @@
-"""What an authorization service may say: yes, or no with an answer for the client.
+"""A filter that leaves only the decision in the answers of an authorization service.
 
-A yes by gRPC may come with an `ok_response`: headers and parameters of the query that Envoy then writes into the
-request, and headers, `:status` and `content-length` among them, that it writes into the answer of the service. No rule
-of Envoy's filter keeps it from the query and from answers. So this part is taken out of the verdict before the filter
-reads it. Neither the request nor the answer changes, as the kind's effects say.
+An admission by gRPC may come with an `ok_response`: headers and query parameters that Envoy then writes into the
+request, and headers, `:status` and `content-length` among them, that it writes into the response. No setting of Envoy's
+filter excludes query parameters and responses. So this filter removes that part of the answer before Envoy's filter
+reads it, and neither the request nor the response changes, as the kind's effects declare.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from emitters.envoy.messages.typed import extension
 if TYPE_CHECKING:
     from emitters.envoy.messages.typed import Json
 
-# A `CheckResponse` is one message of protobuf in one frame of gRPC. What is neither is taken away whole, and Envoy then
-# fails the question, as it does where the service is not there.
+# A `CheckResponse` is one protobuf message in one gRPC frame. Any other body is removed, and Envoy then treats the call
+# as failed, as it does where the service is not there.
 _SCRIPT: Final = """\
 local OK_RESPONSE = 3
 local WIDTHS = {[1] = 8, [5] = 4}
@@ -67,7 +67,7 @@ end
 
 
 def only_verdicts() -> Json:
-    """An upstream filter for what is asked by gRPC."""
+    """The filter, for the cluster of a service that decides by gRPC."""
     return extension(
         "verdict", "envoy.extensions.filters.http.lua.v3.Lua", default_source_code={"inline_string": _SCRIPT}
     )
