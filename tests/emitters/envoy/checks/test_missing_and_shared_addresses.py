@@ -189,7 +189,7 @@ def test_refused(code: str, text: str, addresses: Addresses) -> None:
         assert not found.message.endswith(".")
 
 
-TAKEN: dict[str, tuple[str, Addresses]] = {
+ACCEPTED: dict[str, tuple[str, Addresses]] = {
     "an admitted caller that is unknown is refused by the guard itself": (
         BASE + "policy g = allow(callers: [a, c]) on * -> b",
         _without("a"),
@@ -249,14 +249,14 @@ policy x = timeout(after: 1s) on a -> b
 }
 
 
-@pytest.mark.parametrize(("text", "addresses"), TAKEN.values(), ids=TAKEN)
-def test_taken(text: str, addresses: Addresses) -> None:
+@pytest.mark.parametrize(("text", "addresses"), ACCEPTED.values(), ids=ACCEPTED)
+def test_accepted(text: str, addresses: Addresses) -> None:
     assert _emit(text, addresses)
 
 
 @pytest.mark.parametrize("name", [name for name in REFUSED if REFUSED[name][0] in ("ADM717", "ADM718")])
 @pytest.mark.skipif(ENVOY is None, reason="needs envoy")
-def test_who_waits_for_addresses_serves_listeners_that_envoy_takes(name: str, tmp_path: Path) -> None:
+def test_a_server_that_waits_for_addresses_serves_listeners_that_envoy_accepts(name: str, tmp_path: Path) -> None:
     _, text, addresses = REFUSED[name]
     found = _emit(text, addresses, waiting=True)
     for resources in found:
@@ -266,7 +266,7 @@ def test_who_waits_for_addresses_serves_listeners_that_envoy_takes(name: str, tm
         assert validate(path) == ""
 
 
-# ---- whose a captured connection is ----
+# ---- the hop of a captured connection ----
 
 
 def _matchers(resources: AdmResources, side: str, port: int) -> list[tuple[list[str], str]]:
@@ -285,7 +285,7 @@ def _chain(on_match: Any) -> str:
     return str(on_match["action"]["typed_config"]["value"])
 
 
-def test_the_most_specific_network_is_whose_a_connection_is() -> None:
+def test_a_connection_belongs_to_the_most_specific_network() -> None:
     text = (
         BASE
         + 'external office { http 80  cidr "10.0.0.0/8" }\nexternal branch { http 80  cidr "10.96.0.0/30" }\n'
@@ -301,7 +301,7 @@ def test_the_most_specific_network_is_whose_a_connection_is() -> None:
     ]
 
 
-def test_who_is_inside_and_has_policies_keeps_them() -> None:
+def test_a_party_inside_another_keeps_its_policies() -> None:
     text = (
         BASE
         + 'external office { http 80  cidr "10.0.0.0/8" }\ncall a -> office\n'
@@ -390,7 +390,7 @@ def test_a_host_whose_addresses_are_in_the_endpoints_file_takes_those() -> None:
 
 
 @pytest.mark.parametrize("address", ["10.1.0.7", "fd00::7"])
-def test_who_knows_no_ipv6_listens_on_none(address: str) -> None:
+def test_without_an_ipv6_address_no_listener_is_on_ipv6(address: str) -> None:
     text = BASE + "policy t = timeout(after: 1s) on a -> b"
     (found,) = _emit(text, Addresses({**ALL, "c": ServiceAddresses((), (address,))}))
     listens = "additional_addresses" in to_json(found.listeners["egress"])

@@ -190,7 +190,7 @@ def stats(app: Running) -> Counter[str]:
 # ---- rule R6 on the way back ----
 
 
-def test_a_refusal_passes_only_what_is_outside_it(app: Running) -> None:
+def test_a_refusal_passes_only_the_filters_outside_it(app: Running) -> None:
     sides = {decision.policy: decision.sides for decision in app.placement.decisions}
     inner = ["inside", "inside_get", "inside_zip", "inside_log", "inside_tap", "inside_lua"]
     assert all(sides[name] == sides["quota"] for name in inner), "this test is about one chain"
@@ -310,7 +310,7 @@ def test_buffer_limit_counts_what_comes_with_the_end_of_an_http_2_request(
     assert len(app.echo.record.of(identity)) == (status == 200)
 
 
-def test_what_an_outer_policy_wrote_is_seen_by_matches_of_filters_and_routes(app: Running) -> None:
+def test_matches_of_filters_and_routes_see_the_changes_of_outer_policies(app: Running) -> None:
     moved = call(app, "rewrite", "/old12?x=/old")
     assert moved.seen is not None
     assert moved.seen.path == "/new12?x=/old"
