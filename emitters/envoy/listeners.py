@@ -201,7 +201,7 @@ def _network_filters(context: Context, name: str, filters: Sequence[Json], out: 
 
 
 def _hop_cluster(
-    context: Context, hop: Hop, variant: routes.Variant, out: _Collected, upstream: Sequence[Json] = ()
+    context: Context, hop: Hop, variant: routes.ClusterVariant, out: _Collected, upstream: Sequence[Json] = ()
 ) -> None:
     name = variant.name
     out.clusters[name] = cluster(

@@ -56,7 +56,7 @@ class HttpChain(NamedTuple):
     manager: Json
     extensions: tuple[Json, ...]
     """`TypedExtensionConfig`s that the manager takes by ECDS."""
-    table: routes.Table
+    table: routes.RouteTable
     calls: tuple[CalledService, ...]
     """Services that filters call by themselves."""
     upstream: tuple[Json, ...]

@@ -36,7 +36,7 @@ RETRY_BYTES: Final = 64 << 20
 _EVERY: Final = 1_000_000
 
 
-class Variant(NamedTuple):
+class ClusterVariant(NamedTuple):
     """A cluster that a route table names, with the cluster-stage policies that make it another one."""
 
     name: str
@@ -44,11 +44,11 @@ class Variant(NamedTuple):
     original: bool
 
 
-class Table(NamedTuple):
+class RouteTable(NamedTuple):
     """The route table of one hop, and the clusters that it names."""
 
     config: Json
-    clusters: tuple[Variant, ...]
+    clusters: tuple[ClusterVariant, ...]
     shares: tuple[str, ...]
     """Services that a share of the requests goes to."""
     marks: tuple[Json, ...]
@@ -75,7 +75,7 @@ def copied_to(hop: Hop) -> tuple[str, ...]:
     return tuple(sorted(set(filter(None, (arguments_of(policy).copies_to() for policy in hop.policies)))))
 
 
-def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> Table:
+def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> RouteTable:
     """Routes for every set of policies that can hold together. `per_route`: configuration of filters, by name."""
     always: list[Policy] = []
     sometimes: dict[str, _Group] = {}
@@ -97,7 +97,7 @@ def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> Table:
             groups[index] = group._replace(needed=[header_predicate(header, {"exact": "1"})])
     # `check` has counted them.
     chosen = _sets(groups, always)
-    clusters: dict[str, Variant] = {}
+    clusters: dict[str, ClusterVariant] = {}
     shares: set[str] = set()
     order = {policy.name: index for index, policy in enumerate(hop.policies)}
     matchers = []
@@ -124,7 +124,7 @@ def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> Table:
     else:
         host |= fallback
     config = {"name": hop.name, "virtual_hosts": [host]}
-    return Table(config, tuple(clusters.values()), tuple(sorted(shares)), tuple(marks), bool(matchers))
+    return RouteTable(config, tuple(clusters.values()), tuple(sorted(shares)), tuple(marks), bool(matchers))
 
 
 def check(context: Context, hop: Hop) -> None:
@@ -174,7 +174,7 @@ def copy_versions(hop: Hop) -> tuple[Version | None, ...]:
 
 
 def _routes(
-    context: Context, hop: Hop, policies: Sequence[Policy], clusters: dict[str, Variant], shares: set[str]
+    context: Context, hop: Hop, policies: Sequence[Policy], clusters: dict[str, ClusterVariant], shares: set[str]
 ) -> list[Json]:
     """The routes of one set of policies: one, or one for each version that copies are made in."""
     copies = any(arguments_of(policy).copies_to() is not None for policy in policies)
@@ -238,7 +238,7 @@ def _route(
     context: Context,
     hop: Hop,
     policies: Sequence[Policy],
-    clusters: dict[str, Variant],
+    clusters: dict[str, ClusterVariant],
     shares: set[str],
     version: Version | None,
 ) -> Json:
@@ -266,11 +266,11 @@ def _route(
     return route
 
 
-def _variant(context: Context, hop: Hop, policies: Sequence[Policy]) -> Variant:
+def _variant(context: Context, hop: Hop, policies: Sequence[Policy]) -> ClusterVariant:
     here = tuple(policy for policy in policies if hop.stage(policy) is Stage.CLUSTER)
     named = [policy for policy in hop.policies if hop.stage(policy) is Stage.UPSTREAM] if context.by_chain else []
     name = "/".join((hop.name, *(policy.name for policy in (*named, *here))))
-    return Variant(name, here, context.mode is Mode.REDIRECT and not needs_endpoints(hop, here))
+    return ClusterVariant(name, here, context.mode is Mode.REDIRECT and not needs_endpoints(hop, here))
 
 
 def _weights(hop: Hop, stay: str, shares: Sequence[tuple[str, float]]) -> list[Json]:

@@ -14,7 +14,7 @@ from dsl.program import Side, Stage
 from emitters.addresses import Network
 from emitters.addresses.index import ordered
 from emitters.envoy.chains.clusters import needs_endpoints
-from emitters.envoy.chains.routes import Variant
+from emitters.envoy.chains.routes import ClusterVariant
 from emitters.envoy.context import Mode
 from emitters.envoy.kinds.registry import arguments_of
 from emitters.envoy.messages.typed import Json, extension
@@ -40,7 +40,7 @@ class TcpChain(NamedTuple):
     rest: bool
     """Also takes all callers that no chain of the hop names."""
     filters: tuple[Json, ...]
-    cluster: Variant
+    cluster: ClusterVariant
 
 
 class _Treatment(NamedTuple):
@@ -173,4 +173,4 @@ def _chain(
         filters.append(proxy(nowhere, nowhere, logs))
     else:
         filters.append(proxy(name, cluster_name, logs))
-    return TcpChain(name, sources, rest, tuple(filters), Variant(cluster_name, here, original))
+    return TcpChain(name, sources, rest, tuple(filters), ClusterVariant(cluster_name, here, original))
