@@ -104,12 +104,19 @@ def is_kind_name(node: ast.AST) -> bool:
     )
 
 
+def other_names(node: ast.Tuple) -> list[ast.expr]:
+    """The elements of a tuple of texts, some of which are no names of kinds."""
+    texts = [each.value for each in node.elts if isinstance(each, ast.Constant)]
+    return node.elts if len(texts) == len(node.elts) and not set(texts) <= KINDS.keys() else []
+
+
 def uses(tree: ast.Module) -> Iterator[str]:
     """Where a module depends on the name of a kind: compares it with text, looks it up, or has it as text. It may be
     compared with the name of another kind or of a declaration, which are attributes."""
-    # A field of a message, as a key.
+    # A field of a message, as a key, or in a list of fields.
     keys = {id(key) for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys}
     keys |= {id(node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
+    keys |= {id(field) for node in ast.walk(tree) if isinstance(node, ast.Tuple) for field in other_names(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -137,6 +144,8 @@ def test_no_other_module_depends_on_the_name_of_a_kind(path: Path) -> None:
         "match policy.kind.name:\n    case other:\n        pass",
         'TABLE = {"rate_limit": 1}',
         'NAMES = ("retry", "timeout")',
+        'NAMES = ("access_log", "timeout")',
+        'NAMES = ("access_log", "rate_limit", "other")',
     ],
 )
 def test_dependence_on_the_name_of_a_kind_is_found(text: str) -> None:
@@ -149,6 +158,7 @@ def test_dependence_on_the_name_of_a_kind_is_found(text: str) -> None:
         "one.kind.name == other.kind.name",
         "statement.name.text == kind.name",
         'route["timeout"] = "0s"',
+        'FIELDS = ("access_log", "http_filters")',
         'f"`{kind.name}` is a kind"',
     ],
 )
