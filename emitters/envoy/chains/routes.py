@@ -15,7 +15,7 @@ from emitters.envoy.chains.clusters import needs_endpoints
 from emitters.envoy.context import Mode
 from emitters.envoy.held_headers import HOLD, RATE_LIMITED, ROUTE, VERSION, Version, show_answer
 from emitters.envoy.kinds.interface import RouteParts
-from emitters.envoy.kinds.registry import arguments_of, repeats_requests
+from emitters.envoy.kinds.registry import arguments_of, class_of, repeats_requests
 from emitters.envoy.matching.callers import callers_in_scope, conditions, covers_all_callers
 from emitters.envoy.matching.predicates import HEADER_INPUT, Predicate, all_of, header_predicate, only_where
 from emitters.envoy.messages.typed import PREFIX, Json, duration, extension, typed
@@ -268,9 +268,14 @@ def _route(
 
 def _variant(context: Context, hop: Hop, policies: Sequence[Policy]) -> ClusterVariant:
     here = tuple(policy for policy in policies if hop.stage(policy) is Stage.CLUSTER)
-    named = [policy for policy in hop.policies if hop.stage(policy) is Stage.UPSTREAM] if context.by_chain else []
+    # Upstream filters and `retry` are in the cluster, too: a chain of other policies has a cluster of its own.
+    named = [policy for policy in hop.policies if context.by_chain and _in_cluster(hop, policy)]
     name = "/".join((hop.name, *(policy.name for policy in (*named, *here))))
     return ClusterVariant(name, here, context.mode is Mode.REDIRECT and not needs_endpoints(hop, here))
+
+
+def _in_cluster(hop: Hop, policy: Policy) -> bool:
+    return hop.stage(policy) is Stage.UPSTREAM or class_of(policy.kind).repeats_requests
 
 
 def _weights(hop: Hop, stay: str, shares: Sequence[tuple[str, float]]) -> list[Json]:
