@@ -19,7 +19,7 @@ from admc.serve.build.snapshots import snapshot
 from dsl import load, load_text
 from dsl.diagnostics.diagnostic import ProgramError, Severity
 from dsl.program import Side, Stage
-from emitters.addresses import Addresses, ServiceAddresses
+from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.envoy import Mode
 from emitters.envoy import check as expressible
 from emitters.envoy.kinds.registry import filter_names
@@ -162,7 +162,7 @@ def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) ->
         return
     for name in StepName:
         frame = next(iter(found[name].parts.values())).placed.program
-        for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, Addresses.loopback(frame))):
+        for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, loopback(frame))):
             made = resources(found[name], addresses, mode)
             for each in made.values():
                 snapshot(each).check()
