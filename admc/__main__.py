@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("\ninterrupted\n")
         return _INTERRUPTED
     except Exception as error:
-        from admc.bug import report_bug
+        from admc.cli.bug_report import report_bug
 
         if os.environ.get("ADMC_TRACEBACK") == "1":
             raise
@@ -61,7 +61,7 @@ def _run(typed: list[str]) -> int:
     try:
         return run(typed)
     except CommandError as error:
-        from admc.output import OutputError, show_failure
+        from admc.cli.output import OutputError, show_failure
         from admc.render.report import Format, Report
 
         format_ = Format.TEXT if isinstance(error, OutputError) else requested_format(typed)

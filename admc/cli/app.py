@@ -16,11 +16,11 @@ from admc.cli.doctor import doctor
 from admc.cli.explain import explain
 from admc.cli.fmt import fmt
 from admc.cli.graph import graph
+from admc.cli.output import write_out
 from admc.cli.parser import Command, Group, usage_error
 from admc.cli.serve import serve
 from admc.cli.status import status
 from admc.exits import Exit, wrong_usage
-from admc.output import write_out
 from admc.terminal import visible
 
 _UNSET: Final = "is a variable of the shell not set?"

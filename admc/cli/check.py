@@ -8,7 +8,7 @@ from admc.cli.options import FormatOption, IncludeOption, ProgramsArgument, Warn
 from admc.render.report import Format
 
 if TYPE_CHECKING:
-    from admc.checking import Checked
+    from admc.compile.checking import Checked
 
 
 def check(
@@ -18,9 +18,9 @@ def check(
     format_: FormatOption = Format.TEXT,
 ) -> int:
     """Say whether programs are right; never solves."""
-    from admc.checking import check_all
-    from admc.output import show_report, write_out
-    from admc.programs import named
+    from admc.cli.output import show_report, write_out
+    from admc.compile.checking import check_all
+    from admc.compile.programs import named
     from admc.render.report import Report
 
     meant = named(programs)

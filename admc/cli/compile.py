@@ -15,9 +15,9 @@ from admc.render.report import Format
 from admc.words import counted
 
 if TYPE_CHECKING:
+    from admc.compile.pipeline import Compiled
     from admc.emit.folder import Emitted
-    from admc.pipeline import Compiled
-    from admc.plan.plan import Plan
+    from admc.plan.model import Plan
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Side
     from emitters.envoy.asking import Server
@@ -94,8 +94,8 @@ def compile_(
     _check_options(json, format_, emit, endpoints, mode, effort, force=force)
     _check_output(program, output, json)
     server = server_of(emit, Asked(xds, xds_ca, xds_name, xds_cert, xds_key, xds_token, xds_files))
-    from admc.output import Progress
-    from admc.pipeline import compile_program, folder_of, input_files, refuse_warnings
+    from admc.cli.output import Progress
+    from admc.compile.pipeline import compile_program, folder_of, input_files, refuse_warnings
     from admc.plan.to_json import to_json
 
     progress = Progress()
@@ -126,7 +126,7 @@ def compile_(
     finally:
         progress.clear()
     if json:
-        from admc.output import write_out
+        from admc.cli.output import write_out
 
         write_out(content.decode("ascii"))
         return Exit.DONE
@@ -144,7 +144,7 @@ def compile_(
 
 
 def _check_output(program: Path, output: Path | None, json: bool) -> None:
-    from admc.programs import STANDARD_INPUT
+    from admc.compile.programs import STANDARD_INPUT
 
     if str(program) == STANDARD_INPUT and output is None and not json:
         raise wrong_usage(
@@ -316,7 +316,7 @@ def _notes(
 def _show(
     compiled: Compiled, folder: str, notes: list[str], found: list[Diagnostic], target: Path | None, format_: Format
 ) -> None:
-    from admc.output import show_report, write_out
+    from admc.cli.output import show_report, write_out
     from admc.plan.summary import facts, summarize
     from admc.render.report import Report
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from admc.cli.completing import ALL_KINDS, names, subjects
 from admc.cli.options import IncludeOption
+from admc.cli.suggestions import ALL_KINDS, names, subjects
 from admc.exits import Exit, wrong_usage
 from admc.files import is_folder, present
 from admc.render.report import Format
@@ -48,8 +48,8 @@ def explain(
     format_: Annotated[ExplainFormat, typer.Option("--format", help="How the answer is written.")] = ExplainFormat.TEXT,
 ) -> int:
     """Explain a plan, a service, a policy, a kind or a code."""
-    from admc.output import write_out
-    from admc.pipeline import folder_of
+    from admc.cli.output import write_out
+    from admc.compile.pipeline import folder_of
     from admc.render.explanation import WIDTH, render
     from admc.terminal import width
 
@@ -77,8 +77,8 @@ def _general(subject: str) -> Explanation | None:
         return _code(f"ADM{600 + int(rule[1])}")
     if "." in subject or "/" in subject or not subject:
         return None
+    from admc.compile.pipeline import program_meant
     from admc.explain.kind import explain_kind, explain_kinds
-    from admc.pipeline import program_meant
     from dsl.diagnostics.diagnostic import did_you_mean
     from dsl.kinds import other_meshes, prelude
 
@@ -122,10 +122,10 @@ def _code(code: str) -> Explanation:
 
 
 def _answers(path: Path, name: str | None, include: list[Path] | None) -> list[Explanation]:
+    from admc.cli.output import Progress
+    from admc.compile.pipeline import folder_of, load_program, place_program
     from admc.explain.answers import explain_application, explain_policy, explain_service
     from admc.explain.kind import explain_kind
-    from admc.output import Progress
-    from admc.pipeline import folder_of, load_program, place_program
 
     progress = Progress()
     try:

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from admc.cli.completing import programs
+from admc.cli.suggestions import programs
+from admc.compile.programs import STANDARD_INPUT
 from admc.exits import CommandError, Exit
-from admc.programs import STANDARD_INPUT
 
 MAX_BYTES = 100_000_000
 
@@ -30,8 +30,8 @@ def fmt(
     diff: Annotated[bool, typer.Option("--diff", help="Change nothing; show what would change.")] = False,
 ) -> int:
     """Format programs in place."""
-    from admc.output import show_reports, write_out
-    from admc.programs import named
+    from admc.cli.output import show_reports, write_out
+    from admc.compile.programs import named
     from admc.render.report import Report
     from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
@@ -74,7 +74,7 @@ def fmt(
 
 def _formatted(name: str) -> tuple[str, str]:
     import dsl
-    from admc.pipeline import folder_of
+    from admc.compile.pipeline import folder_of
     from dsl.diagnostics.diagnostic import ProgramError
 
     before = _text(name)

@@ -36,9 +36,9 @@ def graph(
 ) -> int:
     """Draw the application with its ADMs."""
     language = _language(picture, output)
+    from admc.cli.output import Progress, write_out
+    from admc.compile.pipeline import folder_of, load_program, place_program
     from admc.exits import Exit
-    from admc.output import Progress, write_out
-    from admc.pipeline import folder_of, load_program, place_program
 
     progress = Progress()
     try:
@@ -53,8 +53,8 @@ def graph(
     if output is None:
         write_out(drawn if drawn.endswith("\n") else drawn + "\n")
     else:
+        from admc.compile.pipeline import input_files
         from admc.files import write_whole
-        from admc.pipeline import input_files
 
         changed = write_whole(output, drawn.encode("utf-8"), inputs=input_files(program, loaded))
         write_out(f"wrote `{visible(str(output))}`\n" if changed else f"`{visible(str(output))}` is up to date\n")

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from admc.cli.completing import programs
+from admc.cli.suggestions import programs
 from admc.exits import wrong_usage
 from admc.files import is_folder, present
 from admc.render.report import Format

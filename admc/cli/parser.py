@@ -13,8 +13,8 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
+from admc.cli.output import write_out
 from admc.exits import CommandError, wrong_usage
-from admc.output import write_out
 from admc.terminal import visible
 
 _EXTRA = re.compile(r"[Gg]ot unexpected extra arguments?(?:\(s\))? \((?P<what>.*)\)")

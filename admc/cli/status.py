@@ -37,8 +37,8 @@ def status(
 
     A line for each proxy, what it has refused in its own words, and what the server waits for.
     """
+    from admc.cli.output import write_out
     from admc.exits import Exit
-    from admc.output import write_out
     from admc.serve.observe.status import StatusFormatError, from_json, to_json
 
     try:
@@ -53,7 +53,7 @@ def status(
     if format_ is StatusFormat.JSON:
         write_out(to_json(found).decode("ascii"))
     else:
-        from admc.render.status_text import render
+        from admc.serve.observe.status_text import render
 
         write_out(render(found, server))
     return Exit.CHANGES if detailed_exitcode and not found.settled else Exit.DONE

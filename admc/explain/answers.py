@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from admc.explain.explanation import Explanation, Point, Section, section
 from admc.explain.order import order_points
-from admc.plan.because import becauses, named, sentence
 from admc.plan.build import SIDES, Share, hosts, shares_by_service
+from admc.plan.reasons import becauses, named, sentence
 from dsl.program import Policy, Program, Service, Side
 from solver.placement import ConflictPart, Decision, Placement, PlacementError
 

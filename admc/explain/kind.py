@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from admc.explain.explanation import Explanation, Point, section
-from admc.plan.because import named
 from admc.plan.build import SIDES
+from admc.plan.reasons import named
 from admc.words import counted
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.kinds.guide import Guide, guides

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import NamedTuple
 
-from admc.plan.because import becauses
-from admc.plan.plan import (
+from admc.plan.model import (
     FREE,
     AdmPlan,
     AdmPolicy,
@@ -25,6 +24,7 @@ from admc.plan.plan import (
     Solver,
     Warned,
 )
+from admc.plan.reasons import becauses
 from dsl.program import Metric, Policy, Program, Side, Verb
 from dsl.text import Span
 from solver.placement import Costs, Decision, Placement, Reason

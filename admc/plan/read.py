@@ -11,7 +11,7 @@ from pathlib import Path
 
 from admc.exits import wrong_usage
 from admc.files import read_bounded
-from admc.plan.plan import SCHEMA_VERSION, Plan
+from admc.plan.model import SCHEMA_VERSION, Plan
 from admc.typed_json import WrongError, checker
 from dsl.collector import no_collection
 from dsl.program import Side

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from admc.explain.order import limit_sentences
-from admc.plan.plan import FREE, AdmPlan, Because, Line, Plan
+from admc.plan.model import FREE, AdmPlan, Because, Line, Plan
 from admc.words import counted
 from dsl.program import Program, Side
 from solver.placement import Status

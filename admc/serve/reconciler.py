@@ -25,7 +25,7 @@ from admc.serve.build.source import digest
 from admc.serve.build.worker import Build, Worker, WorkerError
 from admc.serve.file_watch import signature, until_changed
 from admc.serve.observe.problems import Problems
-from admc.serve.state_dir.restore import Keeping
+from admc.serve.restore import Keeping
 from xds_server.resources.snapshot import SnapshotError
 
 if TYPE_CHECKING:

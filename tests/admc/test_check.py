@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from admc import programs
+from admc.compile import programs
 from admc.exits import Exit, worst
 from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
 from tests.admc.test_cli import Admc

@@ -17,7 +17,7 @@ import pytest
 from admc.__main__ import main
 from admc.cli.options import AdmMode
 from admc.cli.serve import ServeLog, serve
-from admc.pipeline import Compiled
+from admc.compile.pipeline import Compiled
 from admc.serve.observe.events import LogFormat
 from admc.serve.rollout.controller import DRAIN_SECONDS
 from emitters.envoy import Mode
@@ -306,7 +306,7 @@ def test_a_bug_is_reported_without_a_traceback(admc: Admc, shop: Path, monkeypat
     def broken(*_arguments: object, **_named: object) -> Compiled:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("admc.pipeline.compile_program", broken)
+    monkeypatch.setattr("admc.compile.pipeline.compile_program", broken)
     run = admc("compile", shop)
     assert (run.code, run.out) == (70, "")
     assert "ADM901" in run.err
@@ -337,7 +337,7 @@ def test_interrupted(admc: Admc, shop: Path, monkeypatch: pytest.MonkeyPatch) ->
     def interrupt(*_arguments: object, **_named: object) -> Compiled:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("admc.pipeline.compile_program", interrupt)
+    monkeypatch.setattr("admc.compile.pipeline.compile_program", interrupt)
     assert admc("compile", shop).code == 130
 
 
@@ -764,7 +764,7 @@ def test_progress_and_colour_go_to_terminals_only(shop: Path) -> None:
 
 
 def test_a_dumb_terminal_gets_no_control_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
-    from admc import output
+    from admc.cli import output
 
     written: list[str] = []
     monkeypatch.setattr(output, "is_terminal", lambda _stream: True)
@@ -778,7 +778,7 @@ def test_a_dumb_terminal_gets_no_control_sequence(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 91, 92, 120])
 def test_the_summary_breaks_no_word_on_a_narrow_terminal(tmp_path: Path, columns: int) -> None:
-    from admc.pipeline import compile_program
+    from admc.compile.pipeline import compile_program
     from admc.plan.summary import summarize
     from admc.render.summary_text import render
 

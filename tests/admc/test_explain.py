@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from admc.__main__ import main
-from admc.pipeline import place_program
+from admc.compile.pipeline import place_program
 from dsl.kinds.guide import guides
 from dsl.kinds.prelude import kinds
 from tests.admc.programs import SHOP, write

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from admc.compile.pipeline import compile_program
 from admc.exits import CommandError, Exit
-from admc.pipeline import compile_program
-from admc.plan import plan as plan_module
-from admc.plan.plan import Because, Plan
+from admc.plan import model as plan_module
+from admc.plan.model import Because, Plan
 from admc.plan.read import PlanFormatError, from_json, previous_sides, read_plan
 from admc.plan.to_json import to_json
 from dsl.program import Side

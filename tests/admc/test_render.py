@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admc.output import render
+from admc.cli.output import render
 from admc.render.report import Format, Report, counts
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.text import SourceText, Span

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.pipeline import compile_program
+from admc.compile.pipeline import compile_program
 from tests.testbed.bed import RunningBed
 from tests.testbed.client import Request
 from tests.testbed.envoys import envoy_binary

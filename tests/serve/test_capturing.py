@@ -19,13 +19,13 @@ from admc.serve.rollout.underway import Planned
 from admc.serve.state_dir import rollout_record as record
 from admc.transition.model import Phase
 from emitters.envoy import Mode
-from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned_by
-from tests.serve.serving import SECONDS
+from tests.serve.always_ack import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned_by
+from tests.serve.server_process import SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.serve.agreeing import Until
+    from tests.serve.always_ack import Until
 
 
 def planned(folder: Path, side: str) -> Planned:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.serve.emitted import XDS, Emitted
-from tests.serve.serving import served
-from tests.serve.test_serving import write
+from tests.serve.envoys import XDS, Emitted
+from tests.serve.server_process import served
+from tests.serve.test_server import write
 from tests.testbed.envoys import envoy_binary
 
 if TYPE_CHECKING:

@@ -23,13 +23,13 @@ from admc.serve.auth import grpc_log
 from admc.serve.auth.grpc_log import MAX_LINE, MAX_WORDS, REPEATS, Listener, Others
 from admc.serve.auth.handshakes import REASONS, cause_of, core_asked
 from tests.serve.pki import Authority, Pair
-from tests.serve.serving import SECONDS, served
+from tests.serve.server_process import SECONDS, served
 from tests.testbed.envoys import Envoys, envoy_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 ENVOY = envoy_binary()
 PROGRAM = """

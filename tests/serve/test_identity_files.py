@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.serve.pki import Authority
-from tests.serve.serving import served
-from tests.serve.test_serving import write
+from tests.serve.server_process import served
+from tests.serve.test_server import write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 PROGRAM = """
 app shop

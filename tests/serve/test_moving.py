@@ -22,7 +22,7 @@ from admc.transition.driver import Walk
 from admc.transition.model import Phase
 from admc.transition.steps import steps
 from emitters.envoy import Mode
-from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned, planned_by
+from tests.serve.always_ack import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned, planned_by
 from xds_server.protocol.events import Refused
 from xds_server.resources.types import CLUSTER, EXTENSION, LISTENER, ROUTES, TRIAL
 

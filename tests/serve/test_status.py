@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.render.status_text import render
 from admc.serve.observe import status as model
 from admc.serve.observe.status import (
     NodeRow,
@@ -25,6 +24,7 @@ from admc.serve.observe.status import (
     server_row,
     to_json,
 )
+from admc.serve.observe.status_text import render
 from xds_server.protocol.events import TypeStatus
 from xds_server.protocol.wire import Node
 from xds_server.resources.types import CLUSTER, LISTENER

@@ -15,7 +15,7 @@ from admc.serve.build.source import Source
 from admc.serve.rollout.underway import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
-from tests.serve.agreeing import PODS, PROGRAM, Agreeing, begun, following, phase_of
+from tests.serve.always_ack import PODS, PROGRAM, Agreeing, begun, following, phase_of
 from xds_server.resources.types import CLUSTER, LISTENER
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from admc.serve.build import source as feed
 from admc.serve.build.snapshots import Groups
 from admc.serve.build.source import Read, Source, State
 from admc.serve.observe.problems import Problems
+from admc.serve.restore import Keeping
 from admc.serve.rollout.redirection import Rules
-from admc.serve.state_dir.restore import Keeping
 from admc.serve.state_dir.store import opened
 from admc.transition.captures import captures, of_parts
 from admc.transition.model import Placed, Toggle
@@ -820,7 +820,7 @@ def simulated(world: Callable[[], World | None]) -> Iterator[None]:
             ("admc.serve.rollout.controller.passing", passing),
             ("admc.serve.rollout.controller.changed", changed),
             ("admc.serve.rollout.redirection.wanted", wanted),
-            ("admc.serve.state_dir.restore.recalled", _remade),
+            ("admc.serve.restore.recalled", _remade),
             ("admc.serve.rollout.controller.time", SimpleNamespace(monotonic=clock)),
             ("admc.serve.rollout.publisher.time", SimpleNamespace(monotonic=clock)),
             ("asyncio.to_thread", at_once),

@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from admc.compile.pipeline import compile_program
 from admc.exits import CommandError
-from admc.pipeline import compile_program
 from dsl.program import Protocol, Side
 from emitters.errors import EmitError
 from tests.testbed.bed import RunningBed

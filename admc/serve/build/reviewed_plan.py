@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from admc.compile.pipeline import expressible, folder_of, load_program
 from admc.exits import CommandError, wrong_usage
-from admc.pipeline import expressible, folder_of, load_program
 from admc.plan.read import read_plan
 from admc.serve.file_watch import look
 from dsl.files.folders import folder_reader
@@ -20,7 +20,7 @@ from solver.placement import Adm, Decision, ObjectiveValue, Placement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from admc.plan.plan import Plan
+    from admc.plan.model import Plan
     from admc.serve.file_watch import Signature
     from dsl.program import Program
 

@@ -14,16 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.compile.pipeline import folder_of, load_program, place_program
 from admc.emit.emission import addresses_of
 from admc.exits import CommandError, Exit, wrong_usage
-from admc.pipeline import folder_of, load_program, place_program
 from admc.plan.build import build
-from admc.plan.to_json import to_json
 from admc.plan.read import PlanFormatError, from_json, read_plan
+from admc.plan.to_json import to_json
 from admc.serve.build import reviewed_plan
-from admc.serve.state_dir.store import Recipe
 from admc.serve.build.reviewed_plan import recording
 from admc.serve.file_watch import look
+from admc.serve.state_dir.store import Recipe
 from dsl.collector import no_collection
 from dsl.files.folders import folder_reader
 from emitters.addresses import Addresses, loopback

@@ -19,12 +19,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.bug import said_of
+from admc.cli.bug_report import said_of
 from admc.exits import CommandError
-from admc.serve.build import source as feed, snapshots as groups
+from admc.serve.build import snapshots as groups
+from admc.serve.build import source as feed
 from admc.serve.build.address_deps import Index
-from admc.serve.build.source import Read, Source, State
 from admc.serve.build.snapshots import Groups
+from admc.serve.build.source import Read, Source, State
 from dsl.collector import no_collection
 from emitters.envoy.unlisted import Unlisted
 from emitters.scope import hops

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from admc.compile.pipeline import compile_program
 from admc.exits import CommandError
-from admc.pipeline import compile_program
 from emitters.errors import EmitError
 from tests.testbed.findings import denies, is_split, refused
 from tests.testbed.matching import holds, meeting, policies_on

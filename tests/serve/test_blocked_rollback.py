@@ -9,7 +9,7 @@ from admc.serve.build import snapshots as groups
 from admc.serve.state_dir import rollout_record
 from admc.transition.driver import TAKING_OVER
 from admc.transition.model import Phase
-from tests.serve.agreeing import PROGRAM, Agreeing, begun, following, hasten, phase_of, planned_by
+from tests.serve.always_ack import PROGRAM, Agreeing, begun, following, hasten, phase_of, planned_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.serve.serving import SECONDS, served
-from tests.serve.test_serving import _children, _runs, client, write
+from tests.serve.server_process import SECONDS, served
+from tests.serve.test_server import _children, _runs, client, write
 from xds_server.resources.types import ENDPOINTS, EXTENSION
 
 if TYPE_CHECKING:

@@ -193,7 +193,7 @@ def test_a_snapshot_that_was_touched_costs_its_own_group_only(tmp_path: Path) ->
 WRITER = """
 import sys
 from pathlib import Path
-from tests.serve.test_kept import RECIPE, snapshot
+from tests.serve.test_state_dir import RECIPE, snapshot
 from admc.serve.state_dir.store import opened
 kept = opened(Path(sys.argv[1]))
 for number in range(1_000_000):

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.serve.disk import fill_disk, small_disk
-from tests.serve.serving import served
-from tests.serve.test_rough_compiles import gone
-from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, _children, client, folder, write
+from tests.serve.server_process import served
+from tests.serve.small_disk import fill_disk, small_disk
+from tests.serve.test_long_compiles import gone
+from tests.serve.test_server import ENDPOINTS_FILE, PROGRAM, _children, client, folder, write
 from xds_server.resources.types import EXTENSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 __all__ = ["folder"]
 

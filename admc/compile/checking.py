@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from admc.compile.pipeline import folder_of, load_program
+from admc.compile.programs import Named
 from admc.exits import CommandError, Exit, refused_warnings, worst
-from admc.pipeline import folder_of, load_program
-from admc.programs import Named
 from admc.render.report import shown_path
 from dsl.diagnostics.diagnostic import Diagnostic, Related
 from dsl.program import Program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from admc.plan.plan import FREE, Because, Line
+from admc.plan.model import FREE, Because, Line
 from dsl.program import Program, Side
 from dsl.text import Span
 from solver.placement import Decision, Rule

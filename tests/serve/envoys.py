@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from admc.__main__ import main
-from admc.pipeline import compile_program
+from admc.compile.pipeline import compile_program
 from tests.testbed.client import Request, send
 from tests.testbed.echo import EchoServices
 from tests.testbed.envoys import Envoys, envoy_binary
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dsl.program import Call
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 XDS = "127.0.0.1:18000"
 """What bootstraps are emitted for; whoever serves here holds the fixture `alone`."""

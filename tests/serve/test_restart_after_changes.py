@@ -18,8 +18,8 @@ from admc.serve.build.source import Source
 from admc.serve.state_dir import rollout_record
 from admc.serve.state_dir.store import opened
 from emitters.envoy import Mode
-from tests.serve.serving import served
-from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, client, folder, write
+from tests.serve.server_process import served
+from tests.serve.test_server import ENDPOINTS_FILE, PROGRAM, client, folder, write
 from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import free_port
 from tests.transition.bed import DRAIN_SECONDS, Bed
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from admc.serve.build.snapshots import Groups
     from admc.serve.state_dir.store import Recipe
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 __all__ = ["folder"]
 

@@ -22,7 +22,7 @@ from admc.serve.observe.metrics import Now, Sources
 from admc.serve.observe.problems import Counts
 from admc.serve.observe.status import Phase, Status, from_json
 from tests.serve.pki import Authority
-from tests.serve.serving import SECONDS, served
+from tests.serve.server_process import SECONDS, served
 from tests.serve.test_status import client
 from tests.serve.test_status import serving as status_of
 from xds_server.metrics import Metrics

@@ -11,7 +11,7 @@ import pytest
 from admc.__main__ import main
 from admc.serve.auth.tokens import LEEWAY
 from tests.serve.pki import Authority
-from tests.serve.serving import served
+from tests.serve.server_process import served
 from tests.serve.test_identity import RSA, jwk, signed, written
 from tests.testbed.envoys import Envoys, envoy_binary
 from tests.testbed.ports import free_port
@@ -19,7 +19,7 @@ from tests.testbed.ports import free_port
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 ENVOY = envoy_binary()
 pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")

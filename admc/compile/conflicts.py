@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from admc.plan.because import named
+from admc.plan.reasons import named
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.program import Program
 from solver.placement import ConflictPart, PlacementError, Reason, Rule

@@ -19,10 +19,10 @@ from admc.serve.rollout import addresses
 from admc.serve.rollout.underway import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
-from tests.serve.agreeing import Agreeing, begun, following, hasten, phase_of
-from tests.serve.serving import served
-from tests.serve.test_serving import ENDPOINTS_FILE, client, folder, write
-from tests.serve.test_serving import PROGRAM as SERVED
+from tests.serve.always_ack import Agreeing, begun, following, hasten, phase_of
+from tests.serve.server_process import served
+from tests.serve.test_server import ENDPOINTS_FILE, client, folder, write
+from tests.serve.test_server import PROGRAM as SERVED
 from xds_server.resources.types import ENDPOINTS
 
 if TYPE_CHECKING:

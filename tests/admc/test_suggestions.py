@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from admc.cli import completing
+from admc.cli import suggestions
 from admc.codes import registry
 from dsl.kinds.guide import guides
 from dsl.kinds.prelude import kinds
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def offered(path: Path, incomplete: str = "") -> list[str]:
-    return completing.names(SimpleNamespace(params={"subject": str(path)}), incomplete)
+    return suggestions.names(SimpleNamespace(params={"subject": str(path)}), incomplete)
 
 
 def bash(folder: Path, *words: str) -> list[str]:
@@ -94,7 +94,7 @@ def test_what_an_option_allows_is_read(tmp_path: Path) -> None:
     folder.mkdir()
     path = write(folder, 'use "../outside.adm"\nservice web {}')
     given = SimpleNamespace(params={"subject": str(path), "include": [tmp_path]})
-    assert completing.names(given, "") == ["secret", "web"]
+    assert suggestions.names(given, "") == ["secret", "web"]
 
 
 def test_neither_a_pipe_nor_a_device_holds_the_shell_up(tmp_path: Path) -> None:
@@ -112,15 +112,15 @@ def test_size_and_time_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     began = time.monotonic()
     found = offered(tmp_path / "policies.adm")
     assert time.monotonic() - began < 10
-    assert 0 < len(found) <= completing.MAX_OFFERED
-    monkeypatch.setattr(completing, "MAX_BYTES", 1000)
+    assert 0 < len(found) <= suggestions.MAX_OFFERED
+    monkeypatch.setattr(suggestions, "MAX_BYTES", 1000)
     assert offered(tmp_path / "policies.adm") == []
 
 
 def test_a_chain_of_files_ends(tmp_path: Path) -> None:
     for number in range(50):
         write(tmp_path, f'use "f{number + 1}.adm"\nservice s{number} {{}}', f"f{number}.adm")
-    assert len(offered(tmp_path / "f0.adm")) == completing.MAX_FILES
+    assert len(offered(tmp_path / "f0.adm")) == suggestions.MAX_FILES
 
 
 def test_subjects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,20 +129,20 @@ def test_subjects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / name).write_text("")
     (tmp_path / "more").mkdir()
     write(tmp_path / "more", "", "inner.adm")
-    assert completing.subjects("") == ["kinds", *guides(), "more/", "policies.adm"]
-    assert completing.subjects("more/") == ["more/inner.adm"]
-    assert completing.subjects("ADM") == list(registry())
-    assert completing.subjects("R1") == ["R1", "R10"]
-    assert completing.subjects("none/") == []
-    assert set(kinds()) <= set(completing.subjects(""))
+    assert suggestions.subjects("") == ["kinds", *guides(), "more/", "policies.adm"]
+    assert suggestions.subjects("more/") == ["more/inner.adm"]
+    assert suggestions.subjects("ADM") == list(registry())
+    assert suggestions.subjects("R1") == ["R1", "R10"]
+    assert suggestions.subjects("none/") == []
+    assert set(kinds()) <= set(suggestions.subjects(""))
 
 
 def test_fish_is_given_files_that_bash_finds_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, SHOP)
-    assert completing.programs("") == []
+    assert suggestions.programs("") == []
     monkeypatch.setenv("_ADMC_COMPLETE", "complete_fish")
-    assert completing.programs("") == ["policies.adm"]
+    assert suggestions.programs("") == ["policies.adm"]
 
 
 @pytest.mark.parametrize("command", ["compile", "check", "graph", "fmt"])

@@ -23,7 +23,7 @@ from dsl.diagnostics.diagnostic import Diagnostic, ProgramError, Severity
 from dsl.program import Program, Side
 
 if TYPE_CHECKING:
-    from admc.plan.plan import Plan
+    from admc.plan.model import Plan
     from solver.placement import Costs, Placement, Violation
 
 SHOWN_VIOLATIONS = 20
@@ -90,7 +90,7 @@ def _as_typed(item: Diagnostic, path: Path) -> Diagnostic:
 
 def _program_in(folder: Path) -> str:
     """A hint for a folder where one program is expected."""
-    from admc.programs import named
+    from admc.compile.programs import named
 
     found = named([str(folder)]).files
     return f"name a program in it, such as `{found[0]}`" if found else "name the file of a program: `policies.adm`"
@@ -135,7 +135,7 @@ def place_program(
     try:
         placement = place(program, costs, previous=previous, effort=effort)
     except PlacementError as error:
-        from admc.conflicts import conflict_diagnostic
+        from admc.compile.conflicts import conflict_diagnostic
 
         raise CommandError(
             Exit.NO_PLACEMENT, [conflict_diagnostic(program, error), *program.warnings], folder

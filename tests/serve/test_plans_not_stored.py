@@ -14,15 +14,15 @@ import pytest
 from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
-from tests.serve.disk import fill_disk, small_disk
 from tests.serve.pki import Authority, Pair
-from tests.serve.serving import served
-from tests.serve.test_rough_state import OPTIONS, text, tier
-from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, folder, write
+from tests.serve.server_process import served
+from tests.serve.small_disk import fill_disk, small_disk
+from tests.serve.test_server import ENDPOINTS_FILE, PROGRAM, folder, write
+from tests.serve.test_state_dir_failures import OPTIONS, text, tier
 from xds_server.resources.types import LISTENER
 
 if TYPE_CHECKING:
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 __all__ = ["folder"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from admc.compile.pipeline import load_program
 from admc.exits import CommandError
-from admc.pipeline import load_program
 from admc.serve.observe.problems import Problems
 from admc.serve.state_dir.store import opened
 from dsl.diagnostics.diagnostic import Diagnostic, Severity

@@ -20,7 +20,7 @@ from envoy.config.listener.v3 import listener_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
 from admc.__main__ import main
-from tests.serve.serving import SECONDS, served
+from tests.serve.server_process import SECONDS, served
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from admc.exits import CommandError
 from admc.serve.auth.identity import Proof, Settings, load
 from admc.serve.auth.tls import Certificates
 from dsl import load_text
-from tests.serve.serving import served
+from tests.serve.server_process import served
 from tests.serve.test_identity import PROGRAM as KNOWN
-from tests.serve.test_serving import ENDPOINTS_FILE, client, write
+from tests.serve.test_server import ENDPOINTS_FILE, client, write
 from tests.serve.test_tls import files, own
 from xds_server.resources.types import LISTENER
 

@@ -21,7 +21,7 @@ from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
 from admc.serve.observe.events import TextLines
-from tests.serve.serving import SECONDS, served
+from tests.serve.server_process import SECONDS, served
 from xds_server.resources.types import CLUSTER
 
 if TYPE_CHECKING:

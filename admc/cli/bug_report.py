@@ -9,8 +9,8 @@ from pathlib import Path
 
 from admc import __version__
 from admc.cli.options import requested_format
+from admc.cli.output import show_failure
 from admc.exits import Exit
-from admc.output import show_failure
 from admc.render.report import Report
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
@@ -48,7 +48,7 @@ def said_of(error: Exception) -> str:
 
 def _where(error: Exception) -> str:
     """The innermost line of admc's own code."""
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.is_relative_to(root) and path.relative_to(root).parts[0] in PACKAGES:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 
 def small_disk(state: Path) -> tuple[str, ...]:
