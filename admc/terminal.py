@@ -69,3 +69,8 @@ def width(stream: TextIO) -> int:
     if not is_terminal(stream):
         return 100
     return max(40, min(shutil.get_terminal_size().columns, 140))
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 file`, `2 files`; `many` where an `s` does not do."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

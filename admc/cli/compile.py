@@ -12,7 +12,7 @@ from admc.cli.options import AdmMode, EffortOption, FormatOption, IncludeOption,
 from admc.cli.xds_options import Asked, server_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.render.report import Format
-from admc.words import counted
+from admc.terminal import counted
 
 if TYPE_CHECKING:
     from admc.compile.pipeline import Compiled

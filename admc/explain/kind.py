@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from admc.explain.explanation import Explanation, Point, section
 from admc.plan.build import SIDES
 from admc.plan.reasons import named
-from admc.words import counted
+from admc.terminal import counted
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.kinds.guide import Guide, guides
 from dsl.program import Kind, ParameterType, Verb

@@ -8,16 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from admc.explain.explanation import Point
-from dsl.checks.attempts import Limit, limits
+from admc.plan.timeouts import limit_sentence
+from dsl.checks.attempts import Limit
 from dsl.checks.disjoint import disjoint
 from dsl.program import Effect, Element, Policy, Program, Verb
 
 _MET = frozenset((Verb.COUNTS, Verb.REJECTS, Verb.DELAYS, Verb.COPIES))
-
-
-def limit_sentences(policies: Sequence[Policy]) -> tuple[str, ...]:
-    """For each timeout with a retry on one of its calls: which attempts it limits."""
-    return tuple(_limit(limit) for limit in limits(policies))
 
 
 def order_points(program: Program, name: str) -> list[Point]:
@@ -34,20 +30,13 @@ def order_points(program: Program, name: str) -> list[Point]:
     return points
 
 
-def _limit(limit: Limit) -> str:
-    timeout, retry = limit.timeout.name, limit.retry.name
-    if limit.together:
-        return f"`{timeout}` limits all attempts of `{retry}` together, since it is declared before it"
-    return f"`{timeout}` limits each attempt of `{retry}` by itself, since it is declared after it"
-
-
 def _sentences(first: Policy, second: Policy) -> Iterator[str]:
     verbs = {policy.name: {effect.verb for effect in policy.effects or ()} for policy in (first, second)}
     for policy, other in ((first, second), (second, first)):
         before = policy is first
         if Verb.REPEATS in verbs[other.name]:
             if Verb.TIMES_OUT in verbs[policy.name]:
-                yield _limit(Limit(policy, other, before))
+                yield limit_sentence(Limit(policy, other, before))
             elif policy.effects is None or verbs[policy.name] & _MET:
                 yield _met(policy, other, before)
         elif Verb.TIMES_OUT in verbs[other.name] and _takes_time(policy.effects or ()):

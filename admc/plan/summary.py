@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from admc.explain.order import limit_sentences
 from admc.plan.model import FREE, AdmPlan, Because, Line, Plan
-from admc.words import counted
+from admc.plan.timeouts import limit_sentences
+from admc.terminal import counted
 from dsl.program import Program, Side
 from solver.placement import Status
 

@@ -19,13 +19,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.cli.bug_report import said_of
 from admc.exits import CommandError
 from admc.serve.build import snapshots as groups
 from admc.serve.build import source as feed
 from admc.serve.build.address_deps import Index
 from admc.serve.build.snapshots import Groups
 from admc.serve.build.source import Read, Source, State
+from admc.unexpected import describe
 from dsl.collector import no_collection
 from emitters.envoy.unlisted import Unlisted
 from emitters.scope import hops
@@ -212,7 +212,7 @@ def serve(connection: Connection) -> None:
                 raise
             except Exception as error:
                 # Whatever it is, it must reach whoever waits for an answer.
-                connection.send(_Bug(said_of(error)))
+                connection.send(_Bug(describe(error)))
 
 
 class _Desk:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from admc.serve.observe.status import AdmRow, NodeRow, Phase, Status
-from admc.terminal import cells, visible
-from admc.words import counted
+from admc.terminal import cells, counted, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
