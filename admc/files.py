@@ -57,7 +57,7 @@ def read_bounded(path: Path, limit: int, what: str, *, regular: bool = False) ->
             # A pipe or a device has no size to ask for: read one byte more than is allowed instead.
             content = stream.read(limit + 1)
     except (OSError, ValueError) as error:
-        raise wrong_usage("ADM802", f"cannot read {what} `{path}`", cause=said_by_system(error)) from error
+        raise wrong_usage("ADM802", f"cannot read {what} `{path}`", cause=system_message(error)) from error
     if len(content) > limit:
         raise wrong_usage(
             "ADM802",
@@ -112,7 +112,7 @@ def _failure(path: Path, error: OSError | ValueError) -> CommandError:
     return wrong_usage(
         "ADM803",
         f"cannot write `{path}`",
-        cause=f"there is no folder `{path.parent}`" if _lacks_folder(path, error) else said_by_system(error),
+        cause=f"there is no folder `{path.parent}`" if _lacks_folder(path, error) else system_message(error),
         hint=f"{_left_as_it_was(path)}; name another place with `-o` or `--emit`",
     )
 
@@ -182,7 +182,7 @@ def _refusal(path: Path, cause: str, hint: str) -> CommandError:
     return wrong_usage("ADM803", f"admc does not write to `{path}`", cause=cause, hint=hint)
 
 
-def said_by_system(error: OSError | ValueError) -> str:
+def system_message(error: OSError | ValueError) -> str:
     """The system's own words, in the style of the others."""
     said = getattr(error, "strerror", None) or "the system refused"
     return said[:1].lower() + said[1:]

@@ -158,14 +158,14 @@ def serve(
         from admc.serve.auth import identity
         from admc.serve.build.source import Source
         from admc.serve.observe.events import LogFormat
-        from admc.serve.state_dir.store import opened
+        from admc.serve.state_dir.store import open_state_dir
         from emitters.envoy import Mode
 
     source = Source(program, Mode(mode), effort, tuple(include or ()))
     form = None if log is None else LogFormat(log)
     settings = _settings(door)
     identity.check(settings)
-    kept = None if state is None else opened(state)
+    kept = None if state is None else open_state_dir(state)
     try:
         return serve_(Options(source, endpoints, settings, kept, drain), Listening(where, shown, _tls(door), form))
     finally:

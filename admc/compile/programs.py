@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from admc.exits import CommandError, wrong_usage
-from admc.files import said_by_system
+from admc.files import system_message
 from dsl.diagnostics.diagnostic import Diagnostic
 
 STANDARD_INPUT = "-"
@@ -81,7 +81,7 @@ def _below(folder: Path) -> Iterator[Path]:
                         raise _too_much(folder, f"there are more than {MAX_ENTRIES} files and folders below it")
                     inside.append(entry)
         except OSError as error:
-            raise wrong_usage("ADM802", f"cannot read the folder `{at}`", cause=said_by_system(error)) from error
+            raise wrong_usage("ADM802", f"cannot read the folder `{at}`", cause=system_message(error)) from error
         below = []
         for entry in sorted(inside, key=lambda entry: entry.name):
             if entry.name.startswith(".") or entry.name == "node_modules":

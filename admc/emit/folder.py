@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from admc.emit.manifest import MANIFEST, NONE, Known, Manifest, from_json, to_json
 from admc.exits import CommandError, wrong_usage
-from admc.files import is_folder, is_temporary, present, read_bounded, said_by_system, status_to_replace, write_whole
+from admc.files import is_folder, is_temporary, present, read_bounded, status_to_replace, system_message, write_whole
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 __all__ = ["MANIFEST", "Emitted", "kept_files", "write_folder"]
@@ -41,7 +41,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, .
     try:
         _refuse_obstacles(folder, files)
     except OSError as error:
-        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=said_by_system(error)) from error
+        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=system_message(error)) from error
     found = {path: _on_disk(folder / path, content, inputs) for path, content in files.items()}
     new = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     foreign = [path for path, digest in found.items() if digest not in (None, new[path], *known.get(path, frozenset()))]
@@ -69,7 +69,7 @@ def kept_files(
     try:
         kept = [path for path, digests in sorted(stale.items()) if _is_edited(folder / path, digests)]
     except OSError as error:
-        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=said_by_system(error)) from error
+        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=system_message(error)) from error
     return tuple(_still_there(folder / path) for path in kept)
 
 
@@ -128,7 +128,7 @@ def _read_manifest(folder: Path, inputs: tuple[Path, ...]) -> Manifest:
     try:
         known = {name: digests for name, digests in listed.items() if not _through_a_link(folder, name)}
     except OSError as error:
-        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=said_by_system(error)) from error
+        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=system_message(error)) from error
     return Manifest(known, under_way)
 
 
@@ -147,7 +147,7 @@ def _digest(path: Path) -> str:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise wrong_usage("ADM803", f"cannot tell whether admc wrote `{path}`", cause=said_by_system(error)) from error
+        raise wrong_usage("ADM803", f"cannot tell whether admc wrote `{path}`", cause=system_message(error)) from error
 
 
 def _is_file(path: Path) -> bool:
@@ -183,7 +183,7 @@ def _make_folders(folder: Path, parents: set[PurePosixPath]) -> None:
         for parent in sorted(parents):
             (folder / parent).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise wrong_usage("ADM803", f"cannot make the folder `{folder}`", cause=said_by_system(error)) from error
+        raise wrong_usage("ADM803", f"cannot make the folder `{folder}`", cause=system_message(error)) from error
 
 
 def _remove_temporary(folder: Path, names: set[str]) -> None:
@@ -195,7 +195,7 @@ def _remove_temporary(folder: Path, names: set[str]) -> None:
                 if is_temporary(path.name, ours) and path.is_file() and not path.is_symlink():
                     path.unlink(missing_ok=True)
         except OSError as error:
-            raise wrong_usage("ADM803", f"cannot tidy up `{folder / parent}`", cause=said_by_system(error)) from error
+            raise wrong_usage("ADM803", f"cannot tidy up `{folder / parent}`", cause=system_message(error)) from error
 
 
 def _remove_stale(folder: Path, stale: Known, *, force: bool) -> tuple[int, list[str]]:
@@ -215,5 +215,5 @@ def _remove_stale(folder: Path, stale: Known, *, force: bool) -> tuple[int, list
                 if parent.parts and not any((folder / parent).iterdir()):
                     (folder / parent).rmdir()
         except OSError as error:
-            raise wrong_usage("ADM803", f"cannot remove `{path}`", cause=said_by_system(error)) from error
+            raise wrong_usage("ADM803", f"cannot remove `{path}`", cause=system_message(error)) from error
     return removed, kept

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.serve.auth.identity import Identities, Settings
-    from admc.serve.build.snapshots import Groups
+    from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import Source, State
     from admc.serve.observe.problems import Problems
-    from admc.serve.state_dir.store import Kept, Recipe
+    from admc.serve.state_dir.store import Recipe, StateDir
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from xds_server.resources.snapshot import Snapshot
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.serve")
 AT_ONCE: Final = 50
-"""Groups that are published before streams have their turn again."""
+"""SnapshotSet that are published before streams have their turn again."""
 
 
 class Options(NamedTuple):
@@ -50,18 +50,18 @@ class Options(NamedTuple):
     source: Source
     endpoints: Path | None
     settings: Settings
-    kept: Kept | None = None
+    kept: StateDir | None = None
     """Where the state is kept for the next start."""
     drain_seconds: float = DRAIN_SECONDS
     """How long proxies leave older connections open: their `--drain-time-s`."""
 
 
-class Change(NamedTuple):
+class StateUpdate(NamedTuple):
     """From what is in force to what is wanted."""
 
     old: State | None
     new: State
-    groups: Groups
+    groups: SnapshotSet
     """Of `new`; where only addresses have changed, no more than what they change."""
     recipe: Recipe | None = None
     """With which `new` can be made again."""
@@ -72,7 +72,7 @@ class Change(NamedTuple):
         return old is not None and old.program is self.new.program and old.placement is self.new.placement
 
 
-class NotKeptError(Exception):
+class StateNotSavedError(Exception):
     """The folder of the kept state takes nothing now: what a restarted server would not know of is not told either."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
@@ -81,7 +81,7 @@ class NotKeptError(Exception):
         super().__init__("; ".join(item.message for item in self.diagnostics))
 
 
-class InForce:
+class ActiveConfig:
     """What is served, and how it changes."""
 
     def __init__(self, options: Options, problems: Problems) -> None:
@@ -90,40 +90,40 @@ class InForce:
         self.store = SnapshotStore()
         limits = Limits(connections=file_descriptors.connections(Limits().connections))
         self.server = XdsServer(self.store, self.identify, limits)
-        self.moving = Moving(
+        self.rollout = Moving(
             self.server,
             self.publish,
             drain_seconds=options.drain_seconds,
             folder=None if options.kept is None else options.kept.folder,
-            settle=self._settle,
+            settle=self._save_state,
             failed=self._step_failed,
         )
         self.state: State | None = None
         self.recipe: Recipe | None = None
         """With which the state can be made again."""
         self.identities: Identities | None = None
-        self.held_back = False
+        self.startup_hold = False
         """What an earlier server kept waits for the first compile: what is kept may be a moment older than what proxies
         have, and they lose nothing by waiting."""
-        self._passing: Snapshot | None = None
-        self._knowing = asyncio.Lock()
+        self._passthrough: Snapshot | None = None
+        self._identities_lock = asyncio.Lock()
 
     @property
     def ready(self) -> bool:
         """Whether there is something to serve."""
-        return bool(self.store.groups) and not self.held_back
+        return bool(self.store.groups) and not self.startup_hold
 
     def identify(self, caller: Caller) -> Admission:
         """Who is who. Raises `DeniedError`. Before there is a program nobody can tell: such a group has no snapshot,
         and its client is to come again."""
-        known = None if self.held_back else self.identities
+        known = None if self.startup_hold else self.identities
         return Admission("") if known is None else known.identify(caller)
 
     def may_administer(self, caller: Caller) -> bool:
         """Whether a client may see what every other one has."""
         return self.identities is not None and self.identities.may_administer(caller)
 
-    async def know(self) -> bool:
+    async def reload_identities(self) -> bool:
         """Read who is who in the state in force: streams of clients that are not what they were end. Says whether all
         that the files say is in use from now on.
 
@@ -131,16 +131,16 @@ class InForce:
         mistake, but for the time of a program that is refused, or not compiled yet: the name may be of that program,
         and is left out, so that an identity that is taken away does not wait until somebody mends the program.
         """
-        async with self._knowing:
+        async with self._identities_lock:
             if self.state is None:
                 return False  # they are read with the first one
             try:
-                self._know(await self._identities(self.state.program, others=self.held_back))
+                self._use_identities(await self._identities(self.state.program, others=self.startup_hold))
             except CommandError as error:
-                self.problems.report_once("identities", error.diagnostics, error.folder)
-                if "program" in self.problems.held:
+                self.problems.report_if_new("identities", error.diagnostics, error.folder)
+                if "program" in self.problems.current:
                     with contextlib.suppress(CommandError):  # then it is wrong in another way, which has been said
-                        self._know(await self._identities(self.state.program, others=True))
+                        self._use_identities(await self._identities(self.state.program, others=True))
                 return False
             self.problems.clear("identities")
             return True
@@ -148,22 +148,22 @@ class InForce:
     async def _identities(self, program: Program, *, others: bool = False) -> Identities:
         return await asyncio.to_thread(identity.load, self.options.settings, program, others=others)
 
-    def _know(self, identities: Identities) -> None:
+    def _use_identities(self, identities: Identities) -> None:
         self.identities = identities
         self.server.identify_again()
 
-    def begin(self, state: State, recipe: Recipe) -> None:
+    def restore(self, state: State, recipe: Recipe) -> None:
         """With what an earlier server had in force. Nobody is told anything yet."""
-        self.held_back = True
-        self.state, self.recipe, self.problems.stays = state, recipe, state.version
+        self.startup_hold = True
+        self.state, self.recipe, self.problems.active_version = state, recipe, state.version
 
-    def let_go(self) -> None:
+    def release_startup_hold(self) -> None:
         """Serve what there is: the first compile is done, or takes too long."""
-        self.held_back = False
+        self.startup_hold = False
 
-    async def apply(self, change: Change) -> None:
+    async def apply(self, change: StateUpdate) -> None:
         """Every new state goes into force here. Raises `SnapshotError` or `CommandError` where it cannot, and
-        `NotKeptError` where the same change may be made later: then what was in force is, identities included.
+        `StateNotSavedError` where the same change may be made later: then what was in force is, identities included.
 
         Who is who goes with the program: a file that does not fit the new one refuses it, and what it says goes into
         force once the program is accepted. An identity that is taken away waits for neither. `know` reads it for the
@@ -176,32 +176,32 @@ class InForce:
         except CommandError as error:
             if error.exit_code is Exit.NO_PLACEMENT:
                 raise
-            raise NotKeptError(error.diagnostics) from error
-        self.state, self.recipe, self.problems.stays = change.new, change.recipe, change.new.version
+            raise StateNotSavedError(error.diagnostics) from error
+        self.state, self.recipe, self.problems.active_version = change.new, change.recipe, change.new.version
         self.problems.counts.changed_at = time.time()
         if fitting is not None:
             self.problems.clear("program")
             self.identities = self.identities or fitting
-            await self.know()
+            await self.reload_identities()
 
-    async def _move(self, change: Change) -> None:
-        if change.old is None and self.moving.underway is None:
+    async def _move(self, change: StateUpdate) -> None:
+        if change.old is None and self.rollout.underway is None:
             # There is nothing to stay with: where it cannot be kept, which will be said, it is served all the same.
             with contextlib.suppress(CommandError):
-                await self._settle(change.recipe)
+                await self._save_state(change.recipe)
             await self.publish(change.groups, change.new)
         elif change.only_addresses:
-            await self.moving.relocate(Planned(change.new, change.recipe), change.groups)
+            await self.rollout.relocate(Planned(change.new, change.recipe), change.groups)
         else:
             new = Planned(change.new, change.recipe)
             old = new if change.old is None else Planned(change.old, self.recipe)
-            await self.moving.change(old, new, change.groups)
+            await self.rollout.change(old, new, change.groups)
 
-    async def publish(self, groups: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
+    async def publish(self, groups: SnapshotSet, state: State, held: frozenset[str] = frozenset()) -> None:
         """Hand snapshots to the store, but for services that somebody else has in hand. Whoever has no ADM, or is no
         service any more, passes everything on. Raises `SnapshotError` before anything has changed."""
-        wanted: dict[str, Snapshot] = dict(groups.adms)
-        passing = groups.passing or self._passing
+        wanted: dict[str, Snapshot] = dict(groups.by_service)
+        passing = groups.passthrough or self._passthrough
         if passing is not None:
             hosts = {adm.service for adm in state.placement.adms}
             for name in (*state.program.services, *self.store.groups):
@@ -213,7 +213,7 @@ class InForce:
             for name in names[start : start + AT_ONCE]:
                 new[name].check()
             await asyncio.sleep(0)
-        self._passing = passing
+        self._passthrough = passing
         for start in range(0, len(names), AT_ONCE):
             self.store.publish_all({name: new[name] for name in names[start : start + AT_ONCE]})
             await asyncio.sleep(0)
@@ -225,14 +225,14 @@ class InForce:
         return current is not None and (current is snapshot or current.version == snapshot.version)
 
     @property
-    def taken(self) -> dict[str, Snapshot]:
+    def acknowledged(self) -> dict[str, Snapshot]:
         """What some proxy of each service has acknowledged as a whole."""
         found = {name: self.store.taken(name) for name in self.store.groups}
         return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
 
-    async def _settle(self, recipe: Recipe | None) -> None:
+    async def _save_state(self, recipe: Recipe | None) -> None:
         if self.options.kept is not None:
-            await asyncio.to_thread(self.options.kept.settle, recipe, self.taken)
+            await asyncio.to_thread(self.options.kept.save_as_owner, recipe, self.acknowledged)
 
     def _step_failed(self) -> None:
         self.problems.counts.transition_errors += 1

@@ -23,8 +23,8 @@ from admc.serve.observe import events as log
 from admc.serve.observe import http as ops
 from admc.serve.observe import status
 from admc.serve.observe.metrics import Now, Sources
-from admc.serve.observe.status import Phase
-from admc.serve.reconciler import Serving
+from admc.serve.observe.status import ServerPhase
+from admc.serve.reconciler import Reconciler
 from admc.transition.marker import concealed, concealed_text
 from emitters.envoy import Mode
 from xds_server import csds
@@ -87,7 +87,7 @@ class _Run:
         self._started = time.time()
         self._stopping: signal.Signals | None = None
         self._stop = asyncio.Event()
-        self._serving = Serving(options)
+        self._serving = Reconciler(options)
         self._force = self._serving.force
         self._health = Health()
         self._force.store.watchers.append(self._published)
@@ -129,7 +129,7 @@ class _Run:
             await self._until_stopped()
             LOG.info("draining", extra={"clients": server.metrics.connected})
             await server.stop(GRACE_SECONDS)
-            await serving.keep()
+            await serving.save()
         finally:
             await shown.stop()
             await serving.close()
@@ -181,8 +181,14 @@ class _Run:
         return ops.View(self._status, self._row, sources)
 
     @property
-    def _phase(self) -> Phase:
-        return Phase.DRAINING if self._stop.is_set() else Phase.SERVING if self._force.ready else Phase.STARTING
+    def _phase(self) -> ServerPhase:
+        return (
+            ServerPhase.DRAINING
+            if self._stop.is_set()
+            else ServerPhase.SERVING
+            if self._force.ready
+            else ServerPhase.STARTING
+        )
 
     @property
     def _adms(self) -> frozenset[str]:
@@ -193,12 +199,12 @@ class _Run:
         adms, audience = self._adms, self._force.server.audience
         alone = len(adms - audience.groups)
         unlisted = len(self._serving.problems.unlisted.names)
-        serves = self._phase is Phase.SERVING
+        serves = self._phase is ServerPhase.SERVING
         return Now(serves, __version__, len(adms), alone, audience.behind, *self._standing, unlisted)
 
     @property
     def _standing(self) -> tuple[bool, bool]:
-        return bool(self._serving.problems.said), bool(self._force.moving.said)
+        return bool(self._serving.problems.summary), bool(self._force.rollout.said)
 
     def _row(self) -> ServerRow:
         serving = self._serving
@@ -210,8 +216,8 @@ class _Run:
             source=str(self._options.source.path.absolute()),
             state="" if state is None else state.version,
             started=self._started,
-            why=serving.problems.said or self._force.moving.said or ("" if self._force.ready else NOT_YET),
-            transition=self._force.moving.said,
+            why=serving.problems.summary or self._force.rollout.said or ("" if self._force.ready else NOT_YET),
+            transition=self._force.rollout.said,
             unlisted=serving.problems.unlisted.names,
         )
 

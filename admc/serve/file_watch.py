@@ -24,7 +24,7 @@ QUIET_LIMIT_SECONDS: Final = 2.0
 """Files that never are quiet are read all the same."""
 
 
-class Seen(NamedTuple):
+class FileStat(NamedTuple):
     """What one file looked like: another file, content or owner has another one."""
 
     device: int
@@ -34,17 +34,17 @@ class Seen(NamedTuple):
     changed: int
 
 
-Signature = dict["Path", Seen | None]
+Signature = dict["Path", FileStat | None]
 """None: there was no file that could be looked at."""
 
 
-def look(path: Path) -> Seen | None:
+def look(path: Path) -> FileStat | None:
     """What a file looks like now; links are followed."""
     try:
         found = path.stat()
     except (OSError, ValueError):
         return None
-    return Seen(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return FileStat(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 async def signature(paths: Iterable[Path]) -> Signature:

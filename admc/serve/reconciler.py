@@ -1,6 +1,6 @@
 """Files in, snapshots out, and the last good state in force whatever goes wrong.
 
-    program files --Worker--> State + Groups --> InForce
+    program files --Worker--> State + SnapshotSet --> ActiveConfig
     endpoints file --^ (only what other addresses change)
 
 Everything here runs on one event loop and takes no time; reading, solving and emitting is in processes of their own
@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from admc.emit.emission import MAX_ENDPOINTS
 from admc.exits import CommandError
 from admc.files import read_bounded
-from admc.serve.active_config import Change, InForce, NotKeptError, Options
-from admc.serve.build.snapshots import Groups
+from admc.serve.active_config import ActiveConfig, Options, StateNotSavedError, StateUpdate
+from admc.serve.build.snapshots import SnapshotSet
 from admc.serve.build.source import digest
-from admc.serve.build.worker import Build, Worker, WorkerError
+from admc.serve.build.worker import BuildState, Worker, WorkerError
 from admc.serve.file_watch import signature, until_changed
 from admc.serve.observe.problems import Problems
-from admc.serve.restore import Keeping
+from admc.serve.persistence import Persistence
 from xds_server.resources.snapshot import SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
     from pathlib import Path
 
-    from admc.serve.build.source import Read, State
+    from admc.serve.build.source import ReadResult, State
     from admc.serve.file_watch import Signature
     from admc.serve.state_dir.store import Recipe
 
@@ -53,20 +53,20 @@ class _Made(NamedTuple):
     """What came of a compile, and who made it."""
 
     worker: Worker
-    read: Read
+    read: ReadResult
     state: State
-    groups: Groups
+    groups: SnapshotSet
 
 
-class Serving:
+class Reconciler:
     """Follows files. All calls belong on one event loop."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.problems = Problems()
         self.counts = self.problems.counts
-        self.force = InForce(options, self.problems)
-        self.keeping = None if options.kept is None else Keeping(self.force, options.kept)
+        self.force = ActiveConfig(options, self.problems)
+        self.keeping = None if options.kept is None else Persistence(self.force, options.kept)
         self._endpoints: tuple[bytes, ...] = ()
         """The endpoints file's content, and before it the last that could be used; the latest first."""
         self._seen: Signature = {options.source.path: None}
@@ -88,13 +88,13 @@ class Serving:
         identities = await signature(self.options.settings.files)
         if self.keeping is not None:
             self._spare = Worker()
-            if await self.keeping.recall(self._spare):
+            if await self.keeping.restore(self._spare):
                 self._active, self._spare, self._recalled = self._spare, None, True
         await asyncio.gather(
             self._follow_endpoints(),
             self._follow_program(),
             self._follow_identities(identities),
-            self.force.moving.follow(),
+            self.force.rollout.follow(),
             self._wait_no_longer(),
             *(() if self.keeping is None else (self.keeping.follow(),)),
         )
@@ -104,12 +104,12 @@ class Serving:
         await asyncio.sleep(RECALLED_SECONDS)
         if self._recalled and self.options.endpoints is not None and not self._located.is_set():
             await self._renew()  # no compile has begun: there are no addresses to begin with
-        self.force.let_go()
+        self.force.release_startup_hold()
 
-    async def keep(self) -> None:
+    async def save(self) -> None:
         """Keep what is in force, and what proxies have acknowledged of it."""
         if self.keeping is not None:
-            await self.keeping.keep()
+            await self.keeping.save()
 
     async def close(self) -> None:
         """End the processes."""
@@ -123,9 +123,9 @@ class Serving:
             await until_changed(seen)
             # Before they are read: what changes meanwhile is read once more, and nobody's revocation is missed.
             seen = await signature(seen)
-            if await self.force.know():
+            if await self.force.reload_identities():
                 LOG.info("identities_read")
-            if "program" in self.problems.held:
+            if "program" in self.problems.current:
                 self._again.set()  # it may have been refused for what these files said
 
     # ---- the program ----
@@ -151,9 +151,9 @@ class Serving:
                 made = await self._put_in_force(made)
             if self._recalled:
                 await self._renew()
-            self.force.let_go()
-            if {"program", "identities"} <= self.problems.held.keys():
-                await self.force.know()  # what was wrong with them may have been right for the program
+            self.force.release_startup_hold()
+            if {"program", "identities"} <= self.problems.current.keys():
+                await self.force.reload_identities()  # what was wrong with them may have been right for the program
             while made is not None and not await self._changes_within(RETRY_SECONDS):
                 made = await self._put_in_force(made)
             if self._unfinished:
@@ -187,7 +187,7 @@ class Serving:
         worker = worker or Worker()
         try:
             read, groups = await worker.build(
-                Build(self.options.source, self._endpoints, self.options.kept is not None)
+                BuildState(self.options.source, self._endpoints, self.options.kept is not None)
             )
         except WorkerError as error:
             self._seen = seen
@@ -222,22 +222,24 @@ class Serving:
 
     async def _lost(self, worker: Worker, error: WorkerError) -> None:
         self.counts.compile_errors += 1
-        self.problems.failed("program", error)
+        self.problems.report_worker_failure("program", error)
         self._unfinished = True
         await worker.end()
 
     async def _at_addresses_of_now(self, made: _Made) -> _Made:
         """They may have changed while it was made, or while the folder took nothing."""
         latest = self._endpoints[:1]
-        if not latest or digest(latest[0]) == made.state.located:
+        if not latest or digest(latest[0]) == made.state.endpoints_digest:
             return made
-        found, moved = await made.worker.locate(latest[0])
+        found, moved = await made.worker.update_addresses(latest[0])
         if found.addresses is None:
-            self.problems.report_once("endpoints", found.findings)
+            self.problems.report_if_new("endpoints", found.findings)
             return made
         return made._replace(
-            state=replace(made.state, addresses=found.addresses, located=found.digest),
-            groups=Groups({**made.groups.adms, **moved.adms}, moved.passing or made.groups.passing),
+            state=replace(made.state, addresses=found.addresses, endpoints_digest=found.digest),
+            groups=SnapshotSet(
+                {**made.groups.by_service, **moved.by_service}, moved.passthrough or made.groups.passthrough
+            ),
             read=made.read._replace(recipe=_at(made.read.recipe, latest[0]), unlisted=found.unlisted),
         )
 
@@ -245,25 +247,25 @@ class Serving:
         """Put in force what was made; what is to be tried again."""
         worker, read, state, groups = made
         try:
-            await self.force.apply(Change(self.force.state, state, groups, read.recipe))
-        except NotKeptError as error:
+            await self.force.apply(StateUpdate(self.force.state, state, groups, read.recipe))
+        except StateNotSavedError as error:
             self._spare = worker
-            self.problems.not_kept("program", error.diagnostics)
+            self.problems.report_not_saved("program", error.diagnostics)
             return made
         except (SnapshotError, CommandError) as error:
             self._spare = worker
-            self.problems.refused(error)
+            self.problems.report_rejected(error)
             return None
         self._active, self._spare, self._recalled = worker, self._active or Worker(), False
         latest = self._endpoints[:1]
-        if latest and digest(latest[0]) == state.located:
+        if latest and digest(latest[0]) == state.endpoints_digest:
             self._used(latest[0])
         self.counts.compiles += 1
         self.counts.compile_seconds = read.seconds
         self.problems.report("warnings", read.findings, read.folder)
         said = {"state": state.version, "adms": len(state.placement.adms), "seconds": round(read.seconds, 3)}
         LOG.info("compiled", extra=said)
-        self.problems.miss(read.unlisted)
+        self.problems.report_unlisted(read.unlisted)
         return None
 
     async def _renew(self) -> None:
@@ -272,7 +274,7 @@ class Serving:
         """
         async with self._turn:
             if self._active is not None and self.force.state is not None:
-                usable = () if "endpoints" in self.problems.held else self._endpoints[:1]
+                usable = () if "endpoints" in self.problems.current else self._endpoints[:1]
                 await self._locate(self._active, self.force.state, next(iter(usable), None), whole=True)
 
     # ---- addresses ----
@@ -303,30 +305,30 @@ class Serving:
                 self._again.set()
 
     async def _locate(self, worker: Worker, old: State, content: bytes | None, *, whole: bool = False) -> None:
-        if content is not None and digest(content) == old.located and not whole:
+        if content is not None and digest(content) == old.endpoints_digest and not whole:
             self._used(content)
             return
         try:
-            found, groups = await worker.locate(content, whole=whole)
+            found, groups = await worker.update_addresses(content, whole=whole)
             if found.addresses is None:
                 self.counts.endpoint_errors += 1
                 self.problems.report("endpoints", found.findings, "")
                 return
-            new = replace(old, addresses=found.addresses, located=found.digest)
+            new = replace(old, addresses=found.addresses, endpoints_digest=found.digest)
             recipe = self.force.recipe if content is None else _at(self.force.recipe, content)
-            await self.force.apply(Change(old, new, groups, recipe))
+            await self.force.apply(StateUpdate(old, new, groups, recipe))
         except WorkerError as error:
             self.counts.endpoint_errors += 1
-            self.problems.failed("endpoints", error)
+            self.problems.report_worker_failure("endpoints", error)
             await self._lose(worker)
             return
-        except NotKeptError as error:
+        except StateNotSavedError as error:
             # A compile makes the same again, and that is tried until the folder takes it.
-            self.problems.not_kept("program", error.diagnostics)
+            self.problems.report_not_saved("program", error.diagnostics)
             await self._lose(worker)
             return
         except (SnapshotError, CommandError) as error:
-            self.problems.refused(error)
+            self.problems.report_rejected(error)
             await self._lose(worker)
             return
         if whole:
@@ -334,8 +336,8 @@ class Serving:
         if content is not None:
             self._used(content)
         self.counts.locates += 1
-        LOG.info("located", extra={"adms": len(groups.adms), "seconds": round(found.seconds, 4)})
-        self.problems.miss(found.unlisted)
+        LOG.info("located", extra={"adms": len(groups.by_service), "seconds": round(found.seconds, 4)})
+        self.problems.report_unlisted(found.unlisted)
 
     async def _lose(self, worker: Worker) -> None:
         """A worker whose state is not what is in force is of no more use: compile anew."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from admc.serve.build.snapshots import Groups
+    from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import State
     from admc.transition.model import Phase
 
@@ -86,8 +86,8 @@ def planned_by(path: Path, text: str, mode: Mode = Mode.EXPLICIT) -> Planned:
 
 
 async def begun(server: Agreeing, first: Planned, folder: Path | None) -> Moving:
-    async def publish(told: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
-        server.store.publish_all({name: item for name, item in told.adms.items() if name not in held})
+    async def publish(told: SnapshotSet, state: State, held: frozenset[str] = frozenset()) -> None:
+        server.store.publish_all({name: item for name, item in told.by_service.items() if name not in held})
 
     await publish(groups.snapshots(first.state), first.state)
     return Moving(server, publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]

@@ -142,7 +142,7 @@ def _changed(program: Program, before: Addresses, rng: random.Random) -> Address
 
 def _versions(state: State) -> dict[str, str] | None:
     try:
-        return {name: item.version for name, item in snapshots.snapshots(state).adms.items()}
+        return {name: item.version for name, item in snapshots.snapshots(state).by_service.items()}
     except CommandError:
         return None
 
@@ -168,7 +168,7 @@ def test_whoever_is_told_something_else_is_emitted_again(name: str) -> None:
                 snapshots.snapshots(State(source, program, placement, after, ""), affected, index.hops)
             continue
         assert {service for service in new if old[service] != new[service]} <= affected
-        part = snapshots.snapshots(State(source, program, placement, after, ""), affected, index.hops).adms
+        part = snapshots.snapshots(State(source, program, placement, after, ""), affected, index.hops).by_service
         assert {service: item.version for service, item in part.items()} == {
             service: version for service, version in new.items() if service in affected
         }

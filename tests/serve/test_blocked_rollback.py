@@ -81,6 +81,6 @@ def test_a_newer_plan_goes_forward_again_where_the_way_back_is_refused(
             await until(lambda: moving.underway is None)
         found = server.store.current("web")
         assert found is not None
-        assert found.version == groups.snapshots(last.state).adms["web"].version
+        assert found.version == groups.snapshots(last.state).by_service["web"].version
 
     asyncio.run(run())

@@ -20,7 +20,7 @@ from admc.serve.auth.tls import TlsCounts
 from admc.serve.observe import http
 from admc.serve.observe.metrics import Now, Sources
 from admc.serve.observe.problems import Counts
-from admc.serve.observe.status import Phase, Status, from_json
+from admc.serve.observe.status import ServerPhase, Status, from_json
 from tests.serve.pki import Authority
 from tests.serve.server_process import SECONDS, served
 from tests.serve.test_status import client
@@ -76,13 +76,13 @@ async def test_alive_and_ready_are_two_things() -> None:
     async with running() as bed:
         for phase, why, ready in [
             (
-                Phase.STARTING,
+                ServerPhase.STARTING,
                 "the program has not been compiled yet",
                 (503, "starting: the program has not been compiled yet\n"),
             ),
-            (Phase.SERVING, "", (200, "serving\n")),
-            (Phase.SERVING, "the program is wrong now", (200, "serving: the program is wrong now\n")),
-            (Phase.DRAINING, "", (503, "draining\n")),
+            (ServerPhase.SERVING, "", (200, "serving\n")),
+            (ServerPhase.SERVING, "the program is wrong now", (200, "serving: the program is wrong now\n")),
+            (ServerPhase.DRAINING, "", (503, "draining\n")),
         ]:
             bed.status = status_of(phase=phase, why=why)
             assert await bed.get("/readyz") == ready

@@ -10,7 +10,7 @@ import pytest
 from admc.compile.pipeline import load_program
 from admc.exits import CommandError
 from admc.serve.observe.problems import Problems
-from admc.serve.state_dir.store import opened
+from admc.serve.state_dir.store import open_state_dir
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ def records(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
 
 
 def test_a_finding_is_said_with_its_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    problems = Problems(stays="0123")
+    problems = Problems(active_version="0123")
     found = findings(tmp_path)
     problems.report("program", found, "apps")
-    assert problems.said.startswith(f"apps/shop.adm:3:3: {found[0].message}")
+    assert problems.summary.startswith(f"apps/shop.adm:3:3: {found[0].message}")
     first = records(caplog)[0]
     assert (first["event"], first["file"], first["line"], first["column"]) == ("finding", "apps/shop.adm", 3, 3)
 
@@ -44,9 +44,9 @@ def test_a_finding_is_said_with_its_place(tmp_path: Path, caplog: pytest.LogCapt
 def test_a_finding_without_a_place_is_said_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
     problems = Problems()
     problems.report("program", (CAUSED, NOWHERE), "")
-    assert problems.said == "the plan `a` was written by a newer admc: it has version 2 (and 1 more)"
+    assert problems.summary == "the plan `a` was written by a newer admc: it has version 2 (and 1 more)"
     problems.report("program", (NOWHERE,), "")
-    assert problems.said == "the kept state cannot be used"
+    assert problems.summary == "the kept state cannot be used"
     assert [record["code"] for record in records(caplog) if "code" in record] == ["ADM805", "ADM854", "ADM854"]
 
 
@@ -63,7 +63,7 @@ def test_what_stays_is_said_where_there_is_something(
     about: str, stays: str, events: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    Problems(stays=stays).report(about, (NOWHERE,), "")
+    Problems(active_version=stays).report(about, (NOWHERE,), "")
     said = records(caplog)
     assert [record["event"] for record in said] == events
     assert "file" not in said[0]
@@ -73,6 +73,6 @@ def test_what_stays_is_said_where_there_is_something(
 def test_a_file_is_no_folder_to_keep_state_in(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("something else")
     with pytest.raises(CommandError) as caught:
-        opened(tmp_path / "state")
+        open_state_dir(tmp_path / "state")
     assert caught.value.diagnostics[0].cause == "it is no folder"
     assert (tmp_path / "state").read_text() == "something else"

@@ -16,7 +16,7 @@ from admc.emit.emission import MAX_ENDPOINTS
 from admc.serve.build import snapshots, source
 from admc.serve.build.source import Source
 from admc.serve.state_dir import rollout_record
-from admc.serve.state_dir.store import opened
+from admc.serve.state_dir.store import open_state_dir
 from emitters.envoy import Mode
 from tests.serve.server_process import served
 from tests.serve.test_server import ENDPOINTS_FILE, PROGRAM, client, folder, write
@@ -31,7 +31,7 @@ from xds_server.resources.types import ENDPOINTS, EXTENSION
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.serve.build.snapshots import Groups
+    from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.state_dir.store import Recipe
     from tests.serve.server_process import Served
 
@@ -107,8 +107,8 @@ def test_nobody_is_told_what_is_older_than_the_program_that_is_being_compiled(fo
     )
     assert read.state is not None
     assert read.recipe is not None
-    with closing(opened(folder / "state")) as kept:
-        kept.save(read.recipe, snapshots.snapshots(read.state).adms)
+    with closing(open_state_dir(folder / "state")) as kept:
+        kept.save(read.recipe, snapshots.snapshots(read.state).by_service)
     # What was published last may not have been kept any more when the server was killed.
     write(folder / "policies.adm", PROGRAM.replace("gold", "bronze"))
     with served(folder, *options) as server:
@@ -146,7 +146,7 @@ def test_a_policy_that_changed_sides_while_nobody_served_moves_step_by_step(tmp_
         once(bed, passed, refused)
 
 
-def made(path: Path, text: str, pod: str) -> tuple[Recipe, Groups, str]:
+def made(path: Path, text: str, pod: str) -> tuple[Recipe, SnapshotSet, str]:
     """What a server keeps of a program at some address, what it tells, and the version of that state."""
     write(path, text)
     read = source.read(Source(path, Mode.REDIRECT), (with_pod(pod).encode(),), keep=True)
@@ -159,8 +159,8 @@ def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_told_again
     """The proxy had not acknowledged all of the newest when the server was killed, and nothing better is compiled."""
     _, older, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
     recipe, _, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.9")
-    with closing(opened(folder / "state")) as kept:
-        kept.save(recipe, older.adms)
+    with closing(open_state_dir(folder / "state")) as kept:
+        kept.save(recipe, older.by_service)
     write(folder / "endpoints.json", with_pod("10.1.0.9"))
     write(folder / "policies.adm", PROGRAM + "nonsense\n")
     with served(folder, "policies.adm", "--endpoints", "endpoints.json", "--state", "state") as server:
@@ -177,8 +177,8 @@ def test_of_a_transition_the_plan_that_it_leads_to_is_in_force_at_the_latest_add
     second, _, _ = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.2")
     _, _, version = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.9")
     third, _, _ = made(folder / "policies.adm", PROGRAM.replace("gold", "bronze"), "10.1.0.9")
-    with closing(opened(folder / "state")) as kept:
-        kept.save(third, told.adms)
+    with closing(open_state_dir(folder / "state")) as kept:
+        kept.save(third, told.by_service)
         rollout_record.write(folder / "state", rollout_record.Record(first, second, 0, False, b"key"))
     write(folder / "policies.adm", PROGRAM + "nonsense\n")
     with served(folder, "policies.adm", "--state", "state") as server:

@@ -20,7 +20,7 @@ from envoy.config.endpoint.v3 import endpoint_pb2
 
 from admc.exits import CommandError
 from admc.serve.state_dir import rollout_record
-from admc.serve.state_dir.store import Recalled, Recipe, opened
+from admc.serve.state_dir.store import Recipe, StoredState, open_state_dir
 from tests.testbed.envoys import LAUNCHER
 from xds_server.resources.snapshot import Resource, Snapshot
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 RECIPE = Recipe("policies.adm", "redirect", {"policies.adm": b"app shop\n"}, b"{}", b'{"services": {}}')
 
 
-def recall(folder: Path) -> Recalled:
-    with closing(opened(folder)) as kept:
-        found = kept.recall()
+def recall(folder: Path) -> StoredState:
+    with closing(open_state_dir(folder)) as kept:
+        found = kept.load()
     assert found is not None
     return found
 
@@ -44,14 +44,14 @@ def snapshot(*names: str) -> Snapshot:
 def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     endpoints = Resource.of(endpoint_pb2.ClusterLoadAssignment(cluster_name="own"))
     groups = {"a": snapshot("x", "y"), "b": Snapshot.of([endpoints], elsewhere=["own"])}
-    kept = opened(tmp_path / "state")
-    assert kept.recall() is None
+    kept = open_state_dir(tmp_path / "state")
+    assert kept.load() is None
     assert kept.save(RECIPE, groups)
     assert not kept.save(RECIPE, groups)
     kept.close()
 
-    again = opened(tmp_path / "state")
-    found = again.recall()
+    again = open_state_dir(tmp_path / "state")
+    found = again.load()
     assert found is not None
     assert found.recipe == RECIPE
     assert found.problems == ()
@@ -74,10 +74,10 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
 def test_a_folder_that_goes_is_noticed_by_a_server_that_has_written_nothing(tmp_path: Path, kept_before: bool) -> None:
     folder, groups = tmp_path / "state", {"a": snapshot("x")}
     if kept_before:
-        with closing(opened(folder)) as kept:
+        with closing(open_state_dir(folder)) as kept:
             kept.save(RECIPE, groups)
-    with closing(opened(folder)) as again:
-        assert (again.recall() is not None) is kept_before
+    with closing(open_state_dir(folder)) as again:
+        assert (again.load() is not None) is kept_before
         if kept_before:
             assert not again.save(RECIPE, groups)
         assert not again.renew()
@@ -90,13 +90,13 @@ def test_a_folder_that_goes_is_noticed_by_a_server_that_has_written_nothing(tmp_
 @pytest.mark.parametrize("gone", ["objects", "state.json", "lock"])
 def test_a_part_of_the_folder_that_goes_is_there_again_at_once(gone: str, tmp_path: Path) -> None:
     folder, groups = tmp_path / "state", {"a": snapshot("x")}
-    with closing(opened(folder)) as kept:
+    with closing(open_state_dir(folder)) as kept:
         kept.save(RECIPE, groups)
         shutil.rmtree(folder / gone) if gone == "objects" else (folder / gone).unlink()
         assert kept.renew()
         assert kept.save(RECIPE, groups)
         with pytest.raises(CommandError, match="another server keeps its state"):
-            opened(folder)
+            open_state_dir(folder)
     assert recall(folder).recipe == RECIPE
 
 
@@ -107,7 +107,7 @@ def test_a_full_disk_is_not_taken_for_somebody_who_touches_the_folder(
         path.touch()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with closing(opened(tmp_path)) as kept:
+    with closing(open_state_dir(tmp_path)) as kept:
         kept.save(RECIPE, {"a": snapshot("x")})
         with monkeypatch.context() as patches:
             patches.setattr(Path, "write_bytes", full)
@@ -122,12 +122,12 @@ def test_a_full_disk_is_not_taken_for_somebody_who_touches_the_folder(
 
 
 def test_two_servers_do_not_share_a_folder(tmp_path: Path) -> None:
-    kept = opened(tmp_path)
+    kept = open_state_dir(tmp_path)
     with pytest.raises(CommandError) as caught:
-        opened(tmp_path)
+        open_state_dir(tmp_path)
     assert caught.value.diagnostics[0].code == "ADM854"
     kept.close()
-    opened(tmp_path).close()
+    open_state_dir(tmp_path).close()
 
 
 def _change(folder: Path, change: Callable[[dict[str, object]], object]) -> None:
@@ -163,14 +163,14 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_somebody_touched_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
-    kept = opened(tmp_path)
+    kept = open_state_dir(tmp_path)
     kept.save(RECIPE, {"a": snapshot("x")})
     kept.close()
     spoil, words = BROKEN[name]
     spoil(tmp_path)
-    with closing(opened(tmp_path)) as again:
+    with closing(open_state_dir(tmp_path)) as again:
         with pytest.raises(CommandError) as caught:
-            again.recall()
+            again.load()
         (finding,) = caught.value.diagnostics
         assert finding.code == "ADM854"
         assert words in (finding.cause or "")
@@ -180,7 +180,7 @@ def test_what_somebody_touched_is_refused_with_the_reason(name: str, tmp_path: P
 
 
 def test_a_snapshot_that_was_touched_costs_its_own_group_only(tmp_path: Path) -> None:
-    kept = opened(tmp_path)
+    kept = open_state_dir(tmp_path)
     kept.save(RECIPE, {"a": snapshot("x"), "b": snapshot("y")})
     kept.close()
     groups = json.loads((tmp_path / "state.json").read_text())["groups"]
@@ -194,8 +194,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.serve.test_state_dir import RECIPE, snapshot
-from admc.serve.state_dir.store import opened
-kept = opened(Path(sys.argv[1]))
+from admc.serve.state_dir.store import open_state_dir
+kept = open_state_dir(Path(sys.argv[1]))
 for number in range(1_000_000):
     recipe = RECIPE._replace(endpoints=str(number).encode())
     kept.save(recipe, {f"group{n}": snapshot(f"cluster{number}") for n in range(5)})
@@ -253,15 +253,15 @@ def test_a_transition_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path)
 
 def test_what_has_to_be_known_is_kept_in_no_folder_of_another_server(tmp_path: Path) -> None:
     folder, groups = tmp_path / "state", {"a": snapshot("x")}
-    with closing(opened(folder)) as kept:
-        kept.settle(RECIPE, groups)
-        found = kept.recall()
+    with closing(open_state_dir(folder)) as kept:
+        kept.save_as_owner(RECIPE, groups)
+        found = kept.load()
         assert found is not None
         assert (found.recipe, found.groups.keys()) == (RECIPE, groups.keys())
         folder.rename(tmp_path / "away")
         with pytest.raises(CommandError, match="cannot keep the state"):
-            kept.settle(None, groups)
-        with closing(opened(folder)) as another:
+            kept.save_as_owner(None, groups)
+        with closing(open_state_dir(folder)) as another:
             with pytest.raises(CommandError, match="cannot keep the state"):
-                kept.settle(RECIPE, {})
-            assert another.recall() is None
+                kept.save_as_owner(RECIPE, {})
+            assert another.load() is None

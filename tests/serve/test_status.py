@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from admc.serve.observe import status as model
 from admc.serve.observe.status import (
     NodeRow,
-    Phase,
+    ServerPhase,
     Status,
     StatusFormatError,
     TypeRow,
@@ -44,7 +44,9 @@ def client(
     )  # fmt: skip
 
 
-def serving(*clients: ClientStatus, phase: Phase = Phase.SERVING, why: str = "", transition: str = "") -> Status:
+def serving(
+    *clients: ClientStatus, phase: ServerPhase = ServerPhase.SERVING, why: str = "", transition: str = ""
+) -> Status:
     row = server_row(
         phase=phase, app="shop", source="policies.adm", state="abcdef0123", started=1e9, why=why, transition=transition
     )
@@ -92,7 +94,7 @@ def test_types_and_schema_name_the_same_fields() -> None:
 def test_json_fits_the_schema_and_reads_back() -> None:
     for found in (
         serving(client("search", "a", OLD, error="bad\n\x1b[2J"), client("web", "ü", identity="spiffe://t/w")),
-        of(server_row(phase=Phase.STARTING, app="", source="x", state="", started=0.0), [], {}, []),
+        of(server_row(phase=ServerPhase.STARTING, app="", source="x", state="", started=0.0), [], {}, []),
     ):
         content = to_json(found)
         jsonschema.validate(json.loads(content), SCHEMA)
@@ -157,7 +159,9 @@ def test_what_is_wanted_is_in_force_only_where_nothing_is_wrong() -> None:
 
 
 def test_text_before_there_is_a_program() -> None:
-    row = server_row(phase=Phase.STARTING, app="", source="p.adm", state="", started=1e9, why="it is being compiled")
+    row = server_row(
+        phase=ServerPhase.STARTING, app="", source="p.adm", state="", started=1e9, why="it is being compiled"
+    )
     assert render(of(row._replace(version="1"), [], {}, [])) == (
         "starting with nothing yet from `p.adm`\n"
         "admc 1, since 2001-09-09T01:46:40Z\n"

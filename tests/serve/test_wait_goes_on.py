@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from admc.serve.build import snapshots as groups
 from admc.serve.build import source
-from admc.serve.build.snapshots import Groups
+from admc.serve.build.snapshots import SnapshotSet
 from admc.serve.build.source import Source
 from admc.serve.rollout.underway import Planned
 from admc.transition.model import Phase
@@ -104,7 +104,7 @@ def test_what_a_server_published_for_a_step_before_it_was_started_again_is_not_k
         assert underway is not None
         first = moving._telling.sight(underway).same
         moved = _at(tmp_path, "ingress", "10.1.0.4")
-        await moving.relocate(moved, Groups({}, None))
+        await moving.relocate(moved, SnapshotSet({}, None))
         assert moving.underway is not None
         both = moving._telling.sight(moving.underway).same
         assert all(first[name] <= both[name] for name in first)
@@ -121,7 +121,7 @@ def test_a_listener_of_earlier_addresses_refers_to_nothing_that_other_addresses_
     seen = 0
     places = [("10.1.0.3",), ("10.1.0.4", "10.1.0.5"), ("fd00::3",), ("10.1.0.9",), ()]
     for side in ("egress", "ingress"):
-        told = [groups.snapshots(_at(tmp_path, side, *pods).state).adms for pods in places]
+        told = [groups.snapshots(_at(tmp_path, side, *pods).state).by_service for pods in places]
         for before in told:
             for after in told:
                 for service, snapshot in before.items():

@@ -85,7 +85,7 @@ class _Gone(worker.Worker):
 
 
 @asynccontextmanager
-async def _following(options: Options, *workers: type[worker.Worker]) -> AsyncIterator[reconciler.Serving]:
+async def _following(options: Options, *workers: type[worker.Worker]) -> AsyncIterator[reconciler.Reconciler]:
     """What follows the files, with these processes in turn, and then with any."""
     given = iter(workers)
 
@@ -95,7 +95,7 @@ async def _following(options: Options, *workers: type[worker.Worker]) -> AsyncIt
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reconciler, "AGAIN_SECONDS", AGAIN_SECONDS)
         patch.setattr(reconciler, "Worker", made)
-        one = reconciler.Serving(options)
+        one = reconciler.Reconciler(options)
         following = asyncio.ensure_future(one.follow())
         try:
             yield one

@@ -25,7 +25,7 @@ from admc.terminal import visible
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.serve.file_watch import Seen
+    from admc.serve.file_watch import FileStat
 
 LOG: Final = logging.getLogger("admc.serve")
 MAX_FILE: Final = 1_000_000
@@ -108,7 +108,7 @@ def _configuration(material: _Material) -> Any:
     )
 
 
-def _looks(files: TlsFiles) -> tuple[Seen | None, ...]:
+def _looks(files: TlsFiles) -> tuple[FileStat | None, ...]:
     return tuple(look(path) for path in files if path is not None)
 
 

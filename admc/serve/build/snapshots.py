@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from emitters.scope import Hop
 
 
-class Groups(NamedTuple):
+class SnapshotSet(NamedTuple):
     """What proxies are to have."""
 
-    adms: Mapping[str, Snapshot]
+    by_service: Mapping[str, Snapshot]
     """By service."""
-    passing: Snapshot | None
+    passthrough: Snapshot | None
     """What the proxies of all others have; None where nothing is redirected, so that there is nothing to pass on."""
 
 
 @no_collection()
 def snapshots(
     state: State, only: Collection[str] | None = None, enforced: Mapping[str, tuple[Hop, ...]] | None = None
-) -> Groups:
+) -> SnapshotSet:
     """What the proxy of each service is to have. With `only`, of those alone, and nothing for others.
 
     Raises `CommandError` (exit 3) where Envoy cannot express it.
@@ -57,7 +57,7 @@ def snapshots(
         item.check()
         _ = item.version  # it is sent along: whoever serves 10,000 of them has no time for that
     nothing = untouched(program, addresses) if redirected and only is None else None
-    return Groups(found, None if nothing is None else snapshot(nothing))
+    return SnapshotSet(found, None if nothing is None else snapshot(nothing))
 
 
 def snapshot(resources: AdmResources) -> Snapshot:

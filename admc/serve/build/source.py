@@ -66,7 +66,7 @@ class State:
     program: Program
     placement: Placement
     addresses: Addresses
-    located: str
+    endpoints_digest: str
     """Digest of the endpoints file; empty without one."""
 
     @cached_property
@@ -77,11 +77,11 @@ class State:
             f"{decision.policy}\0{decision.destination}\0{'+'.join(decision.sides)}\0"
             for decision in self.placement.decisions
         ]
-        parts += [self.source.mode, self.located]
+        parts += [self.source.mode, self.endpoints_digest]
         return hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-class Read(NamedTuple):
+class ReadResult(NamedTuple):
     """What came of reading: a state, or findings; and in both cases which files it depended on."""
 
     state: State | None
@@ -98,8 +98,8 @@ class Read(NamedTuple):
 
 
 @no_collection()
-def read(source: Source, endpoints: Sequence[bytes], *, keep: bool = False) -> Read:
-    """Read, place and verify. What is wrong is in the findings; bugs of admc are raised.
+def read(source: Source, endpoints: Sequence[bytes], *, keep: bool = False) -> ReadResult:
+    """ReadResult, place and verify. What is wrong is in the findings; bugs of admc are raised.
 
     `endpoints`: what the endpoints file holds, or held, of which the first that can be used is. `keep`: with the
     recipe.
@@ -113,18 +113,18 @@ def read(source: Source, endpoints: Sequence[bytes], *, keep: bool = False) -> R
             program, placement = _compiled(source, tried, contents)
         state, findings = _located(source, program, placement, endpoints)
     except CommandError as error:
-        return Read(None, error.diagnostics, error.folder, tried)
+        return ReadResult(None, error.diagnostics, error.folder, tried)
     recipe = None
     if keep:
-        used = next((content for content in endpoints if digest(content) == state.located), None)
+        used = next((content for content in endpoints if digest(content) == state.endpoints_digest), None)
         inputs = {item.path: contents[item.path] for item in program.inputs}
         plan = to_json(build(program, placement, Costs()))
         recipe = Recipe(program.inputs[0].path, source.mode.value, inputs, plan, used)
-    return Read(state, (*findings, *program.warnings), folder_of(source.path), tried, recipe)
+    return ReadResult(state, (*findings, *program.warnings), folder_of(source.path), tried, recipe)
 
 
 @no_collection()
-def recalled(source: Source, recipe: Recipe) -> State:
+def restored(source: Source, recipe: Recipe) -> State:
     """The state that a recipe makes. Raises `CommandError` where it makes none, not being what this admc wrote."""
 
     def content(path: str) -> bytes:
@@ -170,11 +170,11 @@ def _app(source: Source) -> str | None:
 
 
 @no_collection()
-def relocated(state: State, endpoints: bytes) -> State:
+def with_endpoints(state: State, endpoints: bytes) -> State:
     """The same placement at other addresses. Raises `CommandError` where the endpoints file cannot be used."""
     redirected = state.source.mode is Mode.REDIRECT
     found = addresses_of(state.program, endpoints, redirected=redirected)
-    return replace(state, addresses=found, located=digest(endpoints))
+    return replace(state, addresses=found, endpoints_digest=digest(endpoints))
 
 
 def missing(state: State, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
@@ -196,7 +196,7 @@ def _located(
     findings: list[Diagnostic] = []
     for content in endpoints:
         try:
-            return relocated(state, content), tuple(findings)
+            return with_endpoints(state, content), tuple(findings)
         except CommandError as error:
             findings += error.diagnostics
     raise CommandError(Exit.INPUT, findings)

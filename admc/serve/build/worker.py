@@ -20,11 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError
-from admc.serve.build import snapshots as groups
-from admc.serve.build import source as feed
+from admc.serve.build import snapshots, source
 from admc.serve.build.address_deps import Index
-from admc.serve.build.snapshots import Groups
-from admc.serve.build.source import Read, Source, State
+from admc.serve.build.snapshots import SnapshotSet
+from admc.serve.build.source import ReadResult, Source, State
 from admc.unexpected import describe
 from dsl.collector import no_collection
 from emitters.envoy.unlisted import Unlisted
@@ -45,7 +44,7 @@ class WorkerError(Exception):
     """The process ended without an answer, or met a bug of admc; the message says which."""
 
 
-class Build(NamedTuple):
+class BuildState(NamedTuple):
     """Read a program or a plan, and make all of its snapshots."""
 
     source: Source
@@ -55,14 +54,14 @@ class Build(NamedTuple):
     """Whether the recipe is wanted, too."""
 
 
-class Recall(NamedTuple):
+class RestoreState(NamedTuple):
     """Make the state of a recipe, without any snapshot."""
 
     source: Source
     recipe: Recipe
 
 
-class Locate(NamedTuple):
+class UpdateAddresses(NamedTuple):
     """Make the snapshots that other addresses change, or all of them."""
 
     endpoints: bytes | None
@@ -70,7 +69,7 @@ class Locate(NamedTuple):
     whole: bool = False
 
 
-class Located(NamedTuple):
+class AddressUpdate(NamedTuple):
     """What came of other addresses: them, or findings."""
 
     addresses: Addresses | None
@@ -81,18 +80,18 @@ class Located(NamedTuple):
     """Whose addresses are missing."""
 
 
-Request = Build | Recall | Locate
-Answer = Read | Located
+Request = BuildState | RestoreState | UpdateAddresses
+Reply = ReadResult | AddressUpdate
 
 
-class _Group(NamedTuple):
+class _SnapshotPart(NamedTuple):
     """A part of an answer. Without a service it is for whoever has no ADM."""
 
     service: str | None
     snapshot: Snapshot | None
 
 
-class _Bug(NamedTuple):
+class _Failure(NamedTuple):
     said: str
 
 
@@ -127,26 +126,28 @@ class Worker:
         it tells anybody of its end, so that whoever has just lost one finds it alive."""
         return self._process.poll() is None
 
-    async def build(self, request: Build) -> tuple[Read, Groups]:
+    async def build(self, request: BuildState) -> tuple[ReadResult, SnapshotSet]:
         """A new state, which is the worker's from now on. Raises `WorkerError`."""
         read, groups = await self._ask(request)
-        assert isinstance(read, Read)  # noqa: S101 - what a build is answered with
+        assert isinstance(read, ReadResult)  # noqa: S101 - what a build is answered with
         return read, groups
 
-    async def recall(self, request: Recall) -> Read:
+    async def restore(self, request: RestoreState) -> ReadResult:
         """The state of a recipe, which is the worker's from now on. Raises `WorkerError`."""
         read, _ = await self._ask(request)
-        assert isinstance(read, Read)  # noqa: S101 - what a recipe is answered with
+        assert isinstance(read, ReadResult)  # noqa: S101 - what a recipe is answered with
         return read
 
-    async def locate(self, endpoints: bytes | None, *, whole: bool = False) -> tuple[Located, Groups]:
+    async def update_addresses(
+        self, endpoints: bytes | None, *, whole: bool = False
+    ) -> tuple[AddressUpdate, SnapshotSet]:
         """The worker's state at other addresses (None: at those of before), and the groups that they may change, or all
         of them. Raises `WorkerError`."""
-        located, groups = await self._ask(Locate(endpoints, whole))
-        assert isinstance(located, Located)  # noqa: S101 - what such a question is answered with
+        located, groups = await self._ask(UpdateAddresses(endpoints, whole))
+        assert isinstance(located, AddressUpdate)  # noqa: S101 - what such a question is answered with
         return located, groups
 
-    async def _ask(self, request: Request) -> tuple[Answer, Groups]:
+    async def _ask(self, request: Request) -> tuple[Reply, SnapshotSet]:
         async with self._lock:
             found: dict[str, Snapshot] = {}
             passing: Snapshot | None = None
@@ -155,15 +156,15 @@ class Worker:
                 while True:
                     # One after the other: to read a large one in one go would hold up all streams.
                     answer = await self._run(self._received)
-                    if isinstance(answer, _Bug):
+                    if isinstance(answer, _Failure):
                         raise WorkerError(answer.said)
-                    if isinstance(answer, _Group):
+                    if isinstance(answer, _SnapshotPart):
                         if answer.service is None:
                             passing = answer.snapshot
                         elif answer.snapshot is not None:
                             found[answer.service] = answer.snapshot
                     else:
-                        return answer, Groups(found, passing)
+                        return answer, SnapshotSet(found, passing)
             except (EOFError, OSError) as error:
                 raise WorkerError("the process that compiles has ended") from error
 
@@ -198,48 +199,48 @@ _HEAVY: Final = (
 
 
 def serve(connection: Connection) -> None:
-    """Answer until whoever started this process (`compiling`) goes away."""
+    """Reply until whoever started this process (`compiling`) goes away."""
     for name in _HEAVY:
         importlib.import_module(name)
-    desk = _Desk()
+    builder = _Builder()
     with contextlib.suppress(EOFError, OSError):
         while True:
             request = connection.recv()
             try:
-                for answer in desk.answers(request):
+                for answer in builder.answers(request):
                     connection.send(answer)
             except OSError:
                 raise
             except Exception as error:
                 # Whatever it is, it must reach whoever waits for an answer.
-                connection.send(_Bug(describe(error)))
+                connection.send(_Failure(describe(error)))
 
 
-class _Desk:
+class _Builder:
     """The state that this process has made, and answers about it."""
 
     def __init__(self) -> None:
         self._state: State | None = None
         self._index: Index | None = None
 
-    def answers(self, request: Request) -> Iterator[_Group | Answer]:
+    def answers(self, request: Request) -> Iterator[_SnapshotPart | Reply]:
         started = time.perf_counter()
-        if isinstance(request, Build):
+        if isinstance(request, BuildState):
             yield from self._build(request, started)
-        elif isinstance(request, Recall):
+        elif isinstance(request, RestoreState):
             yield self._recall(request, started)
         elif self._state is None:
             raise WorkerError("there is no state yet")
         else:
             yield from self._locate(self._state, request, started)
 
-    def _build(self, request: Build, started: float) -> Iterator[_Group | Answer]:
-        read = feed.read(request.source, request.endpoints, keep=request.keep)
+    def _build(self, request: BuildState, started: float) -> Iterator[_SnapshotPart | Reply]:
+        read = source.read(request.source, request.endpoints, keep=request.keep)
         if read.state is not None:
             try:
                 enforced = hops(read.state.program, read.state.placement)
                 yield from _groups(read.state, None, enforced)
-                read = read._replace(unlisted=feed.missing(read.state, enforced))
+                read = read._replace(unlisted=source.missing(read.state, enforced))
                 self._state, self._index = read.state, None
             except CommandError as error:
                 read = read._replace(state=None, findings=error.diagnostics, folder=error.folder)
@@ -247,32 +248,34 @@ class _Desk:
         if self._state is not None and self._index is None:
             self._index = Index(self._state.program, self._state.placement)
 
-    def _recall(self, request: Recall, started: float) -> Read:
+    def _recall(self, request: RestoreState, started: float) -> ReadResult:
         try:
-            state = feed.recalled(request.source, request.recipe)
+            state = source.restored(request.source, request.recipe)
         except CommandError as error:
-            return Read(None, error.diagnostics, error.folder, {})
+            return ReadResult(None, error.diagnostics, error.folder, {})
         self._state, self._index = state, Index(state.program, state.placement)
-        return Read(state, (), "", {}, None, time.perf_counter() - started)
+        return ReadResult(state, (), "", {}, None, time.perf_counter() - started)
 
-    def _locate(self, state: State, request: Locate, started: float) -> Iterator[_Group | Answer]:
+    def _locate(self, state: State, request: UpdateAddresses, started: float) -> Iterator[_SnapshotPart | Reply]:
         try:
-            moved = state if request.endpoints is None else feed.relocated(state, request.endpoints)
+            moved = state if request.endpoints is None else source.with_endpoints(state, request.endpoints)
             only = None
             if self._index is not None and not request.whole:
                 only = self._index.affected(state.addresses, moved.addresses)
             enforced = hops(moved.program, moved.placement) if self._index is None else self._index.hops
             yield from _groups(moved, only, enforced)
-            unlisted = feed.missing(moved, enforced)
+            unlisted = source.missing(moved, enforced)
         except CommandError as error:
-            yield Located(None, "", error.diagnostics)
+            yield AddressUpdate(None, "", error.diagnostics)
             return
         self._state = moved
-        yield Located(moved.addresses, moved.located, (), time.perf_counter() - started, unlisted)
+        yield AddressUpdate(moved.addresses, moved.endpoints_digest, (), time.perf_counter() - started, unlisted)
 
 
-def _groups(state: State, only: Collection[str] | None, enforced: Mapping[str, tuple[Hop, ...]]) -> Iterator[_Group]:
-    made = groups.snapshots(state, only, enforced)
-    for name, snapshot in made.adms.items():
-        yield _Group(name, snapshot)
-    yield _Group(None, made.passing)
+def _groups(
+    state: State, only: Collection[str] | None, enforced: Mapping[str, tuple[Hop, ...]]
+) -> Iterator[_SnapshotPart]:
+    made = snapshots.snapshots(state, only, enforced)
+    for name, snapshot in made.by_service.items():
+        yield _SnapshotPart(name, snapshot)
+    yield _SnapshotPart(None, made.passthrough)

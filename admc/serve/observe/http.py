@@ -21,7 +21,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from admc.exits import CommandError, wrong_usage
 from admc.serve.observe.metrics import CONTENT_TYPE
-from admc.serve.observe.status import Phase, to_json
+from admc.serve.observe.status import ServerPhase, to_json
 from admc.terminal import visible
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _answer(view: View, request: web.BaseRequest) -> web.StreamResponse:
     if request.path == "/readyz":
         server = view.server()
         why = f": {visible(server.why)}" if server.why else ""
-        return _text(200 if server.phase is Phase.SERVING else 503, f"{server.phase}{why}\n")
+        return _text(200 if server.phase is ServerPhase.SERVING else 503, f"{server.phase}{why}\n")
     return _text(404, "there are /healthz, /readyz, /metrics and /status.json here\n")
 
 

@@ -51,9 +51,9 @@ class Problems:
     """What is wrong now, by what it is wrong with: `program`, `endpoints`, `identities`, `kept`."""
 
     counts: Counts = field(default_factory=Counts)
-    stays: str = ""
+    active_version: str = ""
     """Version of the state in force, which stays whatever is reported."""
-    held: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
+    current: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
     _folders: dict[str, str] = field(default_factory=dict)
     """From where the places of those are told."""
 
@@ -61,13 +61,13 @@ class Problems:
     """Whose addresses are missing in what is in force."""
 
     def clear(self, what: str) -> None:
-        self.held.pop(what, None)
+        self.current.pop(what, None)
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """The first of them with its place, or its cause where it has none, and how many more there are; empty where
         there are none."""
-        found = [(item, self._folders.get(about, "")) for about, items in self.held.items() for item in items]
+        found = [(item, self._folders.get(about, "")) for about, items in self.current.items() for item in items]
         if not found:
             return ""
         first, folder = found[0]
@@ -84,7 +84,7 @@ class Problems:
         kept of it is damaged, the first compile says."""
         errors = any(item.severity is Severity.ERROR for item in findings)
         if about != "warnings":
-            self.held[about], self._folders[about] = findings, folder
+            self.current[about], self._folders[about] = findings, folder
         for item in findings:
             LOG.log(
                 logging.ERROR if item.severity is Severity.ERROR else logging.WARNING,
@@ -97,12 +97,12 @@ class Problems:
                 },
             )
         if errors and about != "kept":
-            if self.stays:
-                LOG.error("last_good_state_stays", extra={"about": about, "state": self.stays})
+            if self.active_version:
+                LOG.error("last_good_state_stays", extra={"about": about, "state": self.active_version})
             else:
                 LOG.error("no_state_yet", extra={"about": about, "text": NO_PROXY})
 
-    def miss(self, unlisted: Unlisted) -> None:
+    def report_unlisted(self, unlisted: Unlisted) -> None:
         """Tell of whose addresses are missing, whenever that is somebody else."""
         if unlisted == self.unlisted:
             return
@@ -113,21 +113,21 @@ class Problems:
         said = {"destinations": unlisted.destinations[:NAMED], "callers": unlisted.callers[:NAMED]}
         LOG.warning("unlisted", extra={**said, "of": len(unlisted.names), "text": UNLISTED})
 
-    def report_once(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
+    def report_if_new(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
         """Tell of what is looked at time and again, and may be what was told last."""
-        if self.held.get(about) != findings:
+        if self.current.get(about) != findings:
             self.report(about, findings, folder)
 
-    def not_kept(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
+    def report_not_saved(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
         """The kept state could not be used or written."""
         self.counts.kept_errors += 1
-        self.report_once(about, findings, folder)
+        self.report_if_new(about, findings, folder)
 
-    def failed(self, about: str, error: WorkerError) -> None:
+    def report_worker_failure(self, about: str, error: WorkerError) -> None:
         """A process that compiles met a bug, or has ended."""
         self._bug(about, "admc met something that it does not foresee", error)
 
-    def refused(self, error: SnapshotError | CommandError) -> None:
+    def report_rejected(self, error: SnapshotError | CommandError) -> None:
         """A state that was made cannot be put in force."""
         self.counts.apply_errors += 1
         if isinstance(error, CommandError):

@@ -25,7 +25,7 @@ SCHEMA_VERSION: Final = 1
 MAX_VERSION: Final = 1 << 31
 
 
-class Phase(StrEnum):
+class ServerPhase(StrEnum):
     """What a server is doing."""
 
     STARTING = "starting"
@@ -81,7 +81,7 @@ class AdmRow(NamedTuple):
 
 class ServerRow(NamedTuple):
     version: str
-    phase: Phase
+    phase: ServerPhase
     why: str
     """What was wrong with the last change of its files, or else what it waits for; empty where all is well."""
     transition: str
@@ -132,7 +132,7 @@ def of(server: ServerRow, adms: Iterable[str], wanted: Mapping[str, str], client
 
 def server_row(
     *,
-    phase: Phase,
+    phase: ServerPhase,
     app: str,
     source: str,
     state: str,

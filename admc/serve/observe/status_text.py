@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from admc.serve.observe.status import AdmRow, NodeRow, Phase, Status
+from admc.serve.observe.status import AdmRow, NodeRow, ServerPhase, Status
 from admc.terminal import cells, counted, visible
 
 if TYPE_CHECKING:
@@ -37,12 +37,16 @@ def _about(status: Status, asked: str) -> Iterator[str]:
     server = status.server
     app = f"`{visible(server.app)}`" if server.app else "nothing yet"
     state = f", state {_short(server.state)}" if server.state else ""
-    word = {Phase.STARTING: "starting with", Phase.SERVING: "serving", Phase.DRAINING: "draining, was serving"}
+    word = {
+        ServerPhase.STARTING: "starting with",
+        ServerPhase.SERVING: "serving",
+        ServerPhase.DRAINING: "draining, was serving",
+    }
     yield f"{word[server.phase]} {app} from `{visible(server.source)}`{state}"
     where = f" at {visible(asked)}" if asked else ""
     yield f"admc {visible(server.version)}{where}, since {visible(server.since)}"
     if server.why and server.why != server.transition:
-        yield f"{'not ready' if server.phase is Phase.STARTING else 'problem'}: {visible(server.why)}"
+        yield f"{'not ready' if server.phase is ServerPhase.STARTING else 'problem'}: {visible(server.why)}"
     if server.transition:
         yield f"on the way: {visible(server.transition)}"
     if server.unlisted:

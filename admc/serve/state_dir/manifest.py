@@ -24,11 +24,11 @@ MODES: Final = tuple(map(str, Mode))
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class WrongError(Exception):
+class ManifestError(Exception):
     """The content is not what this admc writes; the message says what is wrong."""
 
 
-class Saved(NamedTuple):
+class StoredSnapshot(NamedTuple):
     """The snapshot of one service."""
 
     version: str
@@ -37,7 +37,7 @@ class Saved(NamedTuple):
     elsewhere: tuple[str, ...]
 
 
-def to_json(state: dict[str, Any] | None, groups: Mapping[str, Saved]) -> bytes:
+def to_json(state: dict[str, Any] | None, groups: Mapping[str, StoredSnapshot]) -> bytes:
     """The content of `state.json`; `state` has the digests of a recipe's parts."""
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -60,7 +60,7 @@ def serialised(snapshot: Snapshot) -> bytes:
 
 
 def parsed(content: bytes, elsewhere: list[str]) -> Snapshot:
-    """The snapshot that such a part has. Raises `WrongError`."""
+    """The snapshot that such a part has. Raises `ManifestError`."""
     try:
         response = discovery_pb2.DiscoveryResponse.FromString(content)
         snapshot = Snapshot.of(
@@ -68,26 +68,26 @@ def parsed(content: bytes, elsewhere: list[str]) -> Snapshot:
         )
         snapshot.check()
     except (DecodeError, SnapshotError) as error:
-        raise WrongError(f"its snapshot cannot be used: {error}") from error
+        raise ManifestError(f"its snapshot cannot be used: {error}") from error
     return snapshot
 
 
 def from_json(content: bytes) -> dict[str, Any]:
-    """The content of `state.json`, every field checked. Raises `WrongError`."""
+    """The content of `state.json`, every field checked. Raises `ManifestError`."""
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise WrongError("it is not JSON; the file may be cut short") from error
+        raise ManifestError("it is not JSON; the file may be cut short") from error
     version = document.get("schema_version") if isinstance(document, dict) else None
     if type(version) is not int or version < 1:
-        raise WrongError("it has no `schema_version`")
+        raise ManifestError("it has no `schema_version`")
     if version > SCHEMA_VERSION:
-        raise WrongError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
+        raise ManifestError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
     groups = document.get("groups")
     if document.keys() != {"schema_version", "state", "groups"} or not isinstance(groups, dict):
-        raise WrongError("it does not have the fields that belong there")
+        raise ManifestError("it does not have the fields that belong there")
     if len(groups) > MAX_GROUPS:
-        raise WrongError(f"it has more than {MAX_GROUPS:,} groups")
+        raise ManifestError(f"it has more than {MAX_GROUPS:,} groups")
     for name, saved in groups.items():
         if (
             not isinstance(saved, dict)
@@ -95,10 +95,10 @@ def from_json(content: bytes) -> dict[str, Any]:
             or not _is_digest(saved["object"])
             or not _are_names(saved["elsewhere"])
         ):
-            raise WrongError(f"its group `{name[:100]}` does not have the fields that belong there")
+            raise ManifestError(f"its group `{name[:100]}` does not have the fields that belong there")
     state = document["state"]
     if state is not None and not _is_state(state):
-        raise WrongError("its `state` does not have the fields that belong there")
+        raise ManifestError("its `state` does not have the fields that belong there")
     found: dict[str, Any] = document
     return found
 

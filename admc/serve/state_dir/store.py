@@ -20,15 +20,15 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded, said_by_system, write_whole
+from admc.files import read_bounded, system_message, write_whole
 from admc.serve.file_watch import look
-from admc.serve.state_dir.manifest import Saved, WrongError, from_json, parsed, serialised, to_json
+from admc.serve.state_dir.manifest import ManifestError, StoredSnapshot, from_json, parsed, serialised, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from admc.serve.file_watch import Seen
+    from admc.serve.file_watch import FileStat
     from xds_server.resources.snapshot import Snapshot
 
 MAX_MANIFEST: Final = 64_000_000
@@ -48,7 +48,7 @@ class Recipe(NamedTuple):
     endpoints: bytes | None
 
 
-class Recalled(NamedTuple):
+class StoredState(NamedTuple):
     """What was kept. `problems` are groups that cannot be used, and why."""
 
     recipe: Recipe | None
@@ -57,22 +57,22 @@ class Recalled(NamedTuple):
 
 
 @dataclass(slots=True)
-class Kept:
+class StateDir:
     """The folder, for as long as this process holds its lock."""
 
     folder: Path
     _lock: IO[bytes]
     _recipe: dict[str, Any] | None = None
-    _groups: dict[str, Saved] = field(default_factory=dict)
+    _groups: dict[str, StoredSnapshot] = field(default_factory=dict)
     _sound: set[str] = field(default_factory=set)
     """Parts that this process has read or written."""
-    _left: tuple[Seen | None, ...] | None = None
+    _left: tuple[FileStat | None, ...] | None = None
     """What the folder looked like when this process had read it, or written to it."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     # ---- reading ----
 
-    def recall(self) -> Recalled | None:
+    def load(self) -> StoredState | None:
         """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used."""
         self._left = self._looks()
         path = self.folder / "state.json"
@@ -84,10 +84,10 @@ class Kept:
             raise _unusable(path, error.diagnostics[0].cause or "it cannot be read") from error
         try:
             return self._recalled(from_json(content))
-        except WrongError as error:
+        except ManifestError as error:
             raise _unusable(path, str(error)) from error
 
-    def _recalled(self, document: dict[str, Any]) -> Recalled:
+    def _recalled(self, document: dict[str, Any]) -> StoredState:
         recipe = None if document["state"] is None else self._recipe_of(document["state"])
         groups: dict[str, Snapshot] = {}
         problems: list[str] = []
@@ -97,15 +97,15 @@ class Kept:
                 content = self._object(saved["object"])
                 left -= len(content)
                 if left < 0:
-                    raise WrongError(f"its snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
+                    raise ManifestError(f"its snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
                 snapshot = parsed(content, saved["elsewhere"])
-            except WrongError as error:
+            except ManifestError as error:
                 problems.append(f"`{name}`: {error}")
                 continue
             groups[name] = snapshot
-            self._groups[name] = Saved(snapshot.version, saved["object"], tuple(saved["elsewhere"]))
+            self._groups[name] = StoredSnapshot(snapshot.version, saved["object"], tuple(saved["elsewhere"]))
         self._recipe = document["state"]
-        return Recalled(recipe, groups, tuple(problems))
+        return StoredState(recipe, groups, tuple(problems))
 
     def _recipe_of(self, state: dict[str, Any]) -> Recipe:
         endpoints = state["endpoints"]
@@ -123,9 +123,9 @@ class Kept:
                 self.folder / "objects" / digest, MAX_OBJECT, "a part of the kept state", regular=True
             )
         except CommandError as error:
-            raise WrongError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
+            raise ManifestError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
         if hashlib.sha256(content).hexdigest() != digest:
-            raise WrongError("a part of it is not what was kept")
+            raise ManifestError("a part of it is not what was kept")
         self._sound.add(digest)
         return content
 
@@ -147,7 +147,7 @@ class Kept:
             self._sound.clear()
             return True
 
-    def _looks(self) -> tuple[Seen | None, ...]:
+    def _looks(self) -> tuple[FileStat | None, ...]:
         # One inside the other would change with every file of somebody else's in it: so not the folder itself.
         return tuple(look(self.folder / name) for name in ("lock", "objects", "state.json"))
 
@@ -156,7 +156,7 @@ class Kept:
         there, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
         return there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
 
-    def settle(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> None:
+    def save_as_owner(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> None:
         """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where
         the folder is not this process's any more: what another one keeps there is left alone."""
         with self._writing:
@@ -207,12 +207,12 @@ class Kept:
             "endpoints": None if recipe.endpoints is None else self._put(recipe.endpoints),
         }
 
-    def _put_group(self, name: str, snapshot: Snapshot) -> Saved:
+    def _put_group(self, name: str, snapshot: Snapshot) -> StoredSnapshot:
         before = self._groups.get(name)
         elsewhere = tuple(sorted(snapshot.elsewhere))
         if before is not None and (before.version, before.elsewhere) == (snapshot.version, elsewhere):
             return before
-        return Saved(snapshot.version, self._put(serialised(snapshot)), elsewhere)
+        return StoredSnapshot(snapshot.version, self._put(serialised(snapshot)), elsewhere)
 
     def _put(self, content: bytes) -> str:
         """A part, whole under its name or not there at all. Not flushed to the disk: a process that dies loses
@@ -231,7 +231,7 @@ class Kept:
                     raise
                 self._sound.add(digest)
         except OSError as error:
-            raise _cannot_keep(self.folder, said_by_system(error)) from error
+            raise _cannot_keep(self.folder, system_message(error)) from error
         return digest
 
     def _sweep(self) -> None:
@@ -245,12 +245,12 @@ class Kept:
                     path.unlink(missing_ok=True)
                     self._sound.discard(path.name)
         except OSError as error:
-            raise _cannot_keep(self.folder, said_by_system(error)) from error
+            raise _cannot_keep(self.folder, system_message(error)) from error
 
 
-def opened(folder: Path) -> Kept:
+def open_state_dir(folder: Path) -> StateDir:
     """The folder, made if need be, for this process alone. Raises `CommandError` (ADM854)."""
-    return Kept(folder, _locked(folder))
+    return StateDir(folder, _locked(folder))
 
 
 def _made(folder: Path) -> None:
@@ -260,7 +260,7 @@ def _made(folder: Path) -> None:
     except FileExistsError as error:
         raise _cannot_keep(folder, "it is no folder") from error
     except OSError as error:
-        raise _cannot_keep(folder, said_by_system(error)) from error
+        raise _cannot_keep(folder, system_message(error)) from error
 
 
 def _locked(folder: Path) -> IO[bytes]:
@@ -268,7 +268,7 @@ def _locked(folder: Path) -> IO[bytes]:
     try:
         lock = (folder / "lock").open("ab")
     except OSError as error:
-        raise _cannot_keep(folder, said_by_system(error)) from error
+        raise _cannot_keep(folder, system_message(error)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -282,7 +282,7 @@ def _locked(folder: Path) -> IO[bytes]:
         _clear(folder)
     except OSError as error:
         lock.close()
-        raise _cannot_keep(folder, said_by_system(error)) from error
+        raise _cannot_keep(folder, system_message(error)) from error
     return lock
 
 

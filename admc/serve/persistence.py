@@ -1,6 +1,6 @@
 """What an earlier server kept goes into force again, and what is in force now is kept for the next.
 
-Kept --recall--> InForce --keep--> Kept
+StateDir --recall--> ActiveConfig --keep--> StateDir
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from admc.exits import CommandError, Exit, wrong_usage
-from admc.serve.build.source import recalled
-from admc.serve.build.worker import Recall, WorkerError
+from admc.serve.build.source import restored
+from admc.serve.build.worker import RestoreState, WorkerError
 from admc.serve.rollout.addresses import overlaid
 from admc.serve.rollout.underway import Planned
 from admc.serve.state_dir import rollout_record
-from admc.serve.state_dir.store import Recalled
+from admc.serve.state_dir.store import StoredState
 from emitters.errors import EmitError
 
 if TYPE_CHECKING:
-    from admc.serve.active_config import InForce
-    from admc.serve.build.source import Read, State
+    from admc.serve.active_config import ActiveConfig
+    from admc.serve.build.source import ReadResult, State
     from admc.serve.build.worker import Worker
     from admc.serve.state_dir.rollout_record import Record
-    from admc.serve.state_dir.store import Kept, Recipe
+    from admc.serve.state_dir.store import Recipe, StateDir
 
 LOG: Final = logging.getLogger("admc.serve")
 KEEP_SECONDS: Final = 0.5
 
 
-class Keeping:
+class Persistence:
     """The kept state of what is in force."""
 
-    def __init__(self, force: InForce, kept: Kept) -> None:
+    def __init__(self, force: ActiveConfig, kept: StateDir) -> None:
         self._force = force
         self._kept = kept
 
-    async def recall(self, worker: Worker) -> bool:
+    async def restore(self, worker: Worker) -> bool:
         """Begin with what an earlier server kept, until something better is known; whether there is any. Then it is the
         worker's state, too.
 
@@ -46,11 +46,11 @@ class Keeping:
         force, problems = self._force, self._force.problems
         underway = await asyncio.to_thread(rollout_record.read, self._kept.folder)
         try:
-            found = await asyncio.to_thread(self._kept.recall)
+            found = await asyncio.to_thread(self._kept.load)
         except CommandError as error:
-            problems.not_kept("kept", error.diagnostics, error.folder)
+            problems.report_not_saved("kept", error.diagnostics, error.folder)
             found = None
-        found = found or Recalled(None, {}, ())
+        found = found or StoredState(None, {}, ())
         recipes = _recipes(found.recipe, underway)
         if not recipes:
             return False
@@ -59,28 +59,28 @@ class Keeping:
         except CommandError as error:
             if underway is not None:
                 raise
-            problems.not_kept("kept", error.diagnostics, error.folder)
+            problems.report_not_saved("kept", error.diagnostics, error.folder)
             return False
         for problem in found.problems:
             problems.counts.kept_errors += 1
             LOG.error("kept_group_not_used", extra={"problem": problem})
-        force.begin(state, recipe)
+        force.restore(state, recipe)
         force.store.publish_all(found.groups)
         for name, snapshot in found.groups.items():
             force.store.accepted(name, snapshot)
         if underway is not None:
-            old = await asyncio.to_thread(recalled, force.options.source, underway.old)
-            await force.moving.resume(underway, Planned(old, underway.old), Planned(state, recipe))
-        await force.know()
+            old = await asyncio.to_thread(restored, force.options.source, underway.old)
+            await force.rollout.resume(underway, Planned(old, underway.old), Planned(state, recipe))
+        await force.reload_identities()
         LOG.info("recalled", extra={"groups": len(found.groups), "state": state.version})
         return True
 
     async def _made(self, worker: Worker, recipes: tuple[Recipe, ...]) -> tuple[State, Recipe]:
         """The state of the first recipe that makes one. Raises `CommandError`."""
-        read: Read | None = None
+        read: ReadResult | None = None
         for recipe in recipes:
             try:
-                read = await worker.recall(Recall(self._force.options.source, recipe))
+                read = await worker.restore(RestoreState(self._force.options.source, recipe))
             except WorkerError as error:
                 raise wrong_usage(
                     "ADM854",
@@ -96,10 +96,10 @@ class Keeping:
     async def follow(self) -> None:
         """Keep what proxies acknowledge, as it comes, for ever."""
         while True:
-            await self.keep()
+            await self.save()
             await asyncio.sleep(KEEP_SECONDS)
 
-    async def keep(self) -> None:
+    async def save(self) -> None:
         """Keep what is in force and what proxies have acknowledged."""
         force, problems = self._force, self._force.problems
         if force.state is None:
@@ -109,11 +109,11 @@ class Keeping:
             if renewed:
                 self._renewed()
             # The step first: the state that is wanted is not the one that proxies have in the middle of a transition.
-            if await force.moving.keep(anew=renewed, force=force.state) and not renewed:
+            if await force.rollout.keep(anew=renewed, force=force.state) and not renewed:
                 self._renewed()
-            await asyncio.to_thread(self._kept.save, force.recipe, force.taken)
+            await asyncio.to_thread(self._kept.save, force.recipe, force.acknowledged)
         except CommandError as error:
-            problems.not_kept("kept", error.diagnostics)
+            problems.report_not_saved("kept", error.diagnostics)
         else:
             problems.clear("kept")
 
