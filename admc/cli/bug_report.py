@@ -1,4 +1,4 @@
-"""What a user sees of a bug in admc: that it is one, and what to send, in place of a traceback."""
+"""The report of a bug in admc: what happened and what to send, in place of a traceback."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 
 def report_bug(error: Exception, arguments: list[str]) -> int:
-    """Show the report in the format that was asked for. Returns exit code 70."""
+    """Show the report in the requested format. Returns exit code 70."""
     if isinstance(error, MemoryError):
         what = "admc ran out of memory"
     elif isinstance(error, RecursionError):
-        what = "admc met something nested deeper than it foresees"
+        what = "admc met something that is nested too deeply"
     else:
-        what = "admc met something that it does not foresee"
+        what = "admc met an unexpected error"
     version = f"admc {__version__}, Python {platform.python_version()}, {sys.platform}"
     diagnostic = Diagnostic(
         "ADM901",

@@ -20,10 +20,10 @@ def check(
     """Say whether programs are right; never solves."""
     from admc.cli.output import show_report, write_out
     from admc.compile.checking import check_all
-    from admc.compile.programs import named
+    from admc.compile.programs import find_programs
     from admc.render.report import Report
 
-    meant = named(programs)
+    meant = find_programs(programs)
     outcome = check_all(meant, include, warnings_as_errors=warnings_as_errors)
     several = meant.folders or len(programs) > 1
     document: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""What `admc doctor` looks at: whether this machine has what admc and its configuration need."""
+"""The checks of `admc doctor`: whether this machine has what admc and its configuration need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENVOY_TESTED = (1, 40)
 """The minor version of Envoy that admc's configuration is tested on."""
 PYTHON = (3, 11)
 SECONDS = 60.0
-"""How long a program may take to answer. A busy machine needs over 10 s to load OR-Tools, with nothing wrong."""
+"""How long a program may run. A busy machine may need more than 10 s to load OR-Tools."""
 
 _SOLVE = """
 from ortools.sat.python import cp_model
@@ -30,13 +30,13 @@ solver = cp_model.CpSolver()
 solver.solve(model)
 print(solver.value(number))
 """
-"""In a process of its own, since a native library that does not fit may end it."""
+"""Run in a process of its own, because an incompatible native library may crash it."""
 
 
 class Verdict(StrEnum):
     GOOD = "ok"
     OPTIONAL = "missing"
-    """Something works without it, and the advice says what does not."""
+    """Part of admc works without it; the advice says which part does not."""
     BAD = "wrong"
 
 
@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 
 
 def findings() -> tuple[Finding, ...]:
-    """All checks, in the order in which a command would need what they check."""
+    """All checks, in the order in which a command needs their subjects."""
     return (
         _python(),
         *_packages(),
@@ -117,7 +117,7 @@ def _envoy() -> Finding:
     said = _run([program, "--version"])
     match = None if said is None else re.search(r"/(\d+)\.(\d+)\.(\d+)", said)
     if match is None:
-        return Finding("envoy", Verdict.BAD, f"{program} does not tell its version", "replace it with a working Envoy")
+        return Finding("envoy", Verdict.BAD, f"{program} does not print its version", "replace it with a working Envoy")
     version = ".".join(match.groups())
     if (int(match[1]), int(match[2])) < ENVOY_TESTED:
         least = ".".join(str(part) for part in ENVOY_TESTED)

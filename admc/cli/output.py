@@ -1,4 +1,4 @@
-"""Standard output and standard error: one document out, at most once, whatever happens to the reader."""
+"""Standard output, with exactly one document, and standard error."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 
 class OutputError(CommandError):
-    """Standard output takes no more, so that the report of it can only go to standard error."""
+    """Standard output is not writable, so the report of this error goes to standard error."""
 
 
 def render(report: Report, format_: Format, *, colour: bool = False) -> str:
-    """The report in a format. Each renderer is loaded only when it is asked for."""
+    """The report in a format. A renderer is imported only when it is needed."""
     if format_ is Format.TEXT:
         from admc.render import text
 
@@ -41,7 +41,7 @@ def render(report: Report, format_: Format, *, colour: bool = False) -> str:
 
 
 def write_out(text: str) -> None:
-    """Write a document to standard output. A reader that went away (`| head`) wants no more of it: that is no error."""
+    """Write a document to standard output. A reader that has closed the pipe (`| head`) is not an error."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -49,19 +49,19 @@ def write_out(text: str) -> None:
         _give_up_output()
     except OSError as error:
         _give_up_output()
-        said = (error.strerror or "the system refused").lower()
+        cause = (error.strerror or "the system refused").lower()
         raise OutputError(
-            Exit.INPUT, [Diagnostic("ADM803", Severity.ERROR, "cannot write to standard output", None, said)]
+            Exit.INPUT, [Diagnostic("ADM803", Severity.ERROR, "cannot write to standard output", None, cause)]
         ) from error
 
 
 def _give_up_output() -> None:
-    """Python flushes standard output once more at exit; let that go nowhere."""
+    """Python flushes standard output again at exit; send that to the null device."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_error(text: str) -> None:
-    """Write to standard error; if nobody listens there, there is nobody left to tell."""
+    """Write to standard error. If it is closed, the text is dropped: there is no other place for it."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -70,7 +70,7 @@ def write_error(text: str) -> None:
 
 
 def show_report(report: Report, format_: Format, *, findings_are_the_result: bool = False) -> None:
-    """Machine formats go to standard output, whatever they say. Text goes there only where findings are the result."""
+    """Machine formats always go to standard output; text only if findings are the result of the command."""
     if format_ is Format.TEXT and not findings_are_the_result:
         write_error(render(report, format_, colour=takes_colour(sys.stderr)))
     else:
@@ -86,7 +86,7 @@ def show_reports(reports: Sequence[Report]) -> None:
 
 
 def show_failure(report: Report, format_: Format) -> None:
-    """The report of a command that failed; on standard error, as text, where standard output takes no more."""
+    """Show the report of a failed command; as text on standard error if standard output is not writable."""
     try:
         show_report(report, format_)
     except OutputError as error:
@@ -95,7 +95,7 @@ def show_failure(report: Report, format_: Format) -> None:
 
 
 class Progress:
-    """One line on a terminal that says what is going on, gone when it is done. Nothing anywhere else."""
+    """One line on a terminal with the current stage, removed at the end. Nothing elsewhere."""
 
     def __init__(self) -> None:
         self._shown = is_terminal(sys.stderr) and not is_dumb()

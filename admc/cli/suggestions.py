@@ -1,8 +1,8 @@
-"""What a shell offers behind `admc explain`: kinds, codes, and the names of a program.
+"""Suggestions of shell completion for `admc explain`: kinds, codes, and the names of a program.
 
-A program whose names are completed may be half written, huge, or hostile. So it is cut into lines and not resolved;
-files, bytes and time are bounded; and only what the language takes for a name reaches the shell, which may evaluate it.
-Nothing is offered for what cannot be read: a shell that completes has no place for an error.
+The program may be half written, huge, or hostile. So it is only split into lines and not resolved; files, bytes and
+time are limited; and only valid names of the language reach the shell, which may evaluate them. For a file that cannot
+be read there are no suggestions, because a shell cannot show an error there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ALL_KINDS: Final = "kinds"
-"""What `admc explain` takes for a list of them."""
+"""The subject of `admc explain` that lists all kinds."""
 SECONDS: Final = 1.0
 MAX_BYTES: Final = 4_000_000
 MAX_FILES: Final = 16
@@ -40,7 +40,7 @@ def subjects(incomplete: str) -> list[str]:
 
 
 def programs(incomplete: str) -> list[str]:
-    """For a program. Bash and zsh find files themselves where nothing is offered; fish does not."""
+    """For a program. Without suggestions bash and zsh complete file names by themselves; fish does not."""
     return _starting(_paths(incomplete), incomplete) if os.environ.get("_ADMC_COMPLETE") == "complete_fish" else []
 
 

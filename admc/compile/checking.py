@@ -1,4 +1,4 @@
-"""Checks programs, never solves, and puts what is found together into one report."""
+"""Checks programs without solving them, and merges their findings into one report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from admc.compile.pipeline import folder_of, load_program
-from admc.compile.programs import Named
+from admc.compile.programs import ProgramFiles
 from admc.exits import CommandError, Exit, refused_warnings, worst
 from admc.render.report import shown_path
 from dsl.diagnostics.diagnostic import Diagnostic, Related
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
     programs: tuple[Checked, ...]
 
 
-def check_all(named: Named, include: Sequence[Path] | None, *, warnings_as_errors: bool) -> Outcome:
+def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_as_errors: bool) -> Outcome:
     """Paths in the findings are seen from the working directory."""
     programs: list[Checked] = []
     found = list(named.problems)
@@ -47,7 +47,7 @@ def check_all(named: Named, include: Sequence[Path] | None, *, warnings_as_error
         counts = warnings_as_errors and bool(program.warnings)
         programs.append(Checked(shown, Exit.INPUT if counts else Exit.DONE, facts(program)))
         found += _from_here((*program.warnings, *program.notes), folder)
-    # Programs that use one file have its findings in common.
+    # Programs that use the same file share its findings.
     found = _each_once(found)
     if warnings_as_errors:
         refused = refused_warnings(found)

@@ -1,9 +1,9 @@
-"""The one way from a program's path to its plan; every command that needs a placement goes through it.
+"""The pipeline from the path of a program to its plan. Every command that needs a placement uses it.
 
     path -> dsl.load -> Program -> solver.place -> Placement -> solver.verify.verifier -> emitters check -> Plan
 
-The verifier shares no code with the solver. What it does not accept is never shown, written or emitted, and neither is
-what no configuration can express: a picture or an answer of a mesh that cannot be is of no use to anybody.
+The verifier shares no code with the solver. A placement that the verifier rejects, or that no configuration can
+express, is never shown, written or emitted.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 SHOWN_VIOLATIONS = 20
 STANDARD_INPUT = Path("-")
 STANDARD_INPUT_NAME = "<stdin>"
-"""What a program that was read from there is called in findings and plans."""
+"""The name of a program from standard input in findings and plans."""
 MAX_ENTRIES = 2000
-"""Of a folder, among which a program is looked for that may have been meant."""
+"""Entries of a folder that are searched for a program with a similar name."""
 
 Progress = Callable[[str], None]
 
@@ -46,7 +46,7 @@ class Compiled:
 
 
 def folder_of(path: Path) -> str:
-    """The program's folder as the user typed it: what paths in spans are relative to."""
+    """The program's folder as the user typed it. Paths in spans are relative to it."""
     folder = path.parent.as_posix()
     return "" if folder == "." else folder
 
@@ -56,7 +56,7 @@ def load_program(
 ) -> Program:
     """The program at `path`, or of standard input for `-`. Raises `CommandError` (exit 1) with all findings.
 
-    `include`: folders that its files may be in besides its own.
+    `include`: folders, besides its own, from which it may use files.
     """
     import dsl
 
@@ -90,14 +90,14 @@ def _as_typed(item: Diagnostic, path: Path) -> Diagnostic:
 
 def _program_in(folder: Path) -> str:
     """A hint for a folder where one program is expected."""
-    from admc.compile.programs import named
+    from admc.compile.programs import find_programs
 
-    found = named([str(folder)]).files
+    found = find_programs([str(folder)]).files
     return f"name a program in it, such as `{found[0]}`" if found else "name the file of a program: `policies.adm`"
 
 
 def program_meant(path: Path) -> str | None:
-    """A hint with the program beside a path that does not exist, whose name is nearest to it."""
+    """A hint for a path that does not exist: the program in its folder with the most similar name."""
     from dsl.diagnostics.diagnostic import did_you_mean
 
     folder = folder_of(path)
@@ -127,9 +127,9 @@ def place_program(
     from solver.placement import Costs, PlacementError
 
     costs = costs or Costs()
-    tell = progress or _silent
+    report_stage = progress or _silent
     started = time.perf_counter()
-    tell("solving")
+    report_stage("solving")
     from solver.place import place
 
     try:
@@ -141,7 +141,7 @@ def place_program(
             Exit.NO_PLACEMENT, [conflict_diagnostic(program, error), *program.warnings], folder
         ) from error
     solved = time.perf_counter()
-    tell("verifying")
+    report_stage("verifying")
     from solver.verify.verifier import verify
 
     violations = verify(program, placement, costs)
@@ -166,11 +166,11 @@ def compile_program(
     """Read, solve, verify and explain the program at `path`, with files from its folder and from those in `include`.
 
     `previous` is (policy, destination) -> sides of an earlier plan, for the least change; `effort` is the solver's
-    deterministic time; `progress` is told the name of each stage as it begins. Raises `CommandError`.
+    deterministic time; `progress` receives the name of each stage as it begins. Raises `CommandError`.
     """
-    tell = progress or _silent
+    report_stage = progress or _silent
     started = time.perf_counter()
-    tell("reading")
+    report_stage("reading")
     program = load_program(path, include=include)
     if warnings_as_errors:
         refuse_warnings(program.warnings, folder_of(path))
@@ -179,7 +179,7 @@ def compile_program(
         program, folder_of(path), previous=previous, effort=effort, costs=costs, progress=progress
     )
     verified = time.perf_counter()
-    tell("explaining")
+    report_stage("explaining")
     from admc.plan.build import build
     from solver.placement import Costs
 
@@ -198,7 +198,8 @@ def refuse_warnings(found: Iterable[Diagnostic], folder: str) -> None:
 
 
 def expressible(program: Program, placement: Placement, folder: str) -> None:
-    """Raises `CommandError` (exit 3) where no Envoy or NetworkPolicy can do what is asked, `--emit` or not."""
+    """Raises `CommandError` (exit 3) if Envoy or NetworkPolicies cannot express the placement, even without
+    `--emit`."""
     from emitters import envoy, kubernetes
 
     found = (*envoy.check(program, placement), *kubernetes.check(program, placement))
@@ -211,7 +212,7 @@ def _silent(_stage: str) -> None:
 
 
 def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic]:
-    """A placement that the verifier rejects is admc's fault, whatever the program says."""
+    """A placement that the verifier rejects is a bug in admc, whatever the program is."""
     found = []
     for violation in violations[:SHOWN_VIOLATIONS]:
         policy = None if violation.policy is None else program.policy_by_name.get(violation.policy)
@@ -219,7 +220,7 @@ def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic
             Diagnostic(
                 "ADM902",
                 Severity.ERROR,
-                f"the placement breaks {violation.rule or 'its own account'}: {violation.message}",
+                f"the placement breaks {violation.rule or 'its own figures'}: {violation.message}",
                 None if policy is None else policy.span,
                 cause="admc's solver and its verifier disagree, so the placement is not used; this is a bug in admc",
                 hint="please report it with the program; nothing was written",
@@ -229,5 +230,5 @@ def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic
 
 
 def input_files(path: Path, program: Program) -> tuple[Path, ...]:
-    """The files that the program was read from, as they can be opened from here."""
+    """The paths of the program's files from the working directory."""
     return (path, *(path.parent / item.path for item in program.inputs if item.path != STANDARD_INPUT_NAME))

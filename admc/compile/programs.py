@@ -1,4 +1,4 @@
-"""Which programs a command line means: files, folders, and standard input."""
+"""Finds the programs that a command line names: files, folders, and standard input."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from dsl.diagnostics.diagnostic import Diagnostic
 STANDARD_INPUT = "-"
 ENDING = ".adm"
 MAX_ENTRIES = 200_000
-"""Most files and folders that are looked at below one folder."""
+"""Files and folders below one folder that are searched at most."""
 MAX_DEPTH = 64
 NOT_SEARCHED = "hidden folders, `node_modules` and folders that are links are not searched"
 
 
-class Named(NamedTuple):
-    """The files that are meant, each once and in the order of the command line, and what is wrong with it."""
+class ProgramFiles(NamedTuple):
+    """The files, each once and in the order of the command line, and the errors in it."""
 
     files: tuple[str, ...]
     problems: tuple[Diagnostic, ...]
     folders: bool
-    """Whether a folder is named: then there may be any number of files, also one."""
+    """Whether it names a folder. Then there may be any number of files, also one."""
 
 
-def named(names: Iterable[str], *, parts: bool = False) -> Named:
-    """What `names` mean. Of a folder all programs below it; with `parts` also the files that programs use."""
+def find_programs(names: Iterable[str], *, parts: bool = False) -> ProgramFiles:
+    """The files that `names` stand for. A folder stands for all programs below it; with `parts` also for files that
+    programs use."""
     files: dict[str, str] = {}
     problems: list[Diagnostic] = []
     folders = False
     for name in dict.fromkeys(names):
-        # `Path.is_dir` raises where a name is too long or its folder is closed: the reader tells that of a file.
+        # `Path.is_dir` raises for a name that is too long or an inaccessible folder; reading the file reports that.
         if name == STANDARD_INPUT or not os.path.isdir(name):  # noqa: PTH112
             files.setdefault(_key(name), name)
             continue
@@ -49,11 +50,11 @@ def named(names: Iterable[str], *, parts: bool = False) -> Named:
             continue
         for path in found:
             files.setdefault(_key(str(path)), str(path))
-    return Named(tuple(files.values()), tuple(problems), folders)
+    return ProgramFiles(tuple(files.values()), tuple(problems), folders)
 
 
 def _key(name: str) -> str:
-    """Equal for two ways to write one path. Links are kept: `use` goes out from where a file is named."""
+    """The same for two spellings of one path. Links are not resolved: `use` is relative to the path that is named."""
     return name if name == STANDARD_INPUT else str(Path(name).absolute())
 
 
@@ -86,7 +87,7 @@ def _below(folder: Path) -> Iterator[Path]:
         for entry in sorted(inside, key=lambda entry: entry.name):
             if entry.name.startswith(".") or entry.name == "node_modules":
                 continue
-            # `entry.is_dir()` raises for a link in a circle.
+            # `entry.is_dir()` raises for a link that leads to itself.
             if not os.path.isdir(entry.path):  # noqa: PTH112
                 if entry.name.endswith(ENDING):
                     yield at / entry.name
@@ -102,7 +103,7 @@ def _too_much(folder: Path, cause: str) -> CommandError:
 
 
 def _is_program(path: Path) -> bool:
-    """Whether a file has an `app` line. One that cannot be read counts: what is wrong with it has to be told."""
+    """Whether a file has an `app` line. True also for an unreadable file, so that its error is reported."""
     from dsl.files.folders import folder_reader
     from dsl.syntax.scan import has_app
 

@@ -1,6 +1,6 @@
-"""What the declared order of policies means to a request: of a timeout and a retry, say, which one is outermost.
+"""What the declared order of policies means for a request: for example, whether a timeout or a retry is outermost.
 
-Rule R6 keeps the declared order wherever it can be noticed, so that all of this can be said without a placement.
+Rule R6 keeps the declared order wherever it makes a difference, so this explanation needs no placement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MET = frozenset((Verb.COUNTS, Verb.REJECTS, Verb.DELAYS, Verb.COPIES))
 
 
 def order_points(program: Program, name: str) -> list[Point]:
-    """What the place of a policy among the others of its calls means, with the other policy's line."""
+    """The meaning of a policy's place among the others of its calls, each point with the other policy's line."""
     policies = program.policies
     at = next(position for position, policy in enumerate(policies) if policy.name == name)
     calls = frozenset(policies[at].calls)
@@ -40,9 +40,9 @@ def _sentences(first: Policy, second: Policy) -> Iterator[str]:
             elif policy.effects is None or verbs[policy.name] & _MET:
                 yield _met(policy, other, before)
         elif Verb.TIMES_OUT in verbs[other.name] and _takes_time(policy.effects or ()):
-            said = "is not part" if before else "is part"
+            relation = "is not part" if before else "is part"
             yield (
-                f"the time that `{policy.name}` takes {said} of what `{other.name}` limits, "
+                f"the time that `{policy.name}` takes {relation} of what `{other.name}` limits, "
                 f"since it is declared {_side(before)} it"
             )
 
@@ -57,7 +57,7 @@ def _met(policy: Policy, retry: Policy, before: bool) -> str:
 
 
 def _takes_time(effects: Sequence[Effect]) -> bool:
-    """A body that is waited for takes its time before a timeout begins."""
+    """A timeout begins after the body has arrived, so the wait for a body does not count."""
     if any(effect.element is Element.BODY for effect in effects):
         return False
     return any(effect.verb is Verb.DELAYS for effect in effects)

@@ -17,10 +17,10 @@ from solver.placement import Status
 
 SCHEMA_VERSION = 1
 FREE = "free"
-"""Why a side was not taken where no rule forbade it: the objective chose the other."""
+"""The reason of a side that no rule forbids: the objective chose the other side."""
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of an input; `path` is relative to the program's folder."""
 
     path: str
@@ -35,7 +35,7 @@ class InputFile(NamedTuple):
 class Objective(NamedTuple):
     metric: str
     value: int | None
-    """None for what only profiles of measured proxies can tell, where there are none."""
+    """None for a metric that needs a profile, if there is none."""
     bound: int | None
 
 
@@ -47,12 +47,12 @@ class Solver(NamedTuple):
 
 
 class PolicyLine(NamedTuple):
-    """A policy and where it and its kind are declared."""
+    """A policy, and the lines that declare it and its kind."""
 
     name: str
     kind: str
-    line: Line
-    kind_line: Line
+    line: SourceLine
+    kind_line: SourceLine
 
 
 class AdmPort(NamedTuple):
@@ -67,18 +67,18 @@ class AdmPolicy(NamedTuple):
     policy: str
     side: Side
     destinations: tuple[str, ...]
-    line: Line
+    line: SourceLine
 
 
 class Because(NamedTuple):
-    """Why a policy stands at this ADM. `rule` is the one that ruled out the other side, or `free`."""
+    """Why a policy is at this ADM. `rule` is the one that ruled out the other side, or `free`."""
 
     policy: str
     side: Side
     destinations: tuple[str, ...]
     rule: str
     text: str
-    lines: tuple[Line, ...]
+    lines: tuple[SourceLine, ...]
 
 
 class AdmPlan(NamedTuple):
@@ -95,7 +95,7 @@ class AdmPlan(NamedTuple):
 
 
 class Enforcement(NamedTuple):
-    """One policy on one call. Source `*`: a guard that stands against undeclared callers only."""
+    """One policy on one call. Source `*`: a guard that applies to undeclared callers only."""
 
     policy: str
     source: str
@@ -111,12 +111,12 @@ class NotTaken(NamedTuple):
     side: Side
     reason: str
     message: str | None
-    lines: tuple[Line, ...]
+    lines: tuple[SourceLine, ...]
 
 
 class DecisionPlan(NamedTuple):
-    """One policy at one destination. `open`: callers that the program does not declare are meant too; `closes`: it
-    holds only because the destination is closed to them."""
+    """One policy at one destination. `open`: it also applies to callers that the program does not declare. `closes`:
+    it is enforced for all callers only because the destination is closed to undeclared ones."""
 
     policy: str
     destination: str
@@ -125,7 +125,7 @@ class DecisionPlan(NamedTuple):
     open: bool
     closes: bool
     not_taken: tuple[NotTaken, ...]
-    line: Line
+    line: SourceLine
 
 
 class Closed(NamedTuple):
@@ -137,7 +137,7 @@ class Closed(NamedTuple):
 
 
 class Assumption(NamedTuple):
-    """What must hold outside admc's reach for the plan to hold, and for whom."""
+    """A condition outside admc's control on which the plan relies, and the services that it is about."""
 
     about: tuple[str, ...]
     text: str
@@ -146,7 +146,7 @@ class Assumption(NamedTuple):
 class Warned(NamedTuple):
     code: str
     message: str
-    line: Line | None
+    line: SourceLine | None
 
 
 @dataclass(frozen=True, slots=True)

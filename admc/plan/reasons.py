@@ -1,19 +1,19 @@
-"""Why a policy stands where it does, in one sentence for a person who knows the application and not the rules."""
+"""Why a policy is at its side, in one sentence for a reader who knows the application and not the rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from admc.plan.model import FREE, Because, Line
+from admc.plan.model import FREE, Because, SourceLine
 from dsl.program import Program, Side
 from dsl.text import Span
 from solver.placement import Decision, Rule
 
 NAMED = 3
-"""Destinations that a sentence names before it counts."""
+"""Destinations that a sentence names; it counts the others."""
 
 
-def becauses(program: Program, held: Sequence[tuple[Side, Decision]]) -> tuple[Because, ...]:
+def adm_reasons(program: Program, held: Sequence[tuple[Side, Decision]]) -> tuple[Because, ...]:
     """Reasons of one ADM. Destinations of one policy that share a reason share a sentence."""
     anchor = _anchor(held)
     grouped: dict[tuple[Side, str, str, str, tuple[Span, ...]], list[str]] = {}
@@ -34,14 +34,16 @@ def becauses(program: Program, held: Sequence[tuple[Side, Decision]]) -> tuple[B
             tuple(destinations),
             rule,
             _text(rule, message, anchor),
-            tuple(Line(span.source.path, span.line) for span in (spans or (program.policy_by_name[policy].span,))),
+            tuple(
+                SourceLine(span.source.path, span.line) for span in (spans or (program.policy_by_name[policy].span,))
+            ),
         )
         for (side, policy, rule, message, spans), destinations in grouped.items()
     )
 
 
-def named(names: Sequence[str]) -> str:
-    """`a`, `b` and `c`; long lists are counted."""
+def quoted_list(names: Sequence[str]) -> str:
+    """`a`, `b` and `c`; of a long list the rest is counted."""
     quoted = [f"`{name}`" for name in names]
     if len(quoted) > NAMED:
         quoted = [*quoted[:NAMED], f"{len(names) - NAMED} more"]
@@ -49,7 +51,7 @@ def named(names: Sequence[str]) -> str:
 
 
 def _anchor(held: Iterable[tuple[Side, Decision]]) -> str | None:
-    """A policy that needs this ADM whatever the objective says."""
+    """A policy that needs this ADM regardless of the objective."""
     for side, decision in held:
         if len(decision.sides) > 1 or decision.ruled_out.get(side.other) is not None:
             return decision.policy
@@ -57,11 +59,11 @@ def _anchor(held: Iterable[tuple[Side, Decision]]) -> str | None:
 
 
 def sentence(because: Because, service: str) -> str:
-    """The reason with the place that it is for: all that a reader needs who does not see the plan."""
+    """The reason with the policy and its place, for a reader who does not see the plan."""
     if because.side is Side.INGRESS:
         at = f"the ingress of `{service}`"
     else:
-        at = f"the egress of `{service}`, towards {named(because.destinations)}"
+        at = f"the egress of `{service}`, towards {quoted_list(because.destinations)}"
     if because.rule == FREE:
         return f"`{because.policy}` is at {at} by choice: {because.text}"
     return f"`{because.policy}` must be at {at}: {because.text} ({because.rule})"
@@ -70,6 +72,6 @@ def sentence(because: Because, service: str) -> str:
 def _text(rule: str, message: str, anchor: str | None) -> str:
     if rule == FREE:
         if anchor is not None:
-            return f"it may stand at either side, and `{anchor}` needs an ADM here anyway"
-        return "it may stand at either side, and this one is part of the cheapest placement"
+            return f"it can be at either side, and `{anchor}` needs an ADM here anyway"
+        return "it can be at either side, and this one is part of the cheapest placement"
     return message or "it needs both ends of a call"

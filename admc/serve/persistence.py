@@ -1,6 +1,6 @@
-"""What an earlier server kept goes into force again, and what is in force now is kept for the next.
+"""Restores the stored state of an earlier server, and stores the active one for the next.
 
-StateDir --recall--> ActiveConfig --keep--> StateDir
+StateDir --restore--> ActiveConfig --save--> StateDir
 """
 
 from __future__ import annotations
@@ -26,117 +26,116 @@ if TYPE_CHECKING:
     from admc.serve.state_dir.store import Recipe, StateDir
 
 LOG: Final = logging.getLogger("admc.serve")
-KEEP_SECONDS: Final = 0.5
+SAVE_SECONDS: Final = 0.5
 
 
 class Persistence:
-    """The kept state of what is in force."""
+    """Connects the active configuration with the state directory."""
 
-    def __init__(self, force: ActiveConfig, kept: StateDir) -> None:
-        self._force = force
-        self._kept = kept
+    def __init__(self, config: ActiveConfig, state_dir: StateDir) -> None:
+        self._config = config
+        self._state_dir = state_dir
 
     async def restore(self, worker: Worker) -> bool:
-        """Begin with what an earlier server kept, until something better is known; whether there is any. Then it is the
-        worker's state, too.
+        """Begin with the stored state, if there is one; returns whether. The worker builds it, and holds it afterwards.
 
-        Raises `CommandError` where it was in a transition and that cannot be gone on with: proxies keep what they
-        have, which is better than a guess.
+        Raises `CommandError` if the stored state is in the middle of a transition that cannot be continued. Proxies
+        keep what they have then, since no other configuration is known to fit.
         """
-        force, problems = self._force, self._force.problems
-        underway = await asyncio.to_thread(rollout_record.read, self._kept.folder)
+        config, problems = self._config, self._config.problems
+        record = await asyncio.to_thread(rollout_record.read, self._state_dir.folder)
         try:
-            found = await asyncio.to_thread(self._kept.load)
+            stored = await asyncio.to_thread(self._state_dir.load)
         except CommandError as error:
             problems.report_not_saved("kept", error.diagnostics, error.folder)
-            found = None
-        found = found or StoredState(None, {}, ())
-        recipes = _recipes(found.recipe, underway)
+            stored = None
+        stored = stored or StoredState(None, {}, ())
+        recipes = _recipes(stored.recipe, record)
         if not recipes:
             return False
         try:
-            state, recipe = await self._made(worker, recipes)
+            state, recipe = await self._build(worker, recipes)
         except CommandError as error:
-            if underway is not None:
+            if record is not None:
                 raise
             problems.report_not_saved("kept", error.diagnostics, error.folder)
             return False
-        for problem in found.problems:
+        for problem in stored.problems:
             problems.counts.kept_errors += 1
             LOG.error("kept_group_not_used", extra={"problem": problem})
-        force.restore(state, recipe)
-        force.store.publish_all(found.groups)
-        for name, snapshot in found.groups.items():
-            force.store.accepted(name, snapshot)
-        if underway is not None:
-            old = await asyncio.to_thread(restored, force.options.source, underway.old)
-            await force.rollout.resume(underway, Planned(old, underway.old), Planned(state, recipe))
-        await force.reload_identities()
-        LOG.info("recalled", extra={"groups": len(found.groups), "state": state.version})
+        config.restore(state, recipe)
+        config.store.publish_all(stored.groups)
+        for name, snapshot in stored.groups.items():
+            config.store.accepted(name, snapshot)
+        if record is not None:
+            old = await asyncio.to_thread(restored, config.options.source, record.old)
+            await config.rollout.resume(record, Planned(old, record.old), Planned(state, recipe))
+        await config.reload_identities()
+        LOG.info("recalled", extra={"groups": len(stored.groups), "state": state.version})
         return True
 
-    async def _made(self, worker: Worker, recipes: tuple[Recipe, ...]) -> tuple[State, Recipe]:
-        """The state of the first recipe that makes one. Raises `CommandError`."""
+    async def _build(self, worker: Worker, recipes: tuple[Recipe, ...]) -> tuple[State, Recipe]:
+        """The state of the first recipe that can be built. Raises `CommandError`."""
         read: ReadResult | None = None
         for recipe in recipes:
             try:
-                read = await worker.restore(RestoreState(self._force.options.source, recipe))
+                read = await worker.restore(RestoreState(self._config.options.source, recipe))
             except WorkerError as error:
                 raise wrong_usage(
                     "ADM854",
-                    "the kept state cannot be made again",
+                    "the stored state cannot be built again",
                     cause=str(error),
                     hint="start the server again; if that does not help, it is a bug in admc",
                 ) from error
             if read.state is not None:
                 return read.state, recipe
-        assert read is not None  # noqa: S101 - there is a recipe
+        assert read is not None  # noqa: S101 - the caller passes at least one recipe
         raise CommandError(Exit.INPUT, read.findings, read.folder)
 
-    async def follow(self) -> None:
-        """Keep what proxies acknowledge, as it comes, for ever."""
+    async def run(self) -> None:
+        """Store what proxies acknowledge, until cancelled."""
         while True:
             await self.save()
-            await asyncio.sleep(KEEP_SECONDS)
+            await asyncio.sleep(SAVE_SECONDS)
 
     async def save(self) -> None:
-        """Keep what is in force and what proxies have acknowledged."""
-        force, problems = self._force, self._force.problems
-        if force.state is None:
+        """Store the active state, and the snapshots that proxies have acknowledged."""
+        config, problems = self._config, self._config.problems
+        if config.state is None:
             return
         try:
-            renewed = await asyncio.to_thread(self._kept.renew)
+            renewed = await asyncio.to_thread(self._state_dir.renew)
             if renewed:
-                self._renewed()
-            # The step first: the state that is wanted is not the one that proxies have in the middle of a transition.
-            if await force.rollout.keep(anew=renewed, force=force.state) and not renewed:
-                self._renewed()
-            await asyncio.to_thread(self._kept.save, force.recipe, force.acknowledged)
+                self._report_renewed()
+            # The step is stored before the state: in the middle of a transition proxies do not have the wanted state.
+            if await config.rollout.keep(anew=renewed, force=config.state) and not renewed:
+                self._report_renewed()
+            await asyncio.to_thread(self._state_dir.save, config.recipe, config.acknowledged)
         except CommandError as error:
             problems.report_not_saved("kept", error.diagnostics)
         else:
             problems.clear("kept")
 
-    def _renewed(self) -> None:
-        """Somebody has removed or touched something, which was written again."""
-        self._force.problems.counts.kept_errors += 1
-        LOG.error("kept_folder_renewed", extra={"folder": str(self._kept.folder)})
+    def _report_renewed(self) -> None:
+        """Files of the directory were removed or changed from outside, and have been written again."""
+        self._config.problems.counts.kept_errors += 1
+        LOG.error("kept_folder_renewed", extra={"folder": str(self._state_dir.folder)})
 
 
-def _recipes(kept: Recipe | None, underway: Record | None) -> tuple[Recipe, ...]:
-    """From what the state in force can be made, the best first.
+def _recipes(stored: Recipe | None, record: Record | None) -> tuple[Recipe, ...]:
+    """The recipes from which the active state can be built, the best one first.
 
-    A transition leads to its new plan, whatever else was kept: a plan that was to come after it is compiled again. The
-    addresses that were kept are newer than those of its last step, and may be of another program.
+    A transition always continues to its new plan: a plan that waited for its end is compiled again. The stored
+    addresses are newer than those of the transition's last step, but may belong to another program.
     """
-    if underway is None:
-        return () if kept is None else (kept,)
-    new = underway.new
-    if kept is None:
+    if record is None:
+        return () if stored is None else (stored,)
+    new = record.new
+    if stored is None:
         return (new,)
-    if kept.inputs == new.inputs or kept.endpoints is None or new.endpoints is None:
-        return new._replace(endpoints=kept.endpoints), new
+    if stored.inputs == new.inputs or stored.endpoints is None or new.endpoints is None:
+        return new._replace(endpoints=stored.endpoints), new
     try:
-        return new._replace(endpoints=overlaid(new.endpoints, kept.endpoints)), new
+        return new._replace(endpoints=overlaid(new.endpoints, stored.endpoints)), new
     except EmitError:
         return (new,)

@@ -80,7 +80,7 @@ def planned(folder: Path, side: str, value: str = "gold") -> Planned:
 def planned_by(path: Path, text: str, mode: Mode = Mode.EXPLICIT) -> Planned:
     path.write_text(text)
     endpoints = () if mode is Mode.EXPLICIT else (json.dumps({"services": PODS}).encode(),)
-    read = source.read(Source(path, mode), endpoints, keep=True)
+    read = source.read(Source(path, mode), endpoints, with_recipe=True)
     assert read.state is not None, read.findings
     return Planned(read.state, read.recipe)
 

@@ -11,7 +11,7 @@ import pytest
 import dsl
 from admc.exits import CommandError
 from admc.serve.build import snapshots
-from admc.serve.build.address_deps import Index
+from admc.serve.build.address_deps import AddressIndex
 from admc.serve.build.source import Source, State
 from emitters.addresses import Addresses, Located
 from emitters.envoy import Mode
@@ -150,7 +150,7 @@ def _versions(state: State) -> dict[str, str] | None:
 @pytest.mark.parametrize("name", ["mixed", "guarded", *EXAMPLES, *(f"seed {seed}" for seed in SEEDS)])
 def test_whoever_is_told_something_else_is_emitted_again(name: str) -> None:
     program, placement = PROGRAMS[name]
-    index = Index(program, placement)
+    index = AddressIndex(program, placement)
     rng = random.Random(name)  # noqa: S311 - the same changes on every run
     source = Source(Path("policies.adm"), Mode.REDIRECT)
     spared = compared = 0
@@ -182,7 +182,7 @@ def test_whoever_is_told_something_else_is_emitted_again(name: str) -> None:
 @pytest.mark.parametrize("name", ["mixed", "guarded"])
 def test_pods_that_become_ready_concern_whoever_chooses_among_them_alone(name: str) -> None:
     program, placement = PROGRAMS[name]
-    index = Index(program, placement)
+    index = AddressIndex(program, placement)
     source = Source(Path("policies.adm"), Mode.REDIRECT)
     located = {
         service: Located((), (f"10.5.{number}.1", f"10.5.{number}.2"))
@@ -209,7 +209,7 @@ def test_pods_that_become_ready_concern_whoever_chooses_among_them_alone(name: s
 
 def test_while_one_is_not_known_yet_the_others_matter_to_whoever_waits_for_it() -> None:
     program, placement = PROGRAMS["guarded"]
-    index = Index(program, placement)
+    index = AddressIndex(program, placement)
     source = Source(Path("policies.adm"), Mode.REDIRECT)
     names = sorted(program.services)
 

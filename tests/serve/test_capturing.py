@@ -32,7 +32,7 @@ def planned(folder: Path, side: str) -> Planned:
     services = {"web": {"pods": ["10.1.0.2"]}, "cart": {"addresses": ["10.2.0.1"], "pods": ["10.1.0.3"]}}
     path = folder / f"{side}.adm"
     path.write_text(PROGRAM.replace("SIDE", side))
-    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
+    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), with_recipe=True)
     assert read.state is not None, read.findings
     return Planned(read.state, read.recipe)
 

@@ -20,8 +20,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from admc.serve.auth import grpc_log
-from admc.serve.auth.grpc_log import MAX_LINE, MAX_WORDS, REPEATS, Listener, Others
-from admc.serve.auth.handshakes import REASONS, cause_of, core_asked
+from admc.serve.auth.grpc_log import MAX_LINE, MAX_MESSAGE, MAX_REPEATS, EventWriter, LogParser
+from admc.serve.auth.handshakes import REASONS, cause_of, grpc_tracing
 from tests.serve.pki import Authority, Pair
 from tests.serve.server_process import SECONDS, served
 from tests.testbed.envoys import Envoys, envoy_binary
@@ -278,7 +278,7 @@ def test_core_is_asked_only_as_long_as_it_looks(
         if value is None:
             monkeypatch.delenv(name)
     before = dict(os.environ)
-    with core_asked(tls=tls):
+    with grpc_tracing(tls=tls):
         assert (os.environ.get("GRPC_TRACE"), os.environ["GRPC_VERBOSITY"]) == found
     assert dict(os.environ) == before
 
@@ -317,54 +317,54 @@ src/core/util/status_helper.cc:68
 FATAL = f"F{HEAD}server.cc:12] Check failed: all is lost\n"
 
 
-class Heard:
-    """What a listener passes on."""
+class Parsed:
+    """The results of a parser."""
 
     def __init__(self) -> None:
-        self.refused: list[tuple[str, str]] = []
+        self.failed: list[tuple[str, str]] = []
         self.others: list[tuple[str, str, str]] = []
-        self.listener = Listener(lambda *said: self.refused.append(said), lambda *said: self.others.append(said))
+        self.parser = LogParser(lambda *report: self.failed.append(report), lambda *event: self.others.append(event))
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 100_000])
 def test_refusals_are_found_in_pieces_of_any_size(size: int) -> None:
-    heard, data = Heard(), (OK + REFUSED + "Traceback\n" + OK + REFUSED + FATAL).encode()
+    parsed, data = Parsed(), (OK + REFUSED + "Traceback\n" + OK + REFUSED + FATAL).encode()
     for start in range(0, len(data), size):
-        heard.listener.take(data[start : start + size])
-    assert heard.refused == [("ipv6:%5B::1%5D:39230", "UNKNOWN: it has expired: OK")] * 2
-    assert heard.others == [("error", "", "Traceback"), ("critical", "server.cc:12", "Check failed: all is lost")]
+        parsed.parser.feed(data[start : start + size])
+    assert parsed.failed == [("ipv6:%5B::1%5D:39230", "UNKNOWN: it has expired: OK")] * 2
+    assert parsed.others == [("error", "", "Traceback"), ("critical", "server.cc:12", "Check failed: all is lost")]
 
 
 def test_an_error_without_a_peer_is_told_and_so_is_half_a_line() -> None:
-    heard = Heard()
-    heard.listener.take(f"{STEP}UNKNOWN: why\n".encode())
-    heard.listener.take(b"half")
-    heard.listener.pause()
-    assert heard.refused == [("", "UNKNOWN: why")]
-    assert heard.others == [("error", "", "half")]
+    parsed = Parsed()
+    parsed.parser.feed(f"{STEP}UNKNOWN: why\n".encode())
+    parsed.parser.feed(b"half")
+    parsed.parser.pause()
+    assert parsed.failed == [("", "UNKNOWN: why")]
+    assert parsed.others == [("error", "", "half")]
 
 
 def test_a_line_without_end_is_not_kept() -> None:
-    heard = Heard()
+    parsed = Parsed()
     for _ in range(100):
-        heard.listener.take(b"x" * 10_000)
-    assert len(heard.listener._rest) <= MAX_LINE
-    assert sum(len(words) for _, _, words in heard.others) > 900_000
+        parsed.parser.feed(b"x" * 10_000)
+    assert len(parsed.parser._rest) <= MAX_LINE
+    assert sum(len(words) for _, _, words in parsed.others) > 900_000
 
 
 def test_events_are_short_and_repetition_is_counted() -> None:
     lines: list[bytes] = []
-    others = Others(lines.append)
-    for _ in range(REPEATS + 5):
-        others.say("error", "a.cc:1", "\x1b\u2028" * MAX_WORDS)
-    others.say("error", "b.cc:2", "short")
-    others.say("error", "", "not of core")
-    others.end()
+    events = EventWriter(lines.append)
+    for _ in range(MAX_REPEATS + 5):
+        events.write("error", "a.cc:1", "\x1b\u2028" * MAX_MESSAGE)
+    events.write("error", "b.cc:2", "short")
+    events.write("error", "", "not of core")
+    events.flush()
     found = [json.loads(line) for line in lines]
     assert all(len(line) < 4096 and line.count(b"\n") == 1 and b"\x1b" not in line for line in lines)
     assert [event["message"] for event in found if event.get("place") == "a.cc:1" and "message" in event] == [
-        "\x1b\u2028" * (MAX_WORDS // 2)
-    ] * (2 * REPEATS)
+        "\x1b\u2028" * (MAX_MESSAGE // 2)
+    ] * (2 * MAX_REPEATS)
     assert found[-3]["message"] == "short"
     assert (found[-1]["event"], found[-1]["place"], found[-1]["lines"]) == ("left_out", "a.cc:1", 5)
 
@@ -379,7 +379,7 @@ def test_the_last_words_of_a_server_are_passed_on() -> None:
     assert process.returncode == 0
     found = [json.loads(line) for line in errors.splitlines()]
     assert [(event["level"], event["message"]) for event in found] == [
-        ("warning", "refused handshake of ipv6:%5B::1%5D:39230: UNKNOWN: it has expired: OK"),
+        ("warning", "failed handshake of ipv6:%5B::1%5D:39230: UNKNOWN: it has expired: OK"),
         ("critical", "Check failed: all is lost"),
     ]
 

@@ -18,7 +18,7 @@ from admc.__main__ import main
 from admc.exits import CommandError
 from admc.serve.auth.tls import TlsCounts
 from admc.serve.observe import http
-from admc.serve.observe.metrics import Now, Sources
+from admc.serve.observe.metrics import Gauges, MetricSources
 from admc.serve.observe.problems import Counts
 from admc.serve.observe.status import ServerPhase, Status, from_json
 from tests.serve.pki import Authority
@@ -38,19 +38,21 @@ class Bed:
 
     def __init__(self) -> None:
         self.status: Status = status_of(client("search", "s-1"))
-        self.now = Now(ready=True, version="0.1.0", adms=2, alone=1, behind=1, wrong=True, on_the_way=False)
+        self.now = Gauges(
+            ready=True, version="0.1.0", adms=2, adms_without_clients=1, clients_out_of_sync=1, problem=True
+        )
         self.made = 0
         self.xds = Metrics()
         self.counts = Counts()
         self.tls = TlsCounts(expires=5.0)
         self.port = 0
 
-    def look(self) -> Now:
+    def look(self) -> Gauges:
         self.made += 1
         return self.now
 
     def view(self) -> http.View:
-        sources = Sources(self.xds, self.counts, self.look, self.tls)
+        sources = MetricSources(self.xds, self.counts, self.look, self.tls)
         return http.View(lambda: self.status, lambda: self.status.server, sources)
 
     async def get(self, path: str, method: str = "GET") -> tuple[int, str]:
@@ -98,19 +100,19 @@ async def test_the_status_is_the_published_document() -> None:
 
 async def test_a_large_status_holds_up_nobody_and_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     go, made, asked = threading.Event(), [], []
-    get = http._Shared.get
+    get = http._SharedDocument.get
 
     def slowly(status: Status) -> bytes:
         made.append(status)
         go.wait(SECONDS)
         return b"{}"
 
-    def counted(document: http._Shared) -> Awaitable[bytes]:
+    def counted(document: http._SharedDocument) -> Awaitable[bytes]:
         asked.append(document)
         return get(document)
 
     monkeypatch.setattr(http, "to_json", slowly)
-    monkeypatch.setattr(http._Shared, "get", counted)
+    monkeypatch.setattr(http._SharedDocument, "get", counted)
     async with running() as bed:
         asking = [asyncio.create_task(bed.get("/status.json")) for _ in range(5)]
         async with asyncio.timeout(SECONDS):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import dsl
 from admc.exits import CommandError
 from admc.serve.auth.identity import Identities, Proof, Settings, by_service_account, from_json, is_loopback, load
-from admc.serve.auth.tokens import FAR, load_keys
+from admc.serve.auth.tokens import LATEST_EXPIRY, load_keys
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS
 from tests.serve.pki import Authority
 from xds_server.protocol.wire import Node
@@ -302,7 +302,7 @@ def test_a_service_account_token_is_a_service(by_token: Identities) -> None:
 
 @pytest.mark.parametrize("exp", [10**15, 10**400])
 def test_a_token_that_ends_at_no_time_that_there_is_lasts(by_token: Identities, exp: int) -> None:
-    assert by_token.identify(caller("web", token=signed(exp=exp))).expires == float(FAR)
+    assert by_token.identify(caller("web", token=signed(exp=exp))).expires == float(LATEST_EXPIRY)
 
 
 def unsigned() -> str:
@@ -376,8 +376,8 @@ def test_a_token_counts_over_tls_alone_and_once(by_token: Identities) -> None:
 )
 def test_a_key_without_a_name_or_an_algorithm_is_tried(tmp_path: Path, key: Any, algorithm: str) -> None:
     keys = load_keys(written(tmp_path, jwk(RSA.public_key(), kid="rsa"), jwk(key.public_key())), "admc")
-    assert keys.prove(signed(key, algorithm, kid=None)).subject == "system:serviceaccount:shop:search"
-    assert keys.prove(signed(key, algorithm, kid="of-no-key-named")).expires > time.time()
+    assert keys.verify(signed(key, algorithm, kid=None)).subject == "system:serviceaccount:shop:search"
+    assert keys.verify(signed(key, algorithm, kid="of-no-key-named")).expires > time.time()
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_few_policies_that_change_sides_are_named_and_many_counted(tmp_path: Pat
         policy = 'policy p{0} = set_request_header(name: "x-{0}", value: "a") on web -> cart\npin p{0} at ' + side
         path = tmp_path / f"{side}.adm"
         path.write_text("\n".join(lines[:4] + [policy.format(each) for each in range(number)]) + "\n")
-        read = source.read(Source(path, Mode.EXPLICIT), (), keep=True)
+        read = source.read(Source(path, Mode.EXPLICIT), (), with_recipe=True)
         assert read.state is not None
         return Planned(read.state, read.recipe)
 

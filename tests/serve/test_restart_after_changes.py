@@ -103,7 +103,7 @@ def test_addresses_that_changed_while_nobody_served_are_told_though_the_program_
 def test_nobody_is_told_what_is_older_than_the_program_that_is_being_compiled(folder: Path) -> None:
     options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
     read = source.read(
-        Source(folder / "policies.adm", Mode.REDIRECT), (json.dumps(ENDPOINTS_FILE).encode(),), keep=True
+        Source(folder / "policies.adm", Mode.REDIRECT), (json.dumps(ENDPOINTS_FILE).encode(),), with_recipe=True
     )
     assert read.state is not None
     assert read.recipe is not None
@@ -149,7 +149,7 @@ def test_a_policy_that_changed_sides_while_nobody_served_moves_step_by_step(tmp_
 def made(path: Path, text: str, pod: str) -> tuple[Recipe, SnapshotSet, str]:
     """What a server keeps of a program at some address, what it tells, and the version of that state."""
     write(path, text)
-    read = source.read(Source(path, Mode.REDIRECT), (with_pod(pod).encode(),), keep=True)
+    read = source.read(Source(path, Mode.REDIRECT), (with_pod(pod).encode(),), with_recipe=True)
     assert read.state is not None
     assert read.recipe is not None
     return read.recipe, snapshots.snapshots(read.state), read.state.version

@@ -71,7 +71,7 @@ def planned(folder: Path, side: str, cart: tuple[str, ...], stock: str = "10.1.0
     }
     path = folder / f"{side}-{value}.adm"
     path.write_text(PROGRAM.replace("SIDE", side).replace('"gold") on web', f'"{value}") on web'))
-    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
+    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), with_recipe=True)
     assert read.state is not None, read.findings
     return Planned(read.state, read.recipe)
 

@@ -19,8 +19,8 @@ from admc.serve.observe.status import (
     Status,
     StatusFormatError,
     TypeRow,
+    collect,
     from_json,
-    of,
     server_row,
     to_json,
 )
@@ -50,7 +50,7 @@ def serving(
     row = server_row(
         phase=phase, app="shop", source="policies.adm", state="abcdef0123", started=1e9, why=why, transition=transition
     )
-    return of(row._replace(version="0.1.0"), ["search", "geo"], {"search": NEW, "geo": NEW}, clients)
+    return collect(row._replace(version="0.1.0"), ["search", "geo"], {"search": NEW, "geo": NEW}, clients)
 
 
 def test_adms_without_proxies_and_proxies_without_adms_are_both_there() -> None:
@@ -94,7 +94,7 @@ def test_types_and_schema_name_the_same_fields() -> None:
 def test_json_fits_the_schema_and_reads_back() -> None:
     for found in (
         serving(client("search", "a", OLD, error="bad\n\x1b[2J"), client("web", "ü", identity="spiffe://t/w")),
-        of(server_row(phase=ServerPhase.STARTING, app="", source="x", state="", started=0.0), [], {}, []),
+        collect(server_row(phase=ServerPhase.STARTING, app="", source="x", state="", started=0.0), [], {}, []),
     ):
         content = to_json(found)
         jsonschema.validate(json.loads(content), SCHEMA)
@@ -162,7 +162,7 @@ def test_text_before_there_is_a_program() -> None:
     row = server_row(
         phase=ServerPhase.STARTING, app="", source="p.adm", state="", started=1e9, why="it is being compiled"
     )
-    assert render(of(row._replace(version="1"), [], {}, [])) == (
+    assert render(collect(row._replace(version="1"), [], {}, [])) == (
         "starting with nothing yet from `p.adm`\n"
         "admc 1, since 2001-09-09T01:46:40Z\n"
         "not ready: it is being compiled\n"

@@ -49,7 +49,7 @@ def _at(folder: Path, side: str, *cart: str) -> Planned:
     path = folder / f"{side}.adm"
     path.write_text(PROGRAM.replace("SIDE", side))
     services = {**PODS, "cart": {"addresses": ["10.2.0.1"], "pods": cart}}
-    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
+    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), with_recipe=True)
     assert read.state is not None, read.findings
     return Planned(read.state, read.recipe)
 

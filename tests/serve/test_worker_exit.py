@@ -93,10 +93,10 @@ async def _following(options: Options, *workers: type[worker.Worker]) -> AsyncIt
         return next(given, worker.Worker)()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reconciler, "AGAIN_SECONDS", AGAIN_SECONDS)
+        patch.setattr(reconciler, "COMPILE_RETRY_SECONDS", AGAIN_SECONDS)
         patch.setattr(reconciler, "Worker", made)
         one = reconciler.Reconciler(options)
-        following = asyncio.ensure_future(one.follow())
+        following = asyncio.ensure_future(one.run())
         try:
             yield one
         finally:
@@ -133,9 +133,9 @@ async def test_a_compile_for_a_process_that_has_gone_is_made_again(tmp_path: Pat
     options = Options(Source(path, Mode.REDIRECT), endpoints, Settings(Proof.NONE))
     async with _following(options, worker.Worker, _Gone) as one:
         await _until(lambda: one.counts.compiles == 1)
-        assert one._active is not None
-        os.kill(one._active.pid, signal.SIGKILL)
+        assert one._active_worker is not None
+        os.kill(one._active_worker.pid, signal.SIGKILL)
         write_whole(endpoints, ENDPOINTS.replace("10.1.0.2", "10.1.0.77").encode())
         await _until(lambda: one.counts.compiles == 2)
-        assert one.force.state is not None
-        assert "10.1.0.77" in one.force.state.addresses.services["cart"].pods
+        assert one.config.state is not None
+        assert "10.1.0.77" in one.config.state.addresses.services["cart"].pods

@@ -786,7 +786,7 @@ def compiled(folder: Path, which: tuple[str, str, int], place: int) -> Plan:
     if "service extra" in THIRD[third]:
         pods["extra"] = '"addresses": ["10.2.0.3"], "pods": ["10.1.0.6"]'
     endpoints = '{"services": {' + ", ".join(f'"{name}": {{{text}}}' for name, text in pods.items()) + "}}"
-    read = feed.read(Source(path, Mode.REDIRECT), (endpoints.encode(),), keep=True)
+    read = feed.read(Source(path, Mode.REDIRECT), (endpoints.encode(),), with_recipe=True)
     assert read.state is not None, read.findings
     assert read.recipe is not None
     return Plan(read.state, read.recipe, whole(read.state))

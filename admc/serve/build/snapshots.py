@@ -1,9 +1,9 @@
-"""From a state to what each ADM is told: one snapshot of named resources for each service.
+"""Builds one snapshot of named resources for each service of a state.
 
     State -> {service: Snapshot}
 
-A service's proxy may be there without an ADM in the placement: its policies have gone, or it starts early. Its
-redirected connections then pass untouched, which takes listeners: none at all would refuse them.
+A proxy may run at a service that has no ADM in the placement: its policies were removed, or it starts early. It gets
+the passthrough snapshot, whose listeners pass redirected connections on. Without a listener they would be refused.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 
 class SnapshotSet(NamedTuple):
-    """What proxies are to have."""
+    """The snapshots of a state."""
 
     by_service: Mapping[str, Snapshot]
     """By service."""
     passthrough: Snapshot | None
-    """What the proxies of all others have; None where nothing is redirected, so that there is nothing to pass on."""
+    """For proxies of all other services; None without redirection, since they receive no connections then."""
 
 
 @no_collection()
 def snapshots(
     state: State, only: Collection[str] | None = None, enforced: Mapping[str, tuple[Hop, ...]] | None = None
 ) -> SnapshotSet:
-    """What the proxy of each service is to have. With `only`, of those alone, and nothing for others.
+    """The snapshots of a state; with `only`, those of these services alone, without the passthrough snapshot.
 
-    Raises `CommandError` (exit 3) where Envoy cannot express it.
+    Raises `CommandError` (exit 3) if Envoy cannot express the placement.
     """
     redirected = state.source.mode is Mode.REDIRECT
     program, addresses = state.program, state.addresses
@@ -55,7 +55,7 @@ def snapshots(
     found = {resources.service: snapshot(resources) for resources in made}
     for item in found.values():
         item.check()
-        _ = item.version  # it is sent along: whoever serves 10,000 of them has no time for that
+        _ = item.version  # computed here: for 10,000 snapshots it would block the server
     nothing = untouched(program, addresses) if redirected and only is None else None
     return SnapshotSet(found, None if nothing is None else snapshot(nothing))
 
@@ -64,7 +64,7 @@ def snapshot(resources: AdmResources) -> Snapshot:
     """The resources of one ADM as a snapshot."""
     found = list(_resources(resources))
     named = {reference.name for item in found for reference in item.references if reference.type_url == CLUSTER}
-    # Envoy has its own cluster from its bootstrap, and takes no other of that name.
+    # Envoy has these clusters from its bootstrap, and rejects others of the same name.
     refusing = (name for name in named if name.startswith(REFUSING))
     return Snapshot.of(found, elsewhere=(resources.siblings, *refusing))
 

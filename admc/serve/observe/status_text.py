@@ -15,25 +15,25 @@ SHORT: Final = 8
 """Characters of a digest: enough to tell two apart."""
 WIDEST: Final = 48
 NAMED: Final = 5
-"""Names of those whose addresses are missing; JSON has all of them."""
+"""Unlisted names that are shown; JSON has all of them."""
 WORDS: Final = 500
-"""Characters of a refusal; JSON has all of them."""
+"""Characters of a NACK's error message that are shown; JSON has all of them."""
 
 Row = tuple[str, ...]
 
 
-def render(status: Status, asked: str = "") -> str:
-    """The whole status, with a final line break. Whatever the server said is safe to print. `asked` is its address."""
-    moving = bool(status.server.transition)
-    rows = [HEAD, *(row for adm in status.adms for row in _rows(adm, moving=moving))]
+def render(status: Status, address: str = "") -> str:
+    """The whole status, with a final line break, safe for a terminal. `address` is that of the server."""
+    in_transition = bool(status.server.transition)
+    rows = [HEAD, *(row for adm in status.adms for row in _rows(adm, in_transition=in_transition))]
     widths = [max(cells(row[column]) for row in rows if len(row) > 1) for column in range(len(HEAD) - 1)]
-    lines = [*_about(status, asked), ""]
+    lines = [*_about(status, address), ""]
     if status.adms:
         lines += [*(_line(row, widths) for row in rows), ""]
     return "\n".join([*lines, _counts(status)]) + "\n"
 
 
-def _about(status: Status, asked: str) -> Iterator[str]:
+def _about(status: Status, address: str) -> Iterator[str]:
     server = status.server
     app = f"`{visible(server.app)}`" if server.app else "nothing yet"
     state = f", state {_short(server.state)}" if server.state else ""
@@ -43,26 +43,28 @@ def _about(status: Status, asked: str) -> Iterator[str]:
         ServerPhase.DRAINING: "draining, was serving",
     }
     yield f"{word[server.phase]} {app} from `{visible(server.source)}`{state}"
-    where = f" at {visible(asked)}" if asked else ""
+    where = f" at {visible(address)}" if address else ""
     yield f"admc {visible(server.version)}{where}, since {visible(server.since)}"
     if server.why and server.why != server.transition:
         yield f"{'not ready' if server.phase is ServerPhase.STARTING else 'problem'}: {visible(server.why)}"
     if server.transition:
-        yield f"on the way: {visible(server.transition)}"
+        yield f"transition: {visible(server.transition)}"
     if server.unlisted:
         names = ", ".join(f"`{_cut(name)}`" for name in server.unlisted[:NAMED])
         more = f" and {len(server.unlisted) - NAMED} more" if len(server.unlisted) > NAMED else ""
-        yield f"no address of: {names}{more}; connections that may be theirs are refused"
+        yield f"no addresses for: {names}{more}; connections that may be theirs are refused"
 
 
-def _rows(adm: AdmRow, *, moving: bool) -> Iterator[Row]:
-    """`moving`: whether something is on the way, in which a proxy may enforce that is to have nothing in the end."""
+def _rows(adm: AdmRow, *, in_transition: bool) -> Iterator[Row]:
+    """`in_transition`: a proxy that will have no ADM may still enforce policies."""
     name = _cut(adm.service)
-    unplanned = ", may still enforce; the next plan has no ADM here" if moving else ", has no ADM in the plan"
+    unplanned = (
+        ", may still enforce policies; the next plan has no ADM here" if in_transition else ", has no ADM in the plan"
+    )
     if not adm.nodes:
         yield (name, "-", _short(adm.wanted), "-", "-", "no proxy is connected")
     for node in adm.nodes:
-        about = _standing(node) + ("" if adm.in_plan else unplanned)
+        about = _sync_state(node) + ("" if adm.in_plan else unplanned)
         if node.claimed not in ("", adm.service):
             about += f", calls itself `{_cut(node.claimed)}`"
         yield (name, _cut(node.id), _short(node.wanted), _short(node.sent), _short(node.acknowledged), about)
@@ -73,14 +75,14 @@ def _rows(adm: AdmRow, *, moving: bool) -> Iterator[Row]:
         name = ""
 
 
-def _standing(node: NodeRow) -> str:
+def _sync_state(node: NodeRow) -> str:
     if node.in_sync:
         return "in sync"
     if node.error:
         return "refused"
     if not node.acknowledged:
         return "starting"
-    # Another proxy of its service has refused the wanted one: this one is not even sent it.
+    # Another proxy of its service has sent a NACK for the wanted version, so the server does not send it to this one.
     return "kept at the last good one" if node.sent == node.acknowledged else "behind"
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from admc.serve.build.address_deps import Index
+from admc.serve.build.address_deps import AddressIndex
 from admc.serve.build.snapshots import SnapshotSet, snapshots
 from emitters.addresses import Addresses, Located, from_json
 
@@ -108,6 +108,6 @@ def _file(services: Mapping[str, Located], externals: Mapping[str, tuple[str, ..
 
 def changed(before: State, after: State) -> SnapshotSet:
     """What addresses change of what proxies have. Raises `CommandError` where Envoy cannot express it."""
-    index = Index(after.program, after.placement)
+    index = AddressIndex(after.program, after.placement)
     only = index.affected(before.addresses, after.addresses)
     return snapshots(after, only, index.hops)
