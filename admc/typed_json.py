@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 
 class JsonTypeError(Exception):
@@ -23,8 +23,16 @@ class JsonTypeError(Exception):
         super().__init__(what)
 
 
-# A checker returns a value of the type that it was made for. The type system cannot express that.
+# A checker returns a value of the type that it was made for. Only `parse` has that type in its signature: a field may
+# have a type without a class, such as `str | None`.
 Checker = Callable[[object, str], Any]
+Row = TypeVar("Row")
+
+
+def parse(expected: type[Row], document: object) -> Row:
+    """A JSON document as a value of the type. Raises `JsonTypeError`."""
+    row: Row = checker(expected)(document, "")
+    return row
 
 
 @cache

@@ -12,7 +12,7 @@ from pathlib import Path
 from admc.exits import wrong_usage
 from admc.files import read_bounded
 from admc.plan.model import SCHEMA_VERSION, Plan
-from admc.typed_json import JsonTypeError, checker
+from admc.typed_json import JsonTypeError, parse
 from dsl.collector import no_collection
 from dsl.program import Side
 
@@ -70,7 +70,7 @@ def from_json(content: bytes) -> Plan:
             f"it has schema version {found}, and this admc reads up to {SCHEMA_VERSION}", code="ADM805"
         )
     try:
-        plan: Plan = checker(Plan)(document, "")
+        plan = parse(Plan, document)
     except JsonTypeError as error:
         raise PlanFormatError(f"`{error.where or 'the plan'}` {error.what}") from error
     return plan

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from admc.emit.emission import MAX_ENDPOINTS
 from admc.exits import CommandError
@@ -47,6 +47,8 @@ STORE_RETRY_SECONDS: Final = 1.0
 """Between attempts to activate a state that could not be stored in the state directory."""
 MAX_SUPERSEDED: Final = 3
 """Compiles in a row that a newer change of the files may cancel; the next one runs to its end."""
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
 class _Compiled(NamedTuple):
@@ -377,9 +379,11 @@ def _with_endpoints(recipe: Recipe | None, endpoints: bytes) -> Recipe | None:
 
 
 @contextlib.asynccontextmanager
-async def _cancelled(*coroutines: Coroutine[Any, Any, Any]) -> AsyncIterator[tuple[asyncio.Task[Any], ...]]:
-    """Run coroutines as tasks, and cancel them at the end of the block."""
-    tasks = tuple(asyncio.ensure_future(each) for each in coroutines)
+async def _cancelled(
+    first: Coroutine[Any, Any, First], second: Coroutine[Any, Any, Second]
+) -> AsyncIterator[tuple[asyncio.Task[First], asyncio.Task[Second]]]:
+    """Run two coroutines as tasks, and cancel them at the end of the block."""
+    tasks = asyncio.ensure_future(first), asyncio.ensure_future(second)
     try:
         yield tasks
     finally:

@@ -109,16 +109,16 @@ SAID = {
     ("inject", "x.adm"): ("there is no command `inject`", "`admc --help` lists all commands"),
     ("compile", "x.adm", "--frmat", "json"): ("there is no option `--frmat`", "did you mean `--format`?"),
     ("compile", "x.adm", "--effort", "much"): ("invalid value for `--effort`: `much` is not a number", "admc compile"),
-    ("graph", "x.adm", "y.adm"): ("there is nothing to do with `y.adm`", "`admc graph --help`"),
+    ("graph", "x.adm", "y.adm"): ("unexpected argument `y.adm`", "`admc graph --help`"),
     ("compile", "x.adm", "-o"): ("option `-o` requires an argument", "`admc compile --help`"),
-    ("compile", "x.adm", "--emit", ""): ("`--emit` is given nothing", "is a variable of the shell not set?"),
-    ("compile", "x.adm", "--emit="): ("`--emit` is given nothing", "is a variable of the shell not set?"),
+    ("compile", "x.adm", "--emit", ""): ("`--emit` has an empty value", "is a variable of the shell not set?"),
+    ("compile", "x.adm", "--emit="): ("`--emit` has an empty value", "is a variable of the shell not set?"),
     ("check", ""): ("an argument is empty", "is a variable of the shell not set?"),
-    ("explain", "ADM606", "quota"): ("`ADM606` is no program", "`admc explain PROGRAM quota`"),
-    ("explain", "ADM1"): ("`ADM1` is no program", "a code is `ADM` and three digits"),
-    ("explain", "r99"): ("`r99` is no program", "the rules are `R1` to `R10`"),
+    ("explain", "ADM606", "quota"): ("`ADM606` is not a program", "`admc explain PROGRAM quota`"),
+    ("explain", "ADM1"): ("`ADM1` is not a program", "a code is `ADM` and three digits"),
+    ("explain", "r99"): ("`r99` is not a program", "the rules are `R1` to `R10`"),
     ("completion",): ("missing argument `SHELL`: choose from bash, zsh, fish", "`admc completion --help`"),
-    ("explain", "rate_limt"): ("`rate_limt` is no program", "did you mean `rate_limit`?"),
+    ("explain", "rate_limt"): ("`rate_limt` is not a program", "did you mean `rate_limit`?"),
 }
 
 
@@ -518,7 +518,7 @@ def test_a_full_standard_output_is_no_bug(arguments: tuple[str, ...]) -> None:
     assert b"ADM803" in done.stderr
 
 
-def test_a_failure_that_standard_output_does_not_take_is_told_on_standard_error(tmp_path: Path) -> None:
+def test_a_failure_goes_to_standard_error_if_standard_output_is_not_writable(tmp_path: Path) -> None:
     done = into_a_full_disk("compile", str(write(tmp_path, IMPOSSIBLE)), "--format", "json")
     assert done.returncode == 3
     assert b"no correct placement" in done.stderr
@@ -647,7 +647,7 @@ def test_fmt_shows_nothing_of_what_is_elsewhere(admc: Admc, tmp_path: Path) -> N
     (tmp_path / "app" / "policies.adm").symlink_to("../secret.adm")
     run = admc("fmt", "--diff", tmp_path / "app" / "policies.adm")
     assert run.code == 1
-    assert "it is a link that leads out of its folder" in run.err
+    assert "it is a symbolic link that leads out of its folder" in run.err
     assert "hunter2" not in run.out + run.err
 
 
@@ -675,12 +675,12 @@ def test_graph(admc: Admc, shop: Path, tmp_path: Path, format_: str) -> None:
 
 
 NO_PICTURES = {
-    ("-o", "x.png"): ("`x.png` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
-    ("-o", "picture"): ("`picture` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
-    ("-o", "picture", "--format", "svg"): ("`picture` does not end like a picture", "write `-o picture.svg`"),
-    ("-o", "/", "--format", "svg"): ("`/` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
-    ("-o", ".svg"): ("`.svg` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
-    ("-o", "x.svg.gz"): ("`x.svg.gz` does not end like a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "x.png"): ("`x.png` does not have the ending of a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "picture"): ("`picture` does not have the ending of a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "picture", "--format", "svg"): ("`picture` does not have the ending of a picture", "write `-o picture.svg`"),
+    ("-o", "/", "--format", "svg"): ("`/` does not have the ending of a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", ".svg"): ("`.svg` does not have the ending of a picture", "`.mmd`, `.dot` and `.svg`"),
+    ("-o", "x.svg.gz"): ("`x.svg.gz` does not have the ending of a picture", "`.mmd`, `.dot` and `.svg`"),
     ("-o", "x.svg", "--format", "dot"): ("`--format dot` and `x.svg` contradict each other", "write `-o x.dot`"),
     ("-o", "x.mmd", "--format", "svg"): ("`--format svg` and `x.mmd` contradict each other", "write `-o x.svg`"),
 }
@@ -811,7 +811,7 @@ def test_an_explanation_fits_a_narrow_terminal() -> None:
     os.close(follower)
     shown = os.read(leader, 10_000).decode()
     os.close(leader)
-    prose = shown.split("elsewhere:")[0]
+    prose = shown.split("in other meshes:")[0]
     assert "at ingress" in prose
     assert all(len(line) <= 50 for line in prose.splitlines())
 
@@ -921,7 +921,7 @@ def test_ctrl_c_while_it_works(tmp_path: Path, stage: str) -> None:
 
 
 def test_options_say_the_same_as_what_they_are_for() -> None:
-    # They do not ask it: whoever asks for help need not wait for all that it imports.
+    # Help does not import it, because that takes time.
     assert [*AdmMode] == [*Mode]
     assert [*ServeLog] == [*LogFormat]
     assert inspect.signature(serve).parameters["drain"].default == DRAIN_SECONDS

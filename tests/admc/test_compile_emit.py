@@ -1,4 +1,4 @@
-"""`compile --emit`: the configuration beside the plan, and what can be wrong with what it needs."""
+"""`compile --emit`: the configuration, and errors in its inputs."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ policy log = access_log() on * -> pg_*
 
 
 @pytest.mark.parametrize("command", ["compile", "explain", "graph"])
-def test_what_no_envoy_can_express_is_found_by_whoever_asks_for_a_placement(
+def test_what_no_envoy_can_express_is_found_by_every_command_that_solves(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], command: str
 ) -> None:
     text = "app shop\nservice a, b { http 80 }\ncall a -> b\npolicy p = load_balancing(policy: maglev) on a -> b\n"
@@ -232,7 +232,7 @@ def test_paths_of_a_pod_are_written_as_they_are_given(
         assert main(["compile", str(program), *options]) == 0
         assert "--xds-files" not in capfd.readouterr().out
         emitted.append({str(path.relative_to(out)): path.read_text() for path in out.rglob("*.yaml")})
-    assert emitted[0] == emitted[1], "where it was emitted is nobody's business"
+    assert emitted[0] == emitted[1], "the output does not depend on the folder"
     content = "".join(emitted[0].values())
     assert str(tmp_path) not in content
     given = {"/etc/admc/xds-authority.yaml", *(word for word in (*TLS, *proof) if word.startswith("/run"))}
@@ -245,7 +245,7 @@ def test_without_a_folder_the_files_are_where_they_are_emitted(
     write(tmp_path, SHOP)
     monkeypatch.chdir(tmp_path)
     assert main(["compile", "policies.adm", "--emit", "out", *TLS, *OWN]) == 0
-    assert "`--xds-files DIR` says" in capfd.readouterr().out
+    assert "name the new folder with `--xds-files DIR`" in capfd.readouterr().out
     for path in tmp_path.glob("out/*/bootstrap-xds.yaml"):
         for name in ("xds-authority.yaml", "xds-certificate.yaml"):
             assert str(path.with_name(name)) in path.read_text()
@@ -256,8 +256,8 @@ def test_without_a_folder_the_files_are_where_they_are_emitted(
     ("options", "words"),
     [
         (["--xds", "admc:1", "--xds-files", "/etc/admc"], "`--xds-files` is for TLS"),
-        ([*TLS, "--xds-files", "admc"], "`--xds-files` needs the whole path of a folder, and `admc` is none"),
-        (["--xds-files", "/etc/admc"], "says nothing without `--xds HOST:PORT`"),
+        ([*TLS, "--xds-files", "admc"], "`--xds-files` needs the absolute path of a folder, and `admc` is not one"),
+        (["--xds-files", "/etc/admc"], "needs `--xds HOST:PORT`"),
     ],
 )
 def test_a_folder_of_the_adms_goes_with_tls(

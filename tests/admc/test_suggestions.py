@@ -1,4 +1,4 @@
-"""What shells offer: names of a program, read without trust, and nothing that a shell could take for a command."""
+"""Suggestions of shells: names of a program that may be hostile, and nothing that a shell could evaluate."""
 
 from __future__ import annotations
 

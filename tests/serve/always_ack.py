@@ -1,4 +1,4 @@
-"""A server whose proxies agree to everything, so that what it moves and when can be seen without any."""
+"""A server whose proxies acknowledge everything, to test the steps of a rollout without proxies."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Agreeing:
         self.store = SnapshotStore()
         self.refuses = False
         self.declined: set[str] = set()
-        """Versions that nobody takes."""
+        """Versions for which every proxy sends a NACK."""
 
     @property
     def audience(self) -> Agreeing:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.serve.server_process import Served
 
 XDS = "127.0.0.1:18000"
-"""What bootstraps are emitted for; whoever serves here holds the fixture `alone`."""
+"""The server of the emitted bootstraps; a test that serves there uses the fixture `alone`."""
 
 
 class Traffic(Repeated):
@@ -51,7 +51,7 @@ class Traffic(Repeated):
 
 
 class Emitted:
-    """Its echo services run from the beginning; its Envoys when they are told to."""
+    """Its echo services run from the beginning; a test starts its Envoys."""
 
     def __init__(self, folder: Path, text: str, stack: ExitStack) -> None:
         self.folder = folder

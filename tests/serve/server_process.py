@@ -1,4 +1,4 @@
-"""A real `admc serve` in a process of its own, and what it says of itself."""
+"""A real `admc serve` in a process of its own, with its log and its HTTP endpoints."""
 
 from __future__ import annotations
 

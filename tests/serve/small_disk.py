@@ -1,4 +1,4 @@
-"""A disk so small that it is soon full, seen by one server alone."""
+"""A disk so small that it is soon full, mounted for one server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def small_disk(state: Path) -> tuple[str, ...]:
-    """What a server is started by, so that a folder is such a disk to it; skips the test where nobody may mount."""
+    """The start of a server's command that mounts such a disk on a folder; skips the test where mounts are not
+    allowed."""
     unshare = shutil.which("unshare")
     tried = [str(unshare), "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
     if unshare is None or os.getuid() != 0 or subprocess.run(tried, capture_output=True).returncode != 0:

@@ -1,4 +1,4 @@
-"""What is emitted again after addresses have changed is all that has changed: compared with emitting everything."""
+"""The ADMs that changed addresses affect are all that change: compared with emitting everything."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _versions(state: State) -> dict[str, str] | None:
 
 
 @pytest.mark.parametrize("name", ["mixed", "guarded", *EXAMPLES, *(f"seed {seed}" for seed in SEEDS)])
-def test_whoever_is_told_something_else_is_emitted_again(name: str) -> None:
+def test_every_adm_whose_configuration_changes_is_affected(name: str) -> None:
     program, placement = PROGRAMS[name]
     index = AddressIndex(program, placement)
     rng = random.Random(name)  # noqa: S311 - the same changes on every run
@@ -180,7 +180,7 @@ def test_whoever_is_told_something_else_is_emitted_again(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mixed", "guarded"])
-def test_pods_that_become_ready_concern_whoever_chooses_among_them_alone(name: str) -> None:
+def test_a_change_of_readiness_affects_only_adms_that_choose_among_the_pods(name: str) -> None:
     program, placement = PROGRAMS[name]
     index = AddressIndex(program, placement)
     source = Source(Path("policies.adm"), Mode.REDIRECT)
@@ -201,13 +201,13 @@ def test_pods_that_become_ready_concern_whoever_chooses_among_them_alone(name: s
         assert affected is not None
         assert told <= affected
         assert index.affected(after, before) == affected
-        # Nobody is compiled anew for having it as a caller.
+        # Its destinations are not affected.
         assert len(affected) < len(new) or len(new) < 3
         chosen |= told
     assert chosen
 
 
-def test_while_one_is_not_known_yet_the_others_matter_to_whoever_waits_for_it() -> None:
+def test_while_one_caller_has_no_address_the_others_affect_the_adm() -> None:
     program, placement = PROGRAMS["guarded"]
     index = AddressIndex(program, placement)
     source = Source(Path("policies.adm"), Mode.REDIRECT)

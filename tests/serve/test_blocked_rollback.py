@@ -1,4 +1,4 @@
-"""A way back that a proxy refuses is not the end: a newer plan goes forward again, and begins when that is over."""
+"""If a proxy rejects a step back, the transition turns forward again, and the newer plan begins after it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Stubborn(Agreeing):
-    """The proxy of one service stays with what it has, and refuses whatever else it is told."""
+    """The proxy of one service keeps its configuration, and sends a NACK for every other one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Real Envoys ask `admc serve` over TLS as `--emit` sets them up, and take up what is renewed beside them."""
+"""Real Envoys connect to `admc serve` over TLS with emitted bootstraps, and use renewed files."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_certificates_of_both_ends_are_renewed_without_a_restart(
     options = ("--mode", "explicit", "--tls-cert", "server.crt", "--tls-key", "server.key", "--tls-client-ca", "ca.crt")
 
     def issued() -> None:
-        """Everything anew, by authorities that nobody has heard of."""
+        """New certificates of unknown authorities."""
         servers, clients = Authority("servers"), Authority("clients")
         servers.issue(dns=(NAME,)).write(tmp_path, "server")
         (tmp_path / "ca.crt").write_bytes(clients.certificate)
@@ -144,8 +144,8 @@ def test_a_token_is_sent_and_renewed_without_a_restart(
 
 
 WRONG = {
-    "no folder": (["--xds", "a:1"], "says nothing without `--emit DIR`"),
-    "no server": (["--emit", "out", "--xds-ca", "/ca"], "says nothing without `--xds HOST:PORT`"),
+    "no folder": (["--xds", "a:1"], "needs `--emit DIR`"),
+    "no server": (["--emit", "out", "--xds-ca", "/ca"], "needs `--xds HOST:PORT`"),
     "no port": (["--emit", "out", "--xds", "a"], "needs a host and a port"),
     "no TLS": (["--emit", "out", "--xds", "a:1", "--xds-token", "/t"], "`--xds-token` is for TLS"),
     "no key": (["--emit", "out", "--xds", "a:1", "--xds-ca", "/ca", "--xds-cert", "/c"], "go together"),
@@ -168,10 +168,10 @@ WRONG = {
         ],
         "a certificate or a token, not both",
     ),
-    "part of a path": (["--emit", "out", "--xds", "a:1", "--xds-ca", "ca"], "needs the whole path of a file"),
+    "part of a path": (["--emit", "out", "--xds", "a:1", "--xds-ca", "ca"], "needs the absolute path of a file"),
     "a script": (
         ["--emit", "out", "--xds", "a:1", "--xds-ca", "/ca", "--xds-token", '/t"'],
-        "needs the whole path of a file",
+        "needs the absolute path of a file",
     ),
 }
 

@@ -46,7 +46,7 @@ def test_the_emitted_bootstrap_works_with_this_server_and_follows_the_program(
             write(bed.program, PROGRAM.replace("TIER", "gold"))
             traffic.becomes(server, "gold")
 
-            # What is wrong changes nothing, is told, and is healed by the next good text.
+            # An error changes nothing and is reported; the next correct text removes it.
             write(bed.program, PROGRAM.replace("TIER", "bronze") + "polizy")
             server.until(lambda: server.metric("admc_compile_errors_total") == 1.0)
             assert server.get("/readyz")[0] == 200
@@ -120,7 +120,7 @@ def test_a_killed_server_comes_back_with_what_proxies_had_whatever_happened_mean
             server.until(lambda: host in _kept(tmp_path))
             server.stop(signal.SIGKILL)
         with bed.traffic("cart") as traffic:
-            # While nobody serves, somebody spoils the program.
+            # While no server runs, the program gets an error.
             write(bed.program, "app shop\nnonsense\n")
             with served(tmp_path, *options, xds=XDS) as server:
                 server.until_event("recalled")

@@ -1,4 +1,4 @@
-"""`admc serve` over TLS with a real Envoy: set up as documented, renewed while it runs, closed to others."""
+"""`admc serve` over TLS with a real Envoy: configured as documented, renewed while it runs, closed to other clients."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_an_envoy_over_tls_from_start_to_revocation(
         assert clients_seen_by(server, admin) == [host]
         assert clients_seen_by(server, proxy) is grpc.StatusCode.PERMISSION_DENIED
 
-        # Whoever shows the same certificate and claims to be somebody else is served the same, and that is said.
+        # A client with the same certificate and another `node.cluster` gets the same, and the server logs it.
         assert server.events("claims_another") == []
         with channel(server, proxy) as found:
             node = base_pb2.Node(id="strange", cluster="elsewhere")
@@ -157,7 +157,7 @@ def test_an_envoy_over_tls_from_start_to_revocation(
         server.until(lambda: server.metric("admc_tls_reloads_total") == 1)
         assert is_serving(server, admin)
 
-        # Nonsense in the identities is told and changes nothing.
+        # Errors in the identities file are reported and change nothing.
         for name in ("wep", "wip"):
             write(identities, json.dumps({"services": {name: []}}))
             server.until(lambda name=name: f"`{name}`" in server.status()["server"]["why"])
@@ -175,7 +175,7 @@ def test_an_envoy_over_tls_from_start_to_revocation(
         assert server.stop() == 0
 
 
-def test_a_second_server_at_the_port_says_so(tmp_path: Path, alone: None) -> None:
+def test_a_second_server_at_the_tls_port_ends_with_an_error(tmp_path: Path, alone: None) -> None:
     program = tmp_path / "policies.adm"
     program.write_text(PROGRAM)
     command = [sys.executable, "-m", "admc", "serve", str(program), "--mode", "explicit", "--plaintext"]

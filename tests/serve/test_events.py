@@ -1,4 +1,4 @@
-"""A server in the hands of a person: its events as text, and two signals in a row."""
+"""Events as text for a user, and two signals in a row."""
 
 from __future__ import annotations
 

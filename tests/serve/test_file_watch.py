@@ -1,4 +1,4 @@
-"""A change is noticed whichever way it is made, and passed on once it is over."""
+"""Every kind of change of a file is detected, and reported once it is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom TLS refuses is logged and counted with the reason and the address, whatever else the server does."""
+"""Failed TLS handshakes are logged and counted, with the reason and the address."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def counted(server: Served, reason: str) -> float:
     return server.metric(f'admc_tls_refusals_total{{reason="{reason}"}}')
 
 
-def test_each_cause_is_told_from_the_others_with_the_address(tmp_path: Path) -> None:
+def test_each_cause_is_reported_with_the_address(tmp_path: Path) -> None:
     with over_tls(tmp_path) as server:
         assert {reason: counted(server, reason) for reason in REASONS} == dict.fromkeys(REASONS, 0)
         silent, silent_address = connected(server)
@@ -137,11 +137,11 @@ def test_each_cause_is_told_from_the_others_with_the_address(tmp_path: Path) -> 
         assert counted(server, "expired") == 1
         assert counted(server, "no_tls") == 2
 
-        # Whoever opens a connection and closes it is counted, and no matter for the log.
+        # A client that opens a connection and closes it is counted, and not logged.
         connected(server)[0].close()
         server.until(lambda: counted(server, "closed") == 1)
 
-        # Whoever says nothing is sent away after 10 s.
+        # The connection of a silent client is closed after 10 s.
         server.until(lambda: counted(server, "silent") == 1)
         assert silent.recv(1) == b""
         silent.close()
@@ -160,7 +160,7 @@ def test_each_cause_is_told_from_the_others_with_the_address(tmp_path: Path) -> 
         assert server.events("message") == []
 
 
-def test_clients_of_grpc_are_told_apart_and_others_are_served_meanwhile(tmp_path: Path) -> None:
+def test_the_causes_of_grpc_clients_differ_and_other_clients_are_served_meanwhile(tmp_path: Path) -> None:
     with over_tls(tmp_path) as server, connected_by_grpc(server, CLIENTS.issue(OWN)) as good:
         assert serves(good)
         with connected_by_grpc(server, CLIENTS.issue(OWN, seconds=-60)) as bad:
@@ -176,7 +176,7 @@ def test_clients_of_grpc_are_told_apart_and_others_are_served_meanwhile(tmp_path
 
 
 @pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
-def test_envoys_are_told_apart(tmp_path: Path, alone: None) -> None:
+def test_the_causes_of_envoys_differ(tmp_path: Path, alone: None) -> None:
     assert ENVOY is not None
     pairs = {
         "expired": (CLIENTS.issue(OWN, seconds=-60), SERVERS),
@@ -242,12 +242,12 @@ def asking(server: Served, folder: Path, pair: Pair, trusted: Authority) -> Path
     return path
 
 
-def test_if_the_listening_program_is_killed_another_one_listens(tmp_path: Path) -> None:
+def test_a_killed_monitor_process_is_replaced(tmp_path: Path) -> None:
     with over_tls(tmp_path) as server:
         (listening,) = [pid for pid in children(server.process.pid) if "grpc_log" in command(pid)]
         os.kill(listening, signal.SIGKILL)
         server.until_event("handshakes_unheard")
-        shaken(server, tmp_path, None)  # nobody hears it, and nobody waits
+        shaken(server, tmp_path, None)  # it is not reported, and blocks nothing
         server.until(lambda: any("grpc_log" in command(pid) for pid in children(server.process.pid)))
         server.until(lambda: shaken(server, tmp_path, None) and counted(server, "no_certificate"))
         (listening,) = [pid for pid in children(server.process.pid) if "grpc_log" in command(pid)]
@@ -258,7 +258,7 @@ def test_if_the_listening_program_is_killed_another_one_listens(tmp_path: Path) 
             time.sleep(0.02)
 
 
-def test_whoever_wants_to_read_core_itself_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_may_read_the_log_of_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRPC_TRACE", "")
     with over_tls(tmp_path) as server:
         assert not [pid for pid in children(server.process.pid) if "grpc_log" in command(pid)]
@@ -272,7 +272,7 @@ def test_whoever_wants_to_read_core_itself_may(tmp_path: Path, monkeypatch: pyte
 def test_core_is_asked_only_as_long_as_it_looks(
     tls: bool, chosen: str | None, found: tuple[str | None, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither children nor whoever comes later in this process are to be asked."""
+    """The variables affect neither child processes nor later imports in this process."""
     for name, value in (("GRPC_TRACE", chosen), ("GRPC_VERBOSITY", None)):
         monkeypatch.setenv(name, value or "")
         if value is None:
@@ -335,7 +335,7 @@ def test_refusals_are_found_in_pieces_of_any_size(size: int) -> None:
     assert parsed.others == [("error", "", "Traceback"), ("critical", "server.cc:12", "Check failed: all is lost")]
 
 
-def test_an_error_without_a_peer_is_told_and_so_is_half_a_line() -> None:
+def test_an_error_without_a_peer_and_half_a_line_are_reported() -> None:
     parsed = Parsed()
     parsed.parser.feed(f"{STEP}UNKNOWN: why\n".encode())
     parsed.parser.feed(b"half")
@@ -369,7 +369,7 @@ def test_events_are_short_and_repetition_is_counted() -> None:
     assert (found[-1]["event"], found[-1]["place"], found[-1]["lines"]) == ("left_out", "a.cc:1", 5)
 
 
-def test_the_last_words_of_a_server_are_passed_on() -> None:
+def test_the_last_lines_of_a_crashed_server_are_passed_on() -> None:
     """It is gone when they are read."""
     command = [sys.executable, "-I", "-S", grpc_log.__file__]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -395,6 +395,6 @@ def test_the_last_words_of_a_server_are_passed_on() -> None:
         ("something else", "other"),
     ],
 )
-def test_what_is_not_foreseen_is_counted_too(said: str, reason: str) -> None:
+def test_an_unknown_error_is_counted_too(said: str, reason: str) -> None:
     assert cause_of(said).reason == reason
     assert reason in REASONS

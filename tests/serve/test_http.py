@@ -1,4 +1,4 @@
-"""What a server says of itself over HTTP, and `admc status` that asks it: real sockets, good and bad ones."""
+"""The HTTP endpoints of a server and `admc status`, over real sockets."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def running() -> AsyncIterator[Bed]:
         await server.stop()
 
 
-async def test_alive_and_ready_are_two_things() -> None:
+async def test_liveness_and_readiness_differ() -> None:
     async with running() as bed:
         for phase, why, ready in [
             (
@@ -98,7 +98,7 @@ async def test_the_status_is_the_published_document() -> None:
         assert from_json(text.encode()) == bed.status
 
 
-async def test_a_large_status_holds_up_nobody_and_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_status_blocks_no_other_request_and_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     go, made, asked = threading.Event(), [], []
     get = http._SharedDocument.get
 
@@ -162,7 +162,7 @@ async def test_on_loopback_no_page_of_a_browser_gets_an_answer_under_its_own_nam
             writer.close()
 
 
-async def test_elsewhere_names_are_not_asked_for() -> None:
+async def test_beyond_loopback_any_host_name_is_accepted() -> None:
     bed = Bed()
     server = await http.serve(bed.view(), "0.0.0.0", 0)
     try:
@@ -177,7 +177,7 @@ async def test_elsewhere_names_are_not_asked_for() -> None:
 @pytest.mark.parametrize(
     "asked", ["GET /metrics HTTP/1.1", "GET /readyz HTTP/1.1", "POST /x HTTP/1.1", "GET / HTTP/7", "nonsense"]
 )
-async def test_nobody_is_told_what_it_is_made_of(asked: str) -> None:
+async def test_no_response_names_the_libraries(asked: str) -> None:
     async with running() as bed:
         reader, writer = await asyncio.open_connection("127.0.0.1", bed.port)
         writer.write(f"{asked}\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
@@ -233,7 +233,7 @@ async def test_metrics_can_be_scraped() -> None:
         assert found["process_open_fds",] > 0
 
 
-async def test_clients_that_ask_thousands_of_times_at_once_hold_up_nobody() -> None:
+async def test_a_client_with_thousands_of_requests_blocks_no_other_client() -> None:
     """Metrics that take half a millisecond would be made once for each request, which would take seconds."""
     async with running() as bed, contextlib.AsyncExitStack() as stack:
         asked = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50
@@ -301,7 +301,7 @@ async def test_metrics_are_as_prometheus_wants_them() -> None:
         assert not any(unit in family.name for unit in ("milliseconds", "_ms", "kilobytes", "minutes"))
 
 
-async def test_garbage_and_silence_hurt_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_requests_and_silent_clients_block_no_other_client(caplog: pytest.LogCaptureFixture) -> None:
     async with running() as bed, contextlib.AsyncExitStack() as stack:
         for _ in range(http.CONNECTIONS + 20):
             _, writer = await asyncio.open_connection("127.0.0.1", bed.port)
@@ -370,11 +370,11 @@ def test_wrong_usage_says_what_to_write(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--admin", "bob"], "`--admin`: `bob` is no identity"),
-        (["--trust-domain", "A_B"], "`--trust-domain`: `A_B` is no trust domain"),
+        (["--admin", "bob"], "`--admin`: `bob` is not an identity"),
+        (["--trust-domain", "A_B"], "`--trust-domain`: `A_B` is not a trust domain"),
     ],
 )
-def test_what_no_file_can_mend_is_refused_at_the_start(
+def test_invalid_options_are_rejected_at_the_start(
     options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--tls-client-ca", "ca.crt"]
@@ -382,7 +382,7 @@ def test_what_no_file_can_mend_is_refused_at_the_start(
     assert says in capsys.readouterr().err
 
 
-def test_who_redirects_and_says_nothing_of_addresses_is_told(tmp_path: Path) -> None:
+def test_redirection_without_endpoints_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "policies.adm").write_text("app one\nservice a { http 80 }\n")
     with served(tmp_path, "policies.adm") as server:
         assert "--endpoints" in server.until_event("no_endpoints")["text"]
@@ -457,29 +457,29 @@ def body(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("answer", "code", "cause"),
     [
-        (b"", "ADM823", "what answers there does not speak HTTP"),
-        (b"SSH-2.0-x\r\n", "ADM823", "what answers there does not speak HTTP"),
-        (b"HTTP/1.1 404 no\r\n\r\n", "ADM823", "it answers with HTTP status 404"),
-        (b"HTTP/1.1 302 no\r\nlocation: http://127.0.0.1:1/\r\n\r\n", "ADM823", "it answers with HTTP status 302"),
+        (b"", "ADM823", "the server does not speak HTTP"),
+        (b"SSH-2.0-x\r\n", "ADM823", "the server does not speak HTTP"),
+        (b"HTTP/1.1 404 no\r\n\r\n", "ADM823", "the response has HTTP status 404"),
+        (b"HTTP/1.1 302 no\r\nlocation: http://127.0.0.1:1/\r\n\r\n", "ADM823", "the response has HTTP status 302"),
         (body(b"<html>"), "ADM824", "it is not JSON"),
         (body(b'{"schema_version": 99}'), "ADM824", "it has schema version 99, and this admc reads up to 1"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", "ADM824", "it is not JSON"),
     ],
 )
-def test_whatever_else_answers(answer: bytes, code: str, cause: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_servers(answer: bytes, code: str, cause: str, capsys: pytest.CaptureFixture[str]) -> None:
     with answering(answer) as port:
         assert main(["status", "--server", f"http://127.0.0.1:{port}", "--format", "json"]) == 1
     (found,) = json.loads(capsys.readouterr().out)["diagnostics"]
     assert (found["code"], found["cause"]) == (code, cause)
 
 
-def test_tls_is_asked_of_what_speaks_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_https_to_a_server_without_tls(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(b"HTTP/1.1 400 no\r\n\r\n") as port:
         assert main(["status", "--server", f"https://127.0.0.1:{port}"]) == 1
-    assert "does not speak TLS; `--ops` of a server is plain HTTP" in capsys.readouterr().err
+    assert "does not speak TLS; `--ops` is plain HTTP" in capsys.readouterr().err
 
 
-def test_a_certificate_that_nobody_trusts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_untrusted_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*Authority().issue(dns=("localhost",)).write(tmp_path, "server"))
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -496,12 +496,12 @@ def test_a_certificate_that_nobody_trusts(tmp_path: Path, capsys: pytest.Capture
     assert "its certificate is not trusted here: " in capsys.readouterr().err
 
 
-def test_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_server_listens(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert main(["status", "--server", f"http://127.0.0.1:{port}"]) == 1
     said = capsys.readouterr().err
-    assert f"cannot ask the server at `http://127.0.0.1:{port}`" in said
+    assert f"cannot get the status of the server at `http://127.0.0.1:{port}`" in said
     assert "connection refused" in said
 
 
@@ -509,15 +509,15 @@ def test_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     "where",
     ["127.0.0.1:18001", "ftp://x", "http://", "http://a:b@x/", "http://x:99999", "http://x/?y", "http://x\x1b"],
 )
-def test_what_is_no_address(where: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_address(where: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--server", where]) == 1
     assert "is not the address of a server" in capsys.readouterr().err
 
 
-def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_size_of_a_response_is_limited(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     import admc.cli.status as command
 
     monkeypatch.setattr(command, "MAX_BYTES", 1_000)
     with answering(body(b" " * 5_000)) as port:
         assert main(["status", "--server", f"http://127.0.0.1:{port}"]) == 1
-    assert "its answer has more than" in capsys.readouterr().err
+    assert "the response has more than" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""An identities file that is broken for a while: what does not need it goes on, and what waited for it comes after."""
+"""An identities file with errors: changes that do not need it are applied, and the others when it is correct again."""
 
 from __future__ import annotations
 

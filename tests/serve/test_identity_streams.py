@@ -1,4 +1,4 @@
-"""Who may ask, over real TLS: what a client is comes from its certificate or token, and ends with it."""
+"""Authentication over real TLS: the certificate or token decides the service of a client, and ends its stream."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_a_stream_ends_with_its_certificate(tmp_path: Path) -> None:
         assert not server.clients()
 
 
-async def test_whoever_is_not_what_it_was_is_sent_away_and_others_stay(tmp_path: Path) -> None:
+async def test_a_change_of_identity_ends_only_the_streams_of_that_client(tmp_path: Path) -> None:
     async with (
         serving(tmp_path, MUTUAL) as (server, port, door),
         Client(port, "delta", credentials=certified(SEARCH)) as search,

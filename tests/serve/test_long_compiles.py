@@ -1,4 +1,4 @@
-"""Compiles that take long: nothing else waits for them, and they end with whoever wants them no more."""
+"""Compiles that take long block nothing else, and end with the server."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def busy(pid: int) -> bool:
 
 
 def compiling(pid: int) -> list[int]:
-    """The children that have become what they are to be. Till then the kernel holds up whoever started them: who stops
-    such a one stops its parent, too."""
+    """The worker processes that have executed their program. Until then the kernel blocks their parent: a test that
+    stops such a process stops its parent, too."""
     return [child for child in _children(pid) if b"admc.serve.build.worker_process" in _command(child)]
 
 

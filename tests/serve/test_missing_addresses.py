@@ -1,4 +1,4 @@
-"""While addresses are missing nothing passes unenforced, and whatever needs no address passes as ever."""
+"""While addresses are missing nothing passes unenforced, and other connections pass as before."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pin in at ingress
 
 
 class Awaiting(Mesh):
-    """The ADMs are told what a server tells them that does not know some addresses yet. The redirection is complete."""
+    """ADMs with the configuration of a server that lacks some addresses. The redirection is complete."""
 
     def __init__(self, text: str, unknown: frozenset[str], nowhere: frozenset[str] = frozenset()) -> None:
         program = dsl.load_text(text)
@@ -81,7 +81,7 @@ def test_with_all_addresses_every_request_meets_its_policies() -> None:
         assert outcome(mesh, "a", "b", 9000) == "plain"
 
 
-def test_calls_to_a_destination_that_nobody_knows_yet_are_refused() -> None:
+def test_calls_to_a_destination_without_addresses_are_refused() -> None:
     with Awaiting(TEXT, frozenset({"b"})) as mesh:
         assert outcome(mesh, "a", "b") == "refused"
         # Others at the same port, and other ports of the same service, are not concerned.
@@ -89,7 +89,7 @@ def test_calls_to_a_destination_that_nobody_knows_yet_are_refused() -> None:
         assert outcome(mesh, "a", "b", 9000) == "plain"
 
 
-def test_callers_that_nobody_knows_yet_are_refused_where_a_policy_is_about_one_of_them() -> None:
+def test_callers_without_addresses_are_refused_where_a_policy_applies_to_one_of_them() -> None:
     with Awaiting(TEXT, frozenset({"a"})) as mesh:
         assert outcome(mesh, "a", "c") == "refused"
         assert outcome(mesh, "d", "c") == "plain"
@@ -97,7 +97,7 @@ def test_callers_that_nobody_knows_yet_are_refused_where_a_policy_is_about_one_o
         assert outcome(mesh, "a", "b") == "x-out"
 
 
-def test_a_service_that_is_listed_without_pods_is_nowhere_and_not_awaited() -> None:
+def test_a_service_that_is_listed_without_pods_refuses_no_connections() -> None:
     with Awaiting(TEXT, frozenset(), nowhere=frozenset({"e"})) as mesh:
         assert outcome(mesh, "d", "c") == "plain"
         assert outcome(mesh, "a", "c") == "x-in"

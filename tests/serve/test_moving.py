@@ -611,7 +611,7 @@ def test_a_transition_is_over_once_a_restart_would_begin_with_what_it_led_to(
 
     async def settle(recipe: object) -> None:
         if full and recipe is not None:
-            raise wrong_usage("ADM854", "cannot keep the state in `state`")
+            raise wrong_usage("ADM854", "cannot store the state in `state`")
         settled.append(recipe)
 
     async def run() -> None:
@@ -620,7 +620,7 @@ def test_a_transition_is_over_once_a_restart_would_begin_with_what_it_led_to(
         moving._settle = settle
         await moving.change(old, new, groups.snapshots(new.state))
         async with following(moving) as until:
-            await until(lambda: "cannot keep the state in `state`" in moving.waits)
+            await until(lambda: "cannot store the state in `state`" in moving.waits)
             assert phase_of(moving) is Phase.CLEAN
             kept = rollout_record.read(tmp_path)
             assert kept is not None

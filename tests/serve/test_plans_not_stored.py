@@ -1,4 +1,4 @@
-"""Plans that the folder of the kept state does not take, folders that go, and who is who meanwhile."""
+"""Plans that cannot be stored, folders that are removed, and identities meanwhile."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_plan_that_a_full_disk_does_not_take_goes_into_force_by_itself_when_th
         assert server.get("/readyz")[0] == 200
         told = [item for item in server.events("finding") if item["about"] == "program"]
         assert [item["code"] for item in told] == ["ADM803"]  # said once
-        assert "tried again until the folder takes it" in told[0]["text"]
+        assert "tries again until it can write to the folder" in told[0]["text"]
         # Other addresses wait for nothing, and go with the plan that does.
         more = json.loads(json.dumps(ENDPOINTS_FILE))
         more["services"]["cart"]["pods"].append("10.1.0.77")
@@ -101,8 +101,8 @@ def test_a_folder_that_is_removed_is_made_again_with_all_that_was_in_it(folder: 
         assert server.metric("admc_kept_errors_total") >= 1.0
         (state / "transition.json").unlink()
         server.until((state / "transition.json").exists)
-        server.until(lambda: "kept" not in why(server))
-        # What was left in the folder that somebody has put in its place is not taken for our own.
+        server.until(lambda: "stor" not in why(server))
+        # The server does not use files of the folder that has replaced its own.
         other = folder / "other"
         other.mkdir()
         (other / "transition.json").write_text("{}")
@@ -118,7 +118,7 @@ def test_a_folder_that_is_removed_is_made_again_with_all_that_was_in_it(folder: 
         assert tier(server) == "0002"
 
 
-def test_a_folder_that_another_server_has_by_now_is_left_to_it_and_told(folder: Path) -> None:
+def test_a_folder_that_another_server_uses_is_left_to_it_and_reported(folder: Path) -> None:
     state = folder / "state"
     with served(folder, *OPTIONS) as first:
         first.until((state / "state.json").exists)

@@ -1,4 +1,4 @@
-"""What is said of a finding: where it is, and what stays meanwhile."""
+"""Problems: the summary of a finding, and the state that stays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CAUSED = Diagnostic("ADM805", Severity.ERROR, "the plan `a` was written by a newer admc", None, "it has version 2")
-NOWHERE = Diagnostic("ADM854", Severity.ERROR, "the kept state cannot be used", None)
+NOWHERE = Diagnostic("ADM854", Severity.ERROR, "the stored state cannot be used", None)
 
 
 def findings(folder: Path) -> tuple[Diagnostic, ...]:
@@ -32,7 +32,7 @@ def records(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [{**vars(record), "event": record.getMessage()} for record in caplog.records]
 
 
-def test_a_finding_is_said_with_its_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_summary_of_a_finding_has_its_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     problems = Problems(active_version="0123")
     found = findings(tmp_path)
     problems.report("program", found, "apps")
@@ -41,12 +41,12 @@ def test_a_finding_is_said_with_its_place(tmp_path: Path, caplog: pytest.LogCapt
     assert (first["event"], first["file"], first["line"], first["column"]) == ("finding", "apps/shop.adm", 3, 3)
 
 
-def test_a_finding_without_a_place_is_said_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_summary_of_a_finding_without_a_place_has_its_cause(caplog: pytest.LogCaptureFixture) -> None:
     problems = Problems()
     problems.report("program", (CAUSED, NOWHERE), "")
     assert problems.summary == "the plan `a` was written by a newer admc: it has version 2 (and 1 more)"
     problems.report("program", (NOWHERE,), "")
-    assert problems.summary == "the kept state cannot be used"
+    assert problems.summary == "the stored state cannot be used"
     assert [record["code"] for record in records(caplog) if "code" in record] == ["ADM805", "ADM854", "ADM854"]
 
 
@@ -59,7 +59,7 @@ def test_a_finding_without_a_place_is_said_with_its_cause(caplog: pytest.LogCapt
         ("kept", "0123", ["finding"]),
     ],
 )
-def test_what_stays_is_said_where_there_is_something(
+def test_the_active_state_is_logged_if_there_is_one(
     about: str, stays: str, events: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -74,5 +74,5 @@ def test_a_file_is_no_folder_to_keep_state_in(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("something else")
     with pytest.raises(CommandError) as caught:
         open_state_dir(tmp_path / "state")
-    assert caught.value.diagnostics[0].cause == "it is no folder"
+    assert caught.value.diagnostics[0].cause == "it is not a folder"
     assert (tmp_path / "state").read_text() == "something else"

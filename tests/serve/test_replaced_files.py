@@ -1,4 +1,4 @@
-"""Whatever takes the place of a file that is followed is told, holds up nothing, and heals when the file is back."""
+"""A followed file that is replaced by something else is reported, blocks nothing, and is used again when it is back."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _remove(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_whatever_takes_the_place_of_a_file_is_told_and_the_last_good_state_stays(name: str, tmp_path: Path) -> None:
+def test_a_replaced_file_is_reported_and_the_last_good_state_stays(name: str, tmp_path: Path) -> None:
     for each, content in FILES.items():
         (tmp_path / each).write_text(content)
     metric = "admc_endpoint_errors_total" if name == "endpoints.json" else "admc_compile_errors_total"
@@ -115,7 +115,7 @@ def test_a_certificate_that_comes_before_its_key_is_used_when_the_key_is_there(t
 
 @pytest.mark.parametrize("name", ["server.crt", "server.key", "clients.crt"])
 @pytest.mark.parametrize("what", ["a folder", "a named pipe", "a huge file", "a link to itself", "a link to a device"])
-def test_what_is_no_certificate_holds_up_no_handshake(what: str, name: str, tmp_path: Path) -> None:
+def test_a_special_file_as_certificate_blocks_no_handshake(what: str, name: str, tmp_path: Path) -> None:
     certificates = Certificates(files(tmp_path))
     path = tmp_path / name
     content = path.read_bytes()
@@ -130,7 +130,7 @@ def test_what_is_no_certificate_holds_up_no_handshake(what: str, name: str, tmp_
 
 
 @pytest.mark.parametrize("what", ["a folder", "a named pipe", "a huge file", "a link to itself", "a link to a device"])
-def test_what_is_no_identities_file_is_refused_and_waited_for_by_nobody(what: str, tmp_path: Path) -> None:
+def test_a_special_file_as_identities_file_is_rejected_and_blocks_nothing(what: str, tmp_path: Path) -> None:
     for name, proof in (("identities", Proof.CERTIFICATE), ("tokens", Proof.TOKEN)):
         path = tmp_path / name
         OTHERS[what](path)

@@ -1,4 +1,4 @@
-"""Files that vanish, come back, are swapped or too large, and those that change while nobody serves."""
+"""Files that are deleted, restored or too large, and those that change while no server runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TIER = "egress/cart:8081/tier:set_request_header"
 
 
 def pods(server: Served) -> bytes:
-    """What `web` is told of the pods of `cart`."""
+    """The pods of `cart` in the configuration of `web`."""
     with client(server.xds, "web") as web:
         (found,) = web.ask(ENDPOINTS, (EVEN,))
     content: bytes = found.value
@@ -83,7 +83,7 @@ def test_an_endpoints_file_over_the_bound_is_refused_and_the_last_good_one_stays
         server.until(lambda: server.status()["server"]["why"] == "" and b"10.1.0.9" in pods(server))
 
 
-def test_addresses_that_changed_while_nobody_served_are_told_though_the_program_is_broken(folder: Path) -> None:
+def test_addresses_that_changed_between_servers_are_published_though_the_program_has_errors(folder: Path) -> None:
     options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
     with served(folder, *options) as server:
         server.until_event("compiled")
@@ -100,7 +100,7 @@ def test_addresses_that_changed_while_nobody_served_are_told_though_the_program_
         assert b"10.1.0.9" in pods(server)
 
 
-def test_nobody_is_told_what_is_older_than_the_program_that_is_being_compiled(folder: Path) -> None:
+def test_no_stored_snapshot_is_published_before_the_first_compile(folder: Path) -> None:
     options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
     read = source.read(
         Source(folder / "policies.adm", Mode.REDIRECT), (json.dumps(ENDPOINTS_FILE).encode(),), with_recipe=True
@@ -122,7 +122,7 @@ def test_nobody_is_told_what_is_older_than_the_program_that_is_being_compiled(fo
 
 
 @pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
-def test_a_policy_that_changed_sides_while_nobody_served_moves_step_by_step(tmp_path: Path) -> None:
+def test_a_policy_that_changed_sides_between_servers_moves_step_by_step(tmp_path: Path) -> None:
     program = tmp_path / "policies.adm"
     program.write_text(moving("ingress"))
     port = free_port()
@@ -155,7 +155,7 @@ def made(path: Path, text: str, pod: str) -> tuple[Recipe, SnapshotSet, str]:
     return read.recipe, snapshots.snapshots(read.state), read.state.version
 
 
-def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_told_again(folder: Path) -> None:
+def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_published_again(folder: Path) -> None:
     """The proxy had not acknowledged all of the newest when the server was killed, and nothing better is compiled."""
     _, older, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
     recipe, _, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.9")

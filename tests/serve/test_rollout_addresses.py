@@ -1,4 +1,4 @@
-"""Addresses that change in the middle of a transition hold at once, for whatever proxies have by then."""
+"""Addresses that change in the middle of a transition are applied at once, to the configuration that proxies have."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ pin q at egress
 
 
 class _Counted(Agreeing):
-    """Each service has as many proxies as it is told."""
+    """Each service has a given number of proxies."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ def test_addresses_hold_while_a_plan_is_taken_back(
             await until((place / "digest").exists)
             (place / "loaded").write_bytes((place / "digest").read_bytes())
             await until(lambda: phase_of(moving) is Phase.RECEIVERS)
-            # One replica less, and another: nobody is going to acknowledge anything in its place.
+            # One replica less, and another one: no other proxy acknowledges in its place.
             server.replicas["cart"] = 1
             if with_the_plan:
                 await moving.change(ingress, moved, groups.snapshots(moved.state))
@@ -112,7 +112,7 @@ def test_addresses_hold_while_a_plan_is_taken_back(
             assert moving.underway.walk.back
             assert "10.1.0.7" in told("web")
             assert "10.1.0.3" not in told("web")
-            # Whoever is not concerned by the transition goes with the times, too.
+            # A service outside of the transition gets the new addresses, too.
             assert "10.1.0.8" in told("other")
             await until(lambda: moving.underway is None)
             assert "10.1.0.7" in told("web")
@@ -124,7 +124,7 @@ def _texts(part: Any) -> Iterable[str]:
     return (str(resource.body) for resource in part.resources.values())
 
 
-def test_a_server_that_is_back_goes_on_with_a_step_at_the_addresses_of_now(folder: Path) -> None:
+def test_a_restarted_server_continues_a_step_at_the_current_addresses(folder: Path) -> None:
     options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
     with served(folder, *options) as server:
         server.until_event("compiled")
@@ -133,7 +133,7 @@ def test_a_server_that_is_back_goes_on_with_a_step_at_the_addresses_of_now(folde
         server.stop(signal.SIGKILL)
     moved = json.dumps(ENDPOINTS_FILE).replace("10.1.0.2", "10.1.0.77")
     write(folder / "endpoints.json", moved)
-    # Nobody compiles anything that could put it right.
+    # No compile follows that could correct it.
     write(folder / "policies.adm", "half of")
     with served(folder, *options) as server:
 
@@ -158,8 +158,8 @@ BEFORE = {
 }
 
 
-def test_who_has_gone_keeps_no_address_that_another_party_has_now(tmp_path: Path) -> None:
-    """A policy of before would else admit, or refuse, the new party in place of the one that has gone."""
+def test_a_removed_service_keeps_no_address_that_another_party_has(tmp_path: Path) -> None:
+    """Otherwise an earlier policy would admit, or refuse, the new party in place of the removed one."""
     now = {**NOW, "externals": {"client": {"addresses": ["10.1.0.5"]}}}
     shared = "app shop\nexternal client { http 80 }\nservice web { http 80 }\n"
 

@@ -105,12 +105,12 @@ def test_without_endpoints_listeners_are_served_and_endpoint_lists_are_empty(fol
             assert len(web.ask(CLUSTER)) >= 1
             (found,) = web.ask(ENDPOINTS, ("egress/cart:8081/even",))
             assert b"10." not in found.value
-        with client(server.xds, "nobody") as other, pytest.raises(grpc.RpcError) as caught:
+        with client(server.xds, "unknown") as other, pytest.raises(grpc.RpcError) as caught:
             other.ask(LISTENER)
         assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
         denied = server.until_event("denied")
-        assert (denied["node"], denied["claimed"], denied["reason"]) == ("one", "nobody", "unknown")
-        assert denied["why"] == "the program has no service `nobody`"
+        assert (denied["node"], denied["claimed"], denied["reason"]) == ("one", "unknown", "unknown")
+        assert denied["why"] == "the program has no service `unknown`"
         assert server.stop() == 0
         assert [event["event"] for event in server.events()][-2:] == ["draining", "stopped"]
 
@@ -131,9 +131,7 @@ def test_addresses_come_and_go_without_a_compile(folder: Path) -> None:
         assert server.metric("admc_locates_total") == 1.0
 
 
-def test_whose_addresses_are_missing_is_named_though_all_is_in_sync(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unlisted_names_are_shown_though_all_is_in_sync(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served(folder, "policies.adm", "--endpoints", "endpoints.json") as server:
         server.until_event("compiled")
         assert server.events("unlisted") == []
@@ -145,7 +143,7 @@ def test_whose_addresses_are_missing_is_named_though_all_is_in_sync(
         assert server.metric("admc_unlisted") == 1.0
         capsys.readouterr()
         assert main(["status", "--server", f"http://{server.ops}"]) == 0
-        assert "no address of: `cart`; connections that may be theirs are refused\n" in capsys.readouterr().out
+        assert "no addresses for: `cart`; connections that may be theirs are refused\n" in capsys.readouterr().out
         # What is missing is as before: it is not said again, by a newer program neither.
         less["services"]["web"] = {"addresses": ["10.0.0.1"], "pods": ["10.1.0.1", "10.1.0.7"]}
         write(folder / "endpoints.json", json.dumps(less))
@@ -181,7 +179,7 @@ BAD_ENDPOINTS = {
     "half": json.dumps(ENDPOINTS_FILE)[:40],
     "empty": "",
     "a list": "[]",
-    "another name": json.dumps({"services": {"nobody": {}}}),
+    "another name": json.dumps({"services": {"unknown": {}}}),
     "no address": json.dumps({"services": {"web": {"pods": ["10.1.0.1000"]}}}),
     "deep": "[" * 100_000,
     "shared pod": json.dumps({"services": {"web": {"pods": ["10.1.0.9"]}, "cart": {"pods": ["::ffff:10.1.0.9"]}}}),
@@ -189,7 +187,7 @@ BAD_ENDPOINTS = {
 }
 
 
-def test_bad_endpoints_are_told_and_the_last_good_ones_stay(folder: Path) -> None:
+def test_bad_endpoints_are_reported_and_the_last_good_ones_stay(folder: Path) -> None:
     with served(folder, "policies.adm", "--endpoints", "endpoints.json") as server:
         server.until_event("compiled")
         for number, (name, text) in enumerate(BAD_ENDPOINTS.items(), start=1):
@@ -303,7 +301,7 @@ def test_a_plan_is_served_as_it_is_and_a_bad_one_is_not(folder: Path, capsys: py
         server.until(lambda: server.status()["server"]["state"] != state)
 
 
-def test_a_second_server_at_the_port_is_told_so(folder: Path) -> None:
+def test_a_second_server_at_the_port_ends_with_an_error(folder: Path) -> None:
     (folder / "other").mkdir()
     (folder / "other" / "policies.adm").write_text("app other\n")
     with served(folder, "policies.adm") as first:
@@ -400,7 +398,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process has not ended. Whoever inherits it may take its time to notice that it has, or never do so."""
+    """Whether a process is still running. Its new parent may collect a zombie late, or never."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:  # noqa: PTH123
             return file.read().rpartition(")")[2].split()[0] != "Z"

@@ -1,4 +1,4 @@
-"""What is kept comes back as it was, survives every death, and is refused where anybody touched it."""
+"""The stored state is read back unchanged, survives every kill, and is rejected if it was changed from outside."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def snapshot(*names: str) -> Snapshot:
     return Snapshot.of(Resource.of(cluster_pb2.Cluster(name=name)) for name in names)
 
 
-def test_what_is_kept_comes_back(tmp_path: Path) -> None:
+def test_the_stored_state_is_read_back(tmp_path: Path) -> None:
     endpoints = Resource.of(endpoint_pb2.ClusterLoadAssignment(cluster_name="own"))
     groups = {"a": snapshot("x", "y"), "b": Snapshot.of([endpoints], elsewhere=["own"])}
     kept = open_state_dir(tmp_path / "state")
@@ -100,9 +100,7 @@ def test_a_part_of_the_folder_that_goes_is_there_again_at_once(gone: str, tmp_pa
     assert recall(folder).recipe == RECIPE
 
 
-def test_a_full_disk_is_not_taken_for_somebody_who_touches_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_no_change_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, content: bytes) -> int:
         path.touch()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -112,10 +110,10 @@ def test_a_full_disk_is_not_taken_for_somebody_who_touches_the_folder(
         with monkeypatch.context() as patches:
             patches.setattr(Path, "write_bytes", full)
             for _ in range(2):
-                with pytest.raises(CommandError, match="cannot keep the state"):
+                with pytest.raises(CommandError, match="cannot store the state"):
                     kept.save(RECIPE, {"a": snapshot("y")})
                 assert not kept.renew()
-        # Nor does it hide whoever does.
+        # It does not hide such a change either.
         (tmp_path / "state.json").unlink()
         assert kept.renew()
         assert kept.save(RECIPE, {"a": snapshot("y")})
@@ -144,15 +142,15 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "a list": (lambda f: (f / "state.json").write_text("[]"), "no `schema_version`"),
     "deep": (lambda f: (f / "state.json").write_text("[" * 200_000), "not JSON"),
     "binary": (lambda f: (f / "state.json").write_bytes(b"\xff\xfe\0"), "not JSON"),
-    "another field": (lambda f: _change(f, lambda c: c.update(more=1)), "fields"),
+    "another field": (lambda f: _change(f, lambda c: c.update(more=1)), "unknown field `more`"),
     "a path for a digest": (
         lambda f: _change(f, lambda c: c["groups"]["a"].update(object="../../../etc/passwd")),  # type: ignore[index]
-        "`a`",
+        "`groups.a.object`",
     ),
     "no plan": (lambda f: _change(f, lambda c: c["state"].pop("plan")), "`state`"),  # type: ignore[attr-defined]
     "an input that was changed": (
         lambda f: [p.write_bytes(b"app mine\n") for p in (f / "objects").iterdir() if p.read_bytes() == b"app shop\n"],
-        "not what was kept",
+        "not what admc stored",
     ),
     "an input that is gone": (
         lambda f: [p.unlink() for p in (f / "objects").iterdir() if p.read_bytes() == b"app shop\n"],
@@ -162,7 +160,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_somebody_touched_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+def test_a_changed_state_is_rejected_with_the_reason(name: str, tmp_path: Path) -> None:
     kept = open_state_dir(tmp_path)
     kept.save(RECIPE, {"a": snapshot("x")})
     kept.close()
@@ -179,7 +177,7 @@ def test_what_somebody_touched_is_refused_with_the_reason(name: str, tmp_path: P
     assert recall(tmp_path).recipe == RECIPE
 
 
-def test_a_snapshot_that_was_touched_costs_its_own_group_only(tmp_path: Path) -> None:
+def test_a_changed_snapshot_affects_only_its_own_service(tmp_path: Path) -> None:
     kept = open_state_dir(tmp_path)
     kept.save(RECIPE, {"a": snapshot("x"), "b": snapshot("y")})
     kept.close()
@@ -187,7 +185,7 @@ def test_a_snapshot_that_was_touched_costs_its_own_group_only(tmp_path: Path) ->
     (tmp_path / "objects" / groups["a"]["object"]).write_bytes(b"\xff" * 100)
     found = recall(tmp_path)
     assert list(found.groups) == ["b"]
-    assert found.problems == ("`a`: a part of it is not what was kept",)
+    assert found.problems == ("`a`: a part of it is not what admc stored",)
 
 
 WRITER = """
@@ -251,7 +249,7 @@ def test_a_transition_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path)
     assert rollout_record.read(tmp_path) == rollout_record.Record(recipe, recipe, 1, False, b"key")
 
 
-def test_what_has_to_be_known_is_kept_in_no_folder_of_another_server(tmp_path: Path) -> None:
+def test_nothing_is_stored_in_the_folder_of_another_server(tmp_path: Path) -> None:
     folder, groups = tmp_path / "state", {"a": snapshot("x")}
     with closing(open_state_dir(folder)) as kept:
         kept.save_as_owner(RECIPE, groups)
@@ -259,9 +257,9 @@ def test_what_has_to_be_known_is_kept_in_no_folder_of_another_server(tmp_path: P
         assert found is not None
         assert (found.recipe, found.groups.keys()) == (RECIPE, groups.keys())
         folder.rename(tmp_path / "away")
-        with pytest.raises(CommandError, match="cannot keep the state"):
+        with pytest.raises(CommandError, match="cannot store the state"):
             kept.save_as_owner(None, groups)
         with closing(open_state_dir(folder)) as another:
-            with pytest.raises(CommandError, match="cannot keep the state"):
+            with pytest.raises(CommandError, match="cannot store the state"):
                 kept.save_as_owner(RECIPE, {})
             assert another.load() is None

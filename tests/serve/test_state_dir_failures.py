@@ -1,4 +1,4 @@
-"""The folder of the kept state under servers that are killed, full disks, wrong folders, and others' content."""
+"""The state directory with killed servers, full disks, wrong folders, and invalid content."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OPTIONS = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
 
 
 def tier(server: Served) -> str:
-    """The value that `web` is told to write; empty where it is told nothing of it."""
+    """The value that the configuration of `web` writes; empty if it writes none."""
     with client(server.xds, "web") as web:
         content = b"".join(item.value for item in web.ask(EXTENSION, (TIER,)))
     found = content.partition(b"value-")[2]
@@ -94,7 +94,7 @@ def test_kills_at_any_moment_of_changes_leave_something_good_and_no_litter(folde
     assert left - {"transition.json", "redirected.json"} == {"lock", "objects", "state.json"}
 
 
-def test_a_second_server_at_the_folder_is_told_so_and_a_killed_one_leaves_it_free(folder: Path) -> None:
+def test_a_second_server_at_the_folder_ends_with_an_error_and_a_killed_one_releases_it(folder: Path) -> None:
     with served(folder, *OPTIONS) as first:
         first.until_event("compiled")
         command = [sys.executable, "-m", "admc", "serve", *OPTIONS, "--plaintext", "--ops", "127.0.0.1:0"]
@@ -127,7 +127,7 @@ def test_a_folder_that_cannot_be_one_is_refused_at_the_start(name: str, folder: 
     command = [sys.executable, "-m", "admc", "serve", *OPTIONS, "--plaintext", "--ops", "127.0.0.1:0"]
     done = subprocess.run([*command, "--xds", "127.0.0.1:0"], cwd=folder, capture_output=True, timeout=60)
     assert done.returncode == 1
-    assert b"error[ADM854]: cannot keep the state in `state`" in done.stderr
+    assert b"error[ADM854]: cannot store the state in `state`" in done.stderr
     assert b"Traceback" not in done.stderr
 
 
@@ -156,7 +156,7 @@ TOUCHED: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", TOUCHED)
-def test_a_state_that_cannot_be_used_is_told_and_the_program_is_served(name: str, folder: Path) -> None:
+def test_a_state_that_cannot_be_used_is_reported_and_the_program_is_served(name: str, folder: Path) -> None:
     write(folder / "policies.adm", text(1))
     with served(folder, *OPTIONS) as server:
         server.until((folder / "state" / "state.json").exists)
@@ -173,10 +173,10 @@ def test_a_state_that_cannot_be_used_is_told_and_the_program_is_served(name: str
         assert server.metric("admc_kept_errors_total") >= 1.0
         assert tier(server) == "0002"
         if name == "a folder":
-            # Nor can it be written: that is told, too, and heals by itself.
-            server.until(lambda: any("cannot keep" in item["text"] for item in server.events("finding")))
+            # Nor can it be written: that is reported, too, and ends by itself.
+            server.until(lambda: any("cannot store" in item["text"] for item in server.events("finding")))
             assert {item["code"] for item in server.events("finding")} == {"ADM854"}
-            assert "cannot keep" in server.status()["server"]["why"]
+            assert "cannot store" in server.status()["server"]["why"]
             (folder / "state" / "state.json").rmdir()
         server.until(lambda: server.status()["server"]["why"] == "")
         assert server.stop() == 0
@@ -184,7 +184,7 @@ def test_a_state_that_cannot_be_used_is_told_and_the_program_is_served(name: str
         server.until_event("recalled")
 
 
-def test_a_full_disk_is_told_and_nothing_else_stops(folder: Path) -> None:
+def test_a_full_disk_is_reported_and_nothing_else_stops(folder: Path) -> None:
     with served(folder, *OPTIONS, before=small_disk(folder / "state")) as server:
         disk = fill_disk(server, folder / "state")
         before = (disk / "state.json").read_bytes()
@@ -192,7 +192,7 @@ def test_a_full_disk_is_told_and_nothing_else_stops(folder: Path) -> None:
         more["services"]["cart"]["pods"].append("10.1.0.77")
         write(folder / "endpoints.json", json.dumps(more))
         server.until_event("located")
-        server.until(lambda: any("cannot keep" in item["text"] for item in server.events("finding")))
+        server.until(lambda: any("cannot store" in item["text"] for item in server.events("finding")))
         (finding,) = server.events("finding")
         assert finding["code"] == "ADM854"
         assert "no space left" in finding["text"]

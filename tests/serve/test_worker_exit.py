@@ -1,4 +1,4 @@
-"""The process that compiles loses its server, or a server its process: neither hangs, and nothing is left undone."""
+"""A worker that loses its server ends, and a server that loses its worker compiles again."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def _until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_compile_whose_process_goes_is_made_again_and_not_at_once(tmp_path: Path) -> None:
+async def test_a_compile_whose_worker_ends_is_repeated_after_a_pause(tmp_path: Path) -> None:
     path = tmp_path / "policies.adm"
     path.write_text(PROGRAM)
     options = Options(Source(path, Mode.EXPLICIT), None, Settings(Proof.NONE))
@@ -126,7 +126,7 @@ async def test_a_compile_whose_process_goes_is_made_again_and_not_at_once(tmp_pa
     assert second - first >= AGAIN_SECONDS
 
 
-async def test_a_compile_for_a_process_that_has_gone_is_made_again(tmp_path: Path) -> None:
+async def test_a_compile_is_repeated_if_the_active_worker_has_ended(tmp_path: Path) -> None:
     path, endpoints = tmp_path / "policies.adm", tmp_path / "endpoints.json"
     path.write_text(PROGRAM)
     endpoints.write_text(ENDPOINTS)

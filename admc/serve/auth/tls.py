@@ -25,6 +25,8 @@ from admc.terminal import visible
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+
     from admc.serve.file_watch import FileStat
 
 LOG: Final = logging.getLogger("admc.serve")
@@ -147,9 +149,8 @@ def _parsed(path: Path, content: bytes) -> list[x509.Certificate]:
         raise _wrong(path, "it has no certificate in PEM form") from None
 
 
-def _public(key: Any) -> bytes:
-    found: bytes = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return found
+def _public(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _wrong(path: Path, what: str) -> CommandError:

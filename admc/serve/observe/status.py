@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc import __version__
 from admc.transition.marker import concealed_text
-from admc.typed_json import JsonTypeError, checker
+from admc.typed_json import JsonTypeError, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -197,7 +197,7 @@ def from_json(content: bytes) -> Status:
     if version > SCHEMA_VERSION:
         raise StatusFormatError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
     try:
-        status: Status = checker(Status)(document, "")
+        status = parse(Status, document)
     except JsonTypeError as error:
         raise StatusFormatError(f"`{error.where or 'the status'}` {error.what}") from error
     return status

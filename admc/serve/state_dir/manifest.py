@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf.message import DecodeError
 
-from admc.typed_json import JsonTypeError, checker
+from admc.typed_json import JsonTypeError, parse
 from emitters.envoy import Mode
 from xds_server.resources.snapshot import Resource, Snapshot, SnapshotError
 
@@ -84,9 +84,10 @@ def from_json(content: bytes) -> Manifest:
     if version > SCHEMA_VERSION:
         raise ManifestError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
     try:
-        manifest: Manifest = checker(Manifest)(document, "")
+        manifest = parse(Manifest, document)
     except JsonTypeError as error:
-        raise ManifestError(f"`{error.where[:100] or 'the document'}` {error.what}") from error
+        field = f"`{error.where[:100]}`" if error.where else "it"
+        raise ManifestError(f"{field} {error.what}") from error
     if len(manifest.groups) > MAX_GROUPS:
         raise ManifestError(f"it has more than {MAX_GROUPS:,} groups")
     for name, row in manifest.groups.items():
