@@ -31,7 +31,8 @@ Row = TypeVar("Row")
 
 def parse(expected: type[Row], document: object) -> Row:
     """A JSON document as a value of the type. Raises `JsonTypeError`."""
-    row: Row = checker(expected)(document, "")
+    kind: object = expected
+    row: Row = checker(kind)(document, "")
     return row
 
 

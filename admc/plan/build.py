@@ -194,8 +194,7 @@ def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]
     if outside:
         yield Assumption(
             tuple(sorted(outside)),
-            "these are outside the mesh, so nothing closes them: policies do not apply to callers that "
-            "the program does not declare",
+            "these lie outside the mesh, so nothing closes them: callers that the program does not declare are not met",
         )
     if trusting:
         yield Assumption(
@@ -206,7 +205,7 @@ def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]
     if by_address:
         yield Assumption(
             tuple(sorted(by_address)),
-            "these identify their callers by address, so nothing on the way translates addresses",
+            "these tell their callers apart by address, so nothing on the way translates addresses",
         )
 
 

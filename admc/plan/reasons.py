@@ -72,6 +72,6 @@ def sentence(because: Because, service: str) -> str:
 def _text(rule: str, message: str, anchor: str | None) -> str:
     if rule == FREE:
         if anchor is not None:
-            return f"it can be at either side, and `{anchor}` needs an ADM here anyway"
-        return "it can be at either side, and this one is part of the cheapest placement"
+            return f"it may stand at either side, and `{anchor}` needs an ADM here anyway"
+        return "it may stand at either side, and this one is part of the cheapest placement"
     return message or "it needs both ends of a call"

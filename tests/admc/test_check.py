@@ -11,8 +11,8 @@ import pytest
 
 from admc.compile import programs
 from admc.exits import Exit, worst
+from tests.admc.command import Admc
 from tests.admc.programs import IMPOSSIBLE, SHOP, WRONG, write
-from tests.admc.test_cli import Admc
 
 LIBRARY = "service lib { http 1 }\n"
 PLAIN = "app plain\nservice a, b { http 80 }\ncall a -> b\n"
