@@ -1,77 +1,25 @@
-"""The HTTP endpoints of a server and `admc status`, over real sockets."""
+"""The HTTP endpoints of a server, over real sockets."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import socket
-import ssl
 import threading
 from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from admc.__main__ import main
 from admc.exits import CommandError
-from admc.serve.auth.tls import TlsCounts
 from admc.serve.observe import http
-from admc.serve.observe.metrics import Gauges, MetricSources
-from admc.serve.observe.problems import Counts
 from admc.serve.observe.status import ServerPhase, Status, from_json
-from tests.serve.pki import Authority
-from tests.serve.server_process import SECONDS, served
-from tests.serve.test_status import client
+from tests.serve.server_process import SECONDS
 from tests.serve.test_status import serving as status_of
-from xds_server.metrics import Metrics
+from tests.serve.view_server import Bed, running
 from xds_server.resources.types import CLUSTER
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Iterator
-    from pathlib import Path
-
-
-class Bed:
-    """A view whose content can be changed, and its server."""
-
-    def __init__(self) -> None:
-        self.status: Status = status_of(client("search", "s-1"))
-        self.now = Gauges(
-            ready=True, version="0.1.0", adms=2, adms_without_clients=1, clients_out_of_sync=1, problem=True
-        )
-        self.made = 0
-        self.xds = Metrics()
-        self.counts = Counts()
-        self.tls = TlsCounts(expires=5.0)
-        self.port = 0
-
-    def look(self) -> Gauges:
-        self.made += 1
-        return self.now
-
-    def view(self) -> http.View:
-        sources = MetricSources(self.xds, self.counts, self.look, self.tls)
-        return http.View(lambda: self.status, lambda: self.status.server, sources)
-
-    async def get(self, path: str, method: str = "GET") -> tuple[int, str]:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.request(method, f"http://127.0.0.1:{self.port}{path}") as response,
-        ):
-            return response.status, await response.text()
-
-
-@contextlib.asynccontextmanager
-async def running() -> AsyncIterator[Bed]:
-    bed = Bed()
-    server = await http.serve(bed.view(), "127.0.0.1", 0)
-    bed.port = server.address[1]
-    try:
-        yield bed
-    finally:
-        await server.stop()
+    from collections.abc import Awaitable
 
 
 async def test_liveness_and_readiness_differ() -> None:
@@ -349,175 +297,3 @@ async def test_an_address_that_cannot_be_is_refused_in_the_systems_words() -> No
             await http.serve(bed.view(), "::2", 1)
         (found,) = caught.value.diagnostics
         assert (found.message, found.cause) == ("cannot listen at `[::2]:1`", "cannot assign requested address")
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--ops", "18001"], "write `--ops 127.0.0.1:18001`"),
-        (["--xds", "localhost:0"], "`localhost` is a name"),
-        (["--tls-cert", "a.crt"], "leave `--tls-cert` out"),
-    ],
-)
-def test_wrong_usage_says_what_to_write(
-    options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    where = [] if "--xds" in options else ["--xds", "127.0.0.1:0"]
-    assert main(["serve", str(tmp_path / "policies.adm"), "--plaintext", *where, *options]) == 1
-    assert says in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--admin", "bob"], "`--admin`: `bob` is not an identity"),
-        (["--trust-domain", "A_B"], "`--trust-domain`: `A_B` is not a trust domain"),
-    ],
-)
-def test_invalid_options_are_rejected_at_the_start(
-    options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    files = ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--tls-client-ca", "ca.crt"]
-    assert main(["serve", str(tmp_path / "policies.adm"), "--xds", "127.0.0.1:0", *files, *options]) == 1
-    assert says in capsys.readouterr().err
-
-
-def test_redirection_without_endpoints_is_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "policies.adm").write_text("app one\nservice a { http 80 }\n")
-    with served(tmp_path, "policies.adm") as server:
-        assert "--endpoints" in server.until_event("no_endpoints")["text"]
-        server.until_event("compiled")
-        assert server.stop() == 0
-    with served(tmp_path, "policies.adm", "--mode", "explicit") as server:
-        server.until_event("compiled")
-        assert not server.events("no_endpoints")
-
-
-# ---- admc status ----
-
-
-@pytest.fixture
-def bed() -> Iterator[Bed]:
-    """The server in a loop of its own: the command is not asynchronous."""
-    found: Bed = Bed()
-    started, stop = threading.Event(), asyncio.Event()
-    loop = asyncio.new_event_loop()
-
-    async def run() -> None:
-        server = await http.serve(found.view(), "127.0.0.1", 0)
-        found.port = server.address[1]
-        started.set()
-        await stop.wait()
-        await server.stop()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
-    thread.start()
-    assert started.wait(SECONDS)
-    yield found
-    loop.call_soon_threadsafe(stop.set)
-    thread.join(SECONDS)
-    loop.close()
-
-
-def test_the_table_and_the_document(bed: Bed, capsys: pytest.CaptureFixture[str]) -> None:
-    where = f"http://127.0.0.1:{bed.port}/"
-    assert main(["status", "--server", where]) == 0
-    shown = capsys.readouterr().out
-    assert "search  s-1" in shown
-    assert "no proxy is connected" in shown
-    assert main(["status", "--server", where, "--format", "json"]) == 0
-    assert from_json(capsys.readouterr().out.encode()) == bed.status
-    assert main(["status", "--server", where, "--detailed-exitcode"]) == 2
-    bed.status = status_of(client("search", "s-1"), client("geo", "g-1"))
-    assert main(["status", "--server", where, "--detailed-exitcode"]) == 0
-
-
-@contextlib.contextmanager
-def answering(what: bytes) -> Iterator[int]:
-    """Something that answers once, with anything."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer() -> None:
-            with contextlib.suppress(OSError):
-                connection, _ = server.accept()
-                with connection:
-                    connection.recv(4096)
-                    connection.sendall(what)
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        yield server.getsockname()[1]
-        thread.join(SECONDS)
-
-
-def body(content: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(content) + content
-
-
-@pytest.mark.parametrize(
-    ("answer", "code", "cause"),
-    [
-        (b"", "ADM823", "the server does not speak HTTP"),
-        (b"SSH-2.0-x\r\n", "ADM823", "the server does not speak HTTP"),
-        (b"HTTP/1.1 404 no\r\n\r\n", "ADM823", "the response has HTTP status 404"),
-        (b"HTTP/1.1 302 no\r\nlocation: http://127.0.0.1:1/\r\n\r\n", "ADM823", "the response has HTTP status 302"),
-        (body(b"<html>"), "ADM824", "it is not JSON"),
-        (body(b'{"schema_version": 99}'), "ADM824", "it has schema version 99, and this admc reads up to 1"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{", "ADM824", "it is not JSON"),
-    ],
-)
-def test_other_servers(answer: bytes, code: str, cause: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with answering(answer) as port:
-        assert main(["status", "--server", f"http://127.0.0.1:{port}", "--format", "json"]) == 1
-    (found,) = json.loads(capsys.readouterr().out)["diagnostics"]
-    assert (found["code"], found["cause"]) == (code, cause)
-
-
-def test_https_to_a_server_without_tls(capsys: pytest.CaptureFixture[str]) -> None:
-    with answering(b"HTTP/1.1 400 no\r\n\r\n") as port:
-        assert main(["status", "--server", f"https://127.0.0.1:{port}"]) == 1
-    assert "does not speak TLS; `--ops` is plain HTTP" in capsys.readouterr().err
-
-
-def test_an_untrusted_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*Authority().issue(dns=("localhost",)).write(tmp_path, "server"))
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def shake() -> None:
-            connection, _ = server.accept()
-            with connection, contextlib.suppress(OSError):
-                context.wrap_socket(connection, server_side=True)
-
-        thread = threading.Thread(target=shake)
-        thread.start()
-        assert main(["status", "--server", f"https://localhost:{server.getsockname()[1]}"]) == 1
-        thread.join(SECONDS)
-    assert "its certificate is not trusted here: " in capsys.readouterr().err
-
-
-def test_no_server_listens(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    assert main(["status", "--server", f"http://127.0.0.1:{port}"]) == 1
-    said = capsys.readouterr().err
-    assert f"cannot get the status of the server at `http://127.0.0.1:{port}`" in said
-    assert "connection refused" in said
-
-
-@pytest.mark.parametrize(
-    "where",
-    ["127.0.0.1:18001", "ftp://x", "http://", "http://a:b@x/", "http://x:99999", "http://x/?y", "http://x\x1b"],
-)
-def test_an_invalid_address(where: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status", "--server", where]) == 1
-    assert "is not the address of a server" in capsys.readouterr().err
-
-
-def test_the_size_of_a_response_is_limited(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    import admc.cli.status as command
-
-    monkeypatch.setattr(command, "MAX_BYTES", 1_000)
-    with answering(body(b" " * 5_000)) as port:
-        assert main(["status", "--server", f"http://127.0.0.1:{port}"]) == 1
-    assert "the response has more than" in capsys.readouterr().err
