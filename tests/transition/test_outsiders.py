@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
-from emitters.envoy.endpoints_digest import taken
+from emitters.envoy.located import taken
 from hypothesis import HealthCheck, assume, event, given, note, settings
 from hypothesis import strategies as st
 
