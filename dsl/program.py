@@ -181,6 +181,30 @@ class Parameter(NamedTuple):
     """True where the argument may be left out and is then None."""
 
 
+class Traits(NamedTuple):
+    """Facts about a built-in kind that other layers ask for, and that the language has no annotation for.
+
+    A kind of a user has the defaults, since nothing is known of its template. `dsl/kinds/built_in.py` has the table.
+    """
+
+    idempotent: bool = False
+    """A request that meets the policy twice leaves it as a request that meets it once."""
+    judges_caller_alone: bool = False
+    """A guard that admits the callers in its argument of type `[caller]` (without one: no caller) and that looks at
+    nothing else of a request."""
+    needs_argument: bool = False
+    """Every parameter may be left out, but not all of them in one policy."""
+    ejected_share: str | None = None
+    """Name of the parameter with the share of a service's replicas, in percent, that the policy may eject."""
+    grpc_method: str | None = None
+    """Path of the gRPC method that an ADM calls at the service in the policy's arguments."""
+    formats: tuple[tuple[str, str], ...] = ()
+    """Parameters, each with the format of its text (`dsl/values/formats.py`), where the type alone allows too much."""
+
+
+NO_TRAITS = Traits()
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A type of policy with its capability annotations."""
@@ -204,6 +228,7 @@ class Kind:
     component: str | None = None
     template: Template | None = None
     prelude: bool = False
+    traits: Traits = NO_TRAITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -194,14 +194,14 @@ class _Server:
         return frozenset() if state is None else frozenset(adm.service for adm in state.placement.adms)
 
     def _gauges(self) -> Gauges:
-        adms, audience = self._adms, self._config.server.audience
+        adms, registry = self._adms, self._config.server.registry
         problems = self._reconciler.problems
         return Gauges(
             ready=self._phase is ServerPhase.SERVING,
             version=__version__,
             adms=len(adms),
-            adms_without_clients=len(adms - audience.groups),
-            clients_out_of_sync=audience.behind,
+            adms_without_clients=len(adms - registry.groups),
+            clients_out_of_sync=registry.behind,
             problem=bool(problems.summary),
             transition_under_way=bool(self._config.rollout.said),
             unlisted=len(problems.unlisted.names),

@@ -27,11 +27,6 @@ CallKey = tuple[str, str, int]
 EntryKey = tuple[str, str, Side]
 """Policy, destination, side."""
 
-_WRITES_ONCE: Final = frozenset(
-    ("set_request_header", "remove_request_header", "set_response_header", "remove_response_header")
-)
-"""Kinds whose writing twice is the same as once. Annotations do not tell them from those that add."""
-
 _DECIDES: Final = frozenset((Verb.REJECTS, Verb.WRITES, Verb.ROUTES))
 """What may keep a request, or what it says, from the service: one way of it may take the place of another."""
 
@@ -94,7 +89,7 @@ def acts_once(policy: Policy) -> bool:
     if policy.effects is None:
         return True
     verbs = {effect.verb for effect in policy.effects}
-    if Verb.WRITES in verbs and policy.kind.name not in _WRITES_ONCE:
+    if Verb.WRITES in verbs and not policy.kind.traits.idempotent:
         return True
     if Verb.REJECTS in verbs and not policy.kind.guard:
         return True

@@ -37,7 +37,7 @@ class Node(Protocol):
 
 
 class Client(Protocol):
-    """A proxy, as the xDS server sees it (`xds_server.transport.client_registry.Seen`)."""
+    """A proxy, as the xDS server sees it (`xds_server.transport.client_registry.ClientView`)."""
 
     @property
     def group(self) -> str: ...

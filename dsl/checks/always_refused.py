@@ -76,8 +76,9 @@ def _warn_of_question(
     policy: Policy, guard: Policy, helper: str, destination: str, asker: str, diagnostics: Diagnostics
 ) -> None:
     hint = f"leave `{asker}` out of the sources of `{guard.name}`"
-    if guard.kind.name == "allow":
-        hint = f"add `{asker}` to the `callers` of `{guard.name}`"
+    parameter = _callers_parameter(guard)
+    if parameter is not None:
+        hint = f"add `{asker}` to the `{parameter}` of `{guard.name}`"
     diagnostics.warning(
         "ADM425",
         f"`{guard.name}` refuses what `{policy.name}` asks `{helper}` about requests to `{destination}`",
@@ -89,7 +90,7 @@ def _warn_of_question(
 
 
 def _judges(policy: Policy) -> bool:
-    return policy.kind.prelude and policy.kind.name in ("allow", "deny")
+    return policy.kind.traits.judges_caller_alone
 
 
 def _always(guards: Sequence[Policy]) -> bool:
@@ -123,8 +124,17 @@ def _refused(application: Application, policy: Policy) -> list[int]:
 
 
 def _admitted(policy: Policy) -> frozenset[str]:
-    callers = policy.arguments.get("callers")
+    parameter = _callers_parameter(policy)
+    callers = None if parameter is None else policy.arguments[parameter]
     return frozenset(str(name) for name in callers) if isinstance(callers, tuple) else frozenset()
+
+
+def _callers_parameter(policy: Policy) -> str | None:
+    """Name of the parameter that lists the callers which a guard admits; None for a guard that admits no caller."""
+    for parameter in policy.kind.parameters:
+        if parameter.type.element is not None and parameter.type.element.name == "caller":
+            return parameter.name
+    return None
 
 
 def _warn(application: Application, guards: Sequence[Policy], refused: Sequence[int], diagnostics: Diagnostics) -> None:
@@ -162,14 +172,16 @@ def _why(guards: Sequence[Policy], calls: Iterable[Call]) -> str:
     if len(guards) > 1:
         return "every request fits the `when` of one of them, and none of them admits the caller"
     (policy,) = guards
-    if policy.kind.name == "deny":
-        return "`deny` admits no caller, and no `when` leaves a request out"
-    return f"its `callers` do not name {_callers(calls)}, and no `when` leaves a request out"
+    parameter = _callers_parameter(policy)
+    if parameter is None:
+        return f"`{policy.kind.name}` admits no caller, and no `when` leaves a request out"
+    return f"its `{parameter}` do not name {_callers(calls)}, and no `when` leaves a request out"
 
 
 def _what_to_do(guards: Sequence[Policy], calls: Sequence[Call]) -> str:
-    if guards[-1].kind.name == "allow":
-        return f"add {_callers(calls)} to its `callers`, or remove what is not called"
+    parameter = _callers_parameter(guards[-1])
+    if parameter is not None:
+        return f"add {_callers(calls)} to its `{parameter}`, or remove what is not called"
     return f"leave {_callers(calls)} out of its sources, or remove what is not called"
 
 

@@ -100,9 +100,10 @@ def _check_target(
 
 
 def warn_of_shares(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:
-    """A share of the replicas that may be put out is nobody where there is one, and it is not the whole."""
+    """Warns where the share of replicas that may be ejected allows none: 0%, or less than all of a single replica."""
     for policy in policies:
-        share = policy.arguments.get("max_ejected") if policy.kind.name == "outlier_detection" else None
+        parameter = policy.kind.traits.ejected_share
+        share = None if parameter is None else policy.arguments[parameter]
         if not isinstance(share, int | float) or share >= 100:
             continue
         callees = sorted({application.calls[index].destination for index in policy.calls})
@@ -112,13 +113,14 @@ def warn_of_shares(application: Application, policies: Iterable[Policy], diagnos
             continue
         more = "" if len(single) == 1 else f" (and {len(single) - 1} more)"
         if share == 0:
-            cause, hint = "`max_ejected` is 0%, which is nobody", "write a share above 0%, or leave the policy out"
+            cause = f"`{parameter}` is 0%, so no replica may be ejected"
+            hint = "write a share above 0%, or remove the policy"
         else:
-            cause = f"it has one replica, and `max_ejected: {share:g}%` keeps the last one in"
-            hint = "declare how many there are (`replicas 3`), or write `max_ejected: 100%` to put the only one out"
+            cause = f"`{single[0]}` has one replica, and `{parameter}: {share:g}%` never ejects the last one"
+            hint = f"declare its number of replicas (`replicas 3`), or write `{parameter}: 100%` to eject a single one"
         diagnostics.warning(
             "ADM418",
-            f"`{policy.name}` never puts `{single[0]}` out{more}",
+            f"`{policy.name}` never ejects a replica of `{single[0]}`{more}",
             policy.span,
             cause=cause,
             hint=hint,

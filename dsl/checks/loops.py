@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from dsl.resolve.entities import Application
     from dsl.syntax import tree
 
-_CHECK = And(
-    (
-        Comparison(Field("path"), Operator.EQUALS, "/envoy.service.auth.v3.Authorization/Check"),
-        Comparison(Field("method"), Operator.EQUALS, "POST"),
-    )
-)
-"""What Envoy sends to a service that it asks by gRPC."""
-
 
 class _Asking(NamedTuple):
     """A policy at the ingress of a service that is itself asked by some policy."""
@@ -166,8 +158,15 @@ class _Questions:
 
 
 def _question(policy: Policy, port: Port) -> Match | None:
-    """What is known of the requests by which an ADM asks. By http the question has the path of what it is about."""
-    return _CHECK if policy.kind.name == "external_authorization" and port.protocol is Protocol.GRPC else None
+    """A match that every request holds by which an ADM asks this port; None where nothing is known of them.
+
+    Over HTTP, such a request has the path of the request that it is about.
+    """
+    method = policy.kind.traits.grpc_method
+    if method is None or port.protocol is not Protocol.GRPC:
+        return None
+    path = Comparison(Field("path"), Operator.EQUALS, method)
+    return And((path, Comparison(Field("method"), Operator.EQUALS, "POST")))
 
 
 def _covers(

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 _FILE = Path(__file__).parent.parent / "kinds.toml"
 MESHES = ("envoy", "istio", "linkerd")
-NEEDS_ONE = frozenset(("circuit_breaking",))
-"""Kinds whose parameters may each be left out, and not all of them."""
 
 
 class Example(NamedTuple):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
 from dsl.files.reading import TEMPLATE, Reader
 from dsl.kinds.annotations import Annotations
-from dsl.program import Kind, Parameter, ParameterType, Protocol, Side, Stage, Template, Value
+from dsl.kinds.built_in import TRAITS
+from dsl.program import NO_TRAITS, Kind, Parameter, ParameterType, Protocol, Side, Stage, Template, Value
 from dsl.syntax import hints, tree
 from dsl.values import units
 from dsl.values.contents import FORMATS
@@ -76,6 +77,7 @@ def resolve_kind(
         annotations.component,
         template,
         prelude,
+        TRAITS.get(statement.name.text, NO_TRAITS) if prelude else NO_TRAITS,
     )
     return Declared(kind, defaults)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import squeezed
-from dsl.kinds.guide import NEEDS_ONE, guides
+from dsl.kinds.guide import guides
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -52,7 +52,7 @@ def _complete(declared: Declared, arguments: Sequence[str | None]) -> bool:
     required = [item.name for item in declared.kind.parameters if item.name not in declared.defaults]
     by_place = sum(name is None for name in arguments)
     given = {named.get(squeezed(name), name) for name in arguments if name is not None}
-    enough = bool(arguments) or declared.kind.name not in NEEDS_ONE
+    enough = bool(arguments) or not declared.kind.traits.needs_argument
     return enough and _takes(declared, arguments) and set(required[by_place:]) <= given
 
 

@@ -8,7 +8,7 @@ from dsl.diagnostics.diagnostic import Related
 from dsl.kinds import other_meshes
 from dsl.kinds.kinds import Constant, Declared, Earlier, Later
 from dsl.syntax import tree
-from dsl.values.carried import wrong_values
+from dsl.values.formats import format_errors
 from dsl.values.headers import unwritable, written
 from dsl.values.typed import Bad, Context, convert, describe
 
@@ -124,7 +124,7 @@ class Arguments:
         for name in header_parameters(kind):
             span = given[name].span if name in given else statement.kind.span
             report_unwritable(kind, header_names(values[name]), span, self.diagnostics)
-        for wrong in wrong_values(kind, values):
+        for wrong in format_errors(kind, values):
             span = given[wrong.parameter].span if wrong.parameter in given else statement.kind.span
             self.diagnostics.error(wrong.code, wrong.message, span, cause=wrong.cause, hint=wrong.hint)
 

@@ -57,13 +57,16 @@ def emit(
     waiting: bool = False,
     only: Collection[str] | None = None,
     enforced: Mapping[str, tuple[Hop, ...]] | None = None,
+    by_chain: bool = False,
+    checked: bool = False,
 ) -> tuple[AdmResources, ...]:
     """The resources of every ADM, or of those in `only`, sorted by service.
 
     Raises `EmitError` where Envoy cannot express what is asked. `waiting` is for a server that changes them while they
     run: both directions have a listener, whether they are needed now or not. What has no known address will get one
     and be emitted again, so it is no error; until then connections that it could concern are refused. For
-    redirection only. `enforced` is what `scope.hops` says, for who has asked it already.
+    redirection only. `enforced` is what `scope.hops` says, for who has asked it already. `by_chain` is for proxies that
+    subscribe to resources by name (`chain_names`). `checked`: the policies were found to be expressible before.
     """
     from emitters.envoy.listeners import resources
 
@@ -73,14 +76,14 @@ def emit(
     for service, held in (enforced or hops(program, placement)).items():
         if only is not None and service not in only:
             continue
-        context = Context(program, addresses, known, mode, program.services[service], findings)
-        found.append(resources(context, held, waiting=waiting))
+        context = Context(program, addresses, known, mode, program.services[service], findings, by_chain)
+        found.append(resources(context, held, waiting=waiting, checked=checked))
     if findings.has_errors:
         raise EmitError(findings.items)
     return tuple(found)
 
 
-def untouched(program: Program, addresses: Addresses) -> AdmResources | None:
+def untouched(program: Program, addresses: Addresses, *, by_chain: bool = False) -> AdmResources | None:
     """Listeners of a redirected ADM that enforces nothing, for whoever's connections are still redirected to it.
 
     They are the same for every service; None where there is none.
@@ -90,7 +93,7 @@ def untouched(program: Program, addresses: Addresses) -> AdmResources | None:
     service = next(iter(program.services.values()), None)
     if service is None:
         return None
-    context = Context(program, addresses, Known(program, addresses), Mode.REDIRECT, service)
+    context = Context(program, addresses, Known(program, addresses), Mode.REDIRECT, service, by_chain=by_chain)
     found = resources(context, (), waiting=True)
     clusters = {name: item for name, item in found.clusters.items() if name != found.siblings}
     return replace(found, clusters=clusters, endpoints={})

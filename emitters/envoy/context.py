@@ -31,6 +31,8 @@ class Context:
     service: Service
     """Whose ADM is being configured."""
     findings: Diagnostics = field(default_factory=Diagnostics)
+    by_chain: bool = False
+    """Route tables and filters have the names of their filter chains (`chain_names`)."""
 
     @property
     def replicas(self) -> int:

@@ -90,7 +90,9 @@ def chain(context: Context, hop: Hop) -> HttpChain:
             marker = typed(
                 "envoy.extensions.filters.http.set_filter_state.v3.Config", on_request_headers=[set_state(passed, "1")]
             )
-            managed.append({"name": f"{hop.name}/position/{position}", "typed_config": marker})
+            # In a chain that has the filters of two plans, the name tells whose it is.
+            place = f"{name}:reached" if context.by_chain else f"{hop.name}/position/{position}"
+            managed.append({"name": place, "typed_config": marker})
             needed.insert(0, state_predicate(passed, "1"))
         config = only_where(needed, policy.name, built.config)
         extensions.append({"name": name, "typed_config": config})

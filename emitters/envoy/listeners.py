@@ -10,7 +10,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side, callee
-from emitters.envoy import http, located, routes, tcp
+from emitters.envoy import chain_names, http, located, routes, tcp
 from emitters.envoy.bounds import BrokenRulesError
 from emitters.envoy.checks import check
 from emitters.envoy.clusters import cluster, endpoints, has_several, reachable
@@ -58,16 +58,17 @@ class _Collected:
         self.extensions: dict[str, Json] = {}
 
 
-def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False) -> AdmResources:
+def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False, checked: bool = False) -> AdmResources:
     """Everything one ADM is told. What cannot be said is in the context's findings.
 
-    `waiting`: addresses that are missing will come.
+    `waiting`: addresses that are missing will come. `checked`: the policies were found to be expressible before.
     """
     out = _Collected()
     earlier = context.findings.errors
-    check(context, hops)
+    if not checked:
+        check(context, hops)
     if context.findings.errors == earlier:
-        located.check(context, hops, waiting=waiting)
+        located.check(context, [hop for hop in hops if hop.policies], waiting=waiting)
     if context.findings.has_errors:
         hops = ()
     for hop in hops:
@@ -147,9 +148,11 @@ def _admin(context: Context) -> tuple[str, int]:
 
 def _http(context: Context, hop: Hop, out: _Collected) -> _Chains:
     made = http.chain(context, hop)
+    if context.by_chain:
+        made = chain_names.by_chain(made, hop.name)
     for config in made.extensions:
         out.extensions[config["name"]] = config
-    out.routes[hop.name] = made.table.config
+    out.routes[made.table.config["name"]] = made.table.config
     for variant in made.table.clusters:
         _hop_cluster(context, hop, variant, out, made.upstream)
     for service in made.table.shares:
@@ -184,9 +187,20 @@ def _tcp(context: Context, hop: Hop, out: _Collected) -> _Chains:
     rest = next(chain for chain in made if chain.rest)
     groups = [(chain.sources, take(chain.name)) for chain in made]
     return _Chains(
-        tuple({"name": chain.name, "filters": list(chain.filters)} for chain in made),
+        tuple(
+            {"name": chain.name, "filters": _network_filters(context, chain.name, chain.filters, out)} for chain in made
+        ),
         by_network("DirectSourceIPInput", groups, take(rest.name)),
     )
+
+
+def _network_filters(context: Context, name: str, filters: Sequence[Json], out: _Collected) -> list[Json]:
+    """The filters of a chain that ends in a TCP proxy."""
+    if not context.by_chain:
+        return list(filters)
+    named, proxy = chain_names.discovered_proxy(name, filters)
+    out.extensions[proxy["name"]] = proxy
+    return list(named)
 
 
 def _hop_cluster(
@@ -334,6 +348,9 @@ def _redirected(context: Context, side: Side, out: _Collected, *, waiting: bool)
     closed = f"{name}/{CLOSED}"
     choices = _captured(context, side, take(through), take(closed) if waiting else None, out)
     out.clusters[through] = cluster(context, through, side, Protocol.TCP, original=True)
+    beside = _beside(side, out) if waiting else {}
+    # Connections that pass through are older, too, once the chain is another one.
+    passing = _network_filters(context, chain_names.chain_name(through, beside), [tcp.proxy(through, through)], out)
     out.listeners[name] = {
         "name": name,
         "address": _socket("0.0.0.0", port),  # noqa: S104
@@ -344,7 +361,7 @@ def _redirected(context: Context, side: Side, out: _Collected, *, waiting: bool)
         ],
         "filter_chains": [
             *(chain for _, made in out.captured[side] for chain in made.chains),
-            {"name": through, "filters": [tcp.proxy(through, through)], **(_beside(side, out) if waiting else {})},
+            {"name": through, "filters": passing, **beside},
             # To a cluster that does not exist. It is there from the start: a new filter chain changes the listener.
             *([{"name": closed, "filters": [tcp.proxy(closed, f"{REFUSING}{closed}")]}] if waiting else []),
         ],

@@ -292,7 +292,8 @@ def _route(
 
 def _variant(context: Context, hop: Hop, policies: Sequence[Policy]) -> Variant:
     here = tuple(policy for policy in policies if hop.stage(policy) is Stage.CLUSTER)
-    name = "/".join((hop.name, *(policy.name for policy in here)))
+    named = [policy for policy in hop.policies if hop.stage(policy) is Stage.UPSTREAM] if context.by_chain else []
+    name = "/".join((hop.name, *(policy.name for policy in (*named, *here))))
     return Variant(name, here, context.mode is Mode.REDIRECT and not needs_endpoints(hop, here))
 
 

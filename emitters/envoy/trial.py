@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 _COMPOSITE: Final = "envoy.extensions.filters.http.composite.v3."
+_NETWORK: Final = f"{PREFIX}envoy.extensions.filters.network."
+"""Filters of connections cannot be tried as filters of requests. They are TCP proxies alone, and hold no argument."""
 _DELEGATE: Final = "envoy.extensions.common.matching.v3.ExtensionWithMatcher"
 
 
@@ -63,6 +65,7 @@ def tried(name: str, extensions: Iterable[Message]) -> Message:
             typed_config=json_format.MessageToDict(config, preserving_proto_field_name=True),
         )
         for config in extensions
+        if not config.typed_config.type_url.startswith(_NETWORK)  # type: ignore[attr-defined]
     ]
     actions.append(extension("nothing", "envoy.extensions.filters.common.matcher.action.v3.SkipFilter"))
     matchers: list[Json] = [

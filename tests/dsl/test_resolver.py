@@ -343,14 +343,14 @@ call a -> b, c
 @pytest.mark.parametrize(
     ("arguments", "scope", "said"),
     [
-        ("", "a -> b, c", ["`o` never puts `b` out"]),
-        ("max_ejected: 99%", "* -> *", ["`o` never puts `b` out"]),
-        ("max_ejected: 0%", "a -> *", ["`o` never puts `b` out (and 1 more)"]),
+        ("", "a -> b, c", ["`o` never ejects a replica of `b`"]),
+        ("max_ejected: 99%", "* -> *", ["`o` never ejects a replica of `b`"]),
+        ("max_ejected: 0%", "a -> *", ["`o` never ejects a replica of `b` (and 1 more)"]),
         ("max_ejected: 100%", "a -> b, c", []),
         ("max_ejected: 1%", "a -> c", []),
     ],
 )
-def test_a_share_that_puts_nobody_out_is_warned_of(arguments: str, scope: str, said: list[str]) -> None:
+def test_a_share_of_replicas_that_ejects_none_is_warned_of(arguments: str, scope: str, said: list[str]) -> None:
     found = findings(REPLICAS + f"policy o = outlier_detection({arguments}) on {scope}\n")
     assert [item.message for item in found] == said
     assert {item.code for item in found} <= {"ADM418"}

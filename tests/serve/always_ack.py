@@ -53,10 +53,10 @@ class Agreeing:
         """Versions for which every proxy sends a NACK."""
 
     @property
-    def audience(self) -> Agreeing:
+    def registry(self) -> Agreeing:
         return self
 
-    def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
+    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
         current = {name: self.store.current(name) for name in groups}
         return tuple(
             SimpleNamespace(

@@ -32,8 +32,8 @@ class _Stubborn(Agreeing):
         assert found is not None
         self.stays[service] = found.version
 
-    def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
-        found = super().seen(groups)
+    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
+        found = super().views(groups)
         for client in found:
             if client.group in self.stays:
                 client.refuses = client.acknowledged != self.stays[client.group]

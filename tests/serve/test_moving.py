@@ -356,8 +356,8 @@ class Slow(Agreeing):
 
     away: Collection[str] = ()
 
-    def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
-        return super().seen(name for name in groups if name not in self.away)
+    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
+        return super().views(name for name in groups if name not in self.away)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -370,14 +370,14 @@ def test_a_service_that_has_gone_from_the_program_keeps_its_policies_and_holds_n
     old = planned_by(tmp_path / "old.adm", policy.replace("SIDE", "egress") + more, mode)
     new = planned_by(tmp_path / "new.adm", policy.replace("SIDE", "ingress"), mode)
     server = Agreeing()
-    seen = server.seen
+    views = server.views
 
     async def run() -> None:
         moving = await begun(server, old, tmp_path)
         before = server.store.current("till")
         assert before is not None
         # Whoever is in no program any more is not let in.
-        monkeypatch.setattr(server, "seen", lambda groups: seen(set(groups) - {"till"}))
+        monkeypatch.setattr(server, "views", lambda groups: views(set(groups) - {"till"}))
         await moving.change(old, new, groups.snapshots(new.state))
         assert moving.underway is not None
         assert "till" in moving.underway.walk.step.leaves

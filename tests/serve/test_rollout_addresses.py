@@ -54,10 +54,10 @@ class _Counted(Agreeing):
         super().__init__()
         self.replicas = {"cart": 2}
 
-    def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
+    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
         return tuple(
             SimpleNamespace(**{**vars(each), "node": SimpleNamespace(id=f"{each.group}/{number}")})
-            for each in super().seen(groups)
+            for each in super().views(groups)
             for number in range(self.replicas.get(each.group, 1))
         )
 

@@ -33,10 +33,10 @@ class _Slow(Agreeing):
         super().__init__()
         self.has: dict[str, str] = {}
 
-    def seen(self, groups: Iterable[str]) -> tuple[Any, ...]:
+    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
         return tuple(
             SimpleNamespace(**{**vars(each), "acknowledged": self.has.get(each.group, each.acknowledged)})
-            for each in super().seen(groups)
+            for each in super().views(groups)
         )
 
     def stay(self) -> None:

@@ -470,7 +470,7 @@ class _Audience:
     def __iter__(self) -> Iterator[Any]:
         return iter(())
 
-    def seen(self, names: Iterable[str]) -> tuple[Any, ...]:
+    def views(self, names: Iterable[str]) -> tuple[Any, ...]:
         chosen = set(names)
         return tuple(proxy for proxy in self._world.proxies if proxy.connected and proxy.service in chosen)
 
@@ -525,7 +525,7 @@ class World:
         self.disk.dead = False
         kept = open_state_dir(self.folder / "state")
         force = ActiveConfig(Options(self.source, None, Settings(Proof.NONE), kept, DRAIN), Problems())
-        force.server.audience = _Audience(self)  # type: ignore[assignment]
+        force.server.registry = _Audience(self)  # type: ignore[assignment]
         force.store.watchers.append(self._published)
         self.force, self.keeping = force, Persistence(force, kept)
         self.kept = kept

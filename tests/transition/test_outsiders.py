@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
-from emitters.envoy.located import taken
 from hypothesis import HealthCheck, assume, event, given, note, settings
 from hypothesis import strategies as st
 
@@ -29,6 +28,7 @@ from dsl.program import Side
 from emitters.addresses import Addresses, from_json
 from emitters.envoy import emit
 from emitters.envoy.context import Context, Mode
+from emitters.envoy.located import taken
 from emitters.envoy.match import scope
 from emitters.envoy.tcp import chains
 from emitters.errors import EmitError

@@ -9,7 +9,7 @@ import grpc
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 SECONDS = 60.0
 """Whoever waits so long waits in vain, on any machine."""
@@ -57,8 +57,10 @@ class Client:
         nonce: str = "",
         error: str | None = None,
         has: Mapping[str, str] | None = None,
+        ends: Sequence[str] = (),
     ) -> None:
-        """A request; the first one says who this is. `has`: resources of an earlier stream, and their versions."""
+        """A request; the first one says who this is. `has`: resources of an earlier stream, and their versions.
+        `ends`: delta: names that the client does not subscribe to any more."""
         node, self._node = self._node, {}
         fields: dict[str, Any] = {"type_url": type_url, "response_nonce": nonce}
         if node:
@@ -70,6 +72,7 @@ class Client:
             await self.call.write(discovery_pb2.DiscoveryRequest(resource_names=names, version_info=version, **fields))
         else:
             fields["initial_resource_versions"] = has or {}
+            fields["resource_names_unsubscribe"] = ends
             await self.call.write(discovery_pb2.DeltaDiscoveryRequest(resource_names_subscribe=names, **fields))
 
     async def read(self, seconds: float = SECONDS) -> Any:

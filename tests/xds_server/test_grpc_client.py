@@ -18,7 +18,7 @@ from envoy.config.route.v3 import route_pb2
 from envoy.extensions.filters.http.router.v3 import router_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
 
-from tests.xds_server.test_envoy import ADS, made, typed
+from tests.xds_server.envoy_bed import ADS, made, typed
 from xds_server.resources.cache import SnapshotStore
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES

@@ -11,7 +11,7 @@ import pytest
 from envoy.config.route.v3 import route_pb2
 
 from tests.golang import built
-from tests.xds_server.test_envoy import made
+from tests.xds_server.envoy_bed import made
 from tests.xds_server.test_grpc_client import backend, bootstrap, resources
 from xds_server.resources.cache import SnapshotStore
 from xds_server.resources.snapshot import Snapshot

@@ -24,7 +24,7 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import http_con
 from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
 from tests.testbed.ports import free_port
-from tests.xds_server.test_envoy import ADS, made, typed
+from tests.xds_server.envoy_bed import ADS, made, typed
 from xds_server.resources.cache import SnapshotStore
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES

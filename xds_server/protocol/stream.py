@@ -20,7 +20,7 @@ from xds_server.protocol.sequencing import STAGED, Phase, complete, in_order, le
 from xds_server.protocol.type_state import Channel, Flight, Shared
 from xds_server.protocol.wire import ProtocolError, Request, Response, TooMuchError
 from xds_server.resources.snapshot import Known, Resource
-from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL, USED_BY_LISTENERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -117,6 +117,14 @@ class Stream(Sender):
     def channel(self, type_url: str) -> Channel | None:
         """One of them, if it was asked for."""
         return self._channels.get(type_url)
+
+    def unreferenced(self, snapshot: Snapshot) -> dict[str, frozenset[str]]:
+        """By type URL, the names of route tables and extensions that the client subscribes to, and that no resource of
+        a snapshot refers to. Types without such names are left out."""
+        found = {
+            kind: self._channels[kind].unreferenced(snapshot) for kind in USED_BY_LISTENERS & self._channels.keys()
+        }
+        return {kind: names for kind, names in found.items() if names}
 
     @property
     def waits_for(self) -> Wait | None:

@@ -29,6 +29,9 @@ REMEMBERED_NAMES: Final = 500_000
 FEW: Final = 16
 """What is made of so few resources is made faster than it is looked for, unless it was asked for last."""
 
+MAX_UNREFERENCED: Final = 1_000
+"""Names of one type and stream that a client made up, and that `Channel.unreferenced` holds at most."""
+
 RESPONSE_BYTES: Final = 4_000_000
 """A little less than what clients of gRPC take in one message by default."""
 ENVELOPE_BYTES: Final = 64
@@ -209,6 +212,7 @@ class Channel:
     error: str = ""
     """The client's words for its last refusal, until it has taken or given up what it refused."""
     _wanted: tuple[Collection, Subscription, Mapping[str, Resource]] | None = None
+    _unreferenced: tuple[Snapshot, Subscription, frozenset[str]] | None = None
 
     @property
     def last_nonce(self) -> str:
@@ -226,6 +230,19 @@ class Channel:
             result = {name: there[name] for name in sorted(names) if name in there}
         self._wanted = (collection, self.subscription, result)
         return result
+
+    def unreferenced(self, snapshot: Snapshot) -> frozenset[str]:
+        """The names in the subscription that no resource of a snapshot refers to: all of those that the snapshot has,
+        and at most `MAX_UNREFERENCED` others."""
+        cached = self._unreferenced
+        if cached is not None and cached[0] is snapshot and cached[1] is self.subscription:
+            return cached[2]
+        found = self.subscription.names - snapshot.referenced.get(self.type_url, frozenset())
+        if len(found) > MAX_UNREFERENCED:
+            served = found & snapshot.of_type(self.type_url).resources.keys()
+            found = served.union(sorted(found - served)[:MAX_UNREFERENCED])
+        self._unreferenced = (snapshot, self.subscription, found)
+        return found
 
     def subscribed(self, subscription: Subscription) -> None:
         """Ask for something else: what is not wanted any more is forgotten."""

@@ -180,6 +180,16 @@ class Snapshot:
         parts = (f"{kind}\0{collection.version}\0" for kind, collection in self.collections.items())
         return digest("".join(parts).encode())
 
+    @cached_property
+    def referenced(self) -> Mapping[str, frozenset[str]]:
+        """By type URL, the names that resources of the snapshot refer to."""
+        found: dict[str, set[str]] = {}
+        for collection in self.collections.values():
+            for resource in collection.resources.values():
+                for reference in resource.references:
+                    found.setdefault(reference.type_url, set()).add(reference.name)
+        return {type_url: frozenset(names) for type_url, names in found.items()}
+
     def sharing(self, other: Snapshot) -> Snapshot:
         """The same, made of the other's resources where they have not changed: streams then see so at a glance."""
         return Snapshot(

@@ -25,6 +25,9 @@ URGENT: Final = frozenset({ENDPOINTS, SECRET})
 TRIAL: Final = "trial"
 """An extension of this name goes before everything else of its snapshot, to clients that have an earlier one of it."""
 
+USED_BY_LISTENERS: Final = frozenset({EXTENSION, ROUTES})
+"""A client subscribes to these for its filter chains, also for those that drain."""
+
 NAME_FIELD: Final = {ENDPOINTS: "cluster_name"}
 """Where a message keeps its name, if not in `name`."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, KeysView
+    from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping
 
     from xds_server.protocol.wire import Node
     from xds_server.transport.connection import Connection
 
 
-class Seen(NamedTuple):
+class ClientView(NamedTuple):
     """One client, for whoever waits for it: `ClientStatus` says more, at a price."""
 
     group: str
@@ -26,9 +26,15 @@ class Seen(NamedTuple):
     """Whether it has refused something that it has not taken or given up since."""
     fresh: bool
     """Whether it had nothing when its stream began, so that no connection through it is older than that."""
+    unreferenced: Mapping[str, frozenset[str]]
+    """By type URL, names of route tables and extensions that it subscribes to, and that no resource of the snapshot of
+    its group refers to: all of those that the snapshot has, and at most 1,000 others of each type. Once a client has
+    acknowledged the snapshot, these are what its draining filter chains use. Envoy ends such a subscription when the
+    last filter chain that uses it is gone. A client that comes back repeats all subscriptions before it acknowledges
+    anything, so that this is complete as soon as `acknowledged` is the version of the snapshot."""
 
 
-class Audience:
+class ClientRegistry:
     """The streams of clients that were let in."""
 
     def __init__(self) -> None:
@@ -55,10 +61,17 @@ class Audience:
     def of(self, group: str) -> Collection[Connection]:
         return self._groups.get(group, ())
 
-    def seen(self, groups: Iterable[str]) -> tuple[Seen, ...]:
+    def views(self, groups: Iterable[str]) -> tuple[ClientView, ...]:
         """Where the clients of some groups stand."""
         return tuple(
-            Seen(group, connection.node, connection.acknowledged, connection.refuses, connection.fresh)
+            ClientView(
+                group,
+                connection.node,
+                connection.acknowledged,
+                connection.refuses,
+                connection.fresh,
+                connection.unreferenced,
+            )
             for group in groups
             for connection in self.of(group)
         )

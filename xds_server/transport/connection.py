@@ -148,6 +148,12 @@ class Connection(Writer):
         return self._machine is not None and bool(self._machine.fresh)
 
     @property
+    def unreferenced(self) -> Mapping[str, frozenset[str]]:
+        """What its client subscribes to for its filter chains, and no resource of the group's snapshot refers to."""
+        wanted = self._server.store.current(self.group)
+        return {} if self._machine is None or wanted is None else self._machine.unreferenced(wanted)
+
+    @property
     def status(self) -> ClientStatus:
         machine, wanted = self.machine, self._server.store.current(self.group)
         return ClientStatus(
@@ -334,7 +340,7 @@ class Connection(Writer):
             else:
                 self._server.took(self, event)
         if events:
-            self._server.audience.note(self)
+            self._server.registry.note(self)
         waits = self._machine.waits_for
         if waits != self._waits:
             if self._patience is not None:

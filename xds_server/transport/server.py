@@ -20,7 +20,7 @@ from xds_server.protocol.type_state import Shared
 from xds_server.resources.cache import SnapshotStore, only_differs_in
 from xds_server.resources.types import URGENT
 from xds_server.transport.client import Admission, Caller, ClientStatus, DeniedError
-from xds_server.transport.client_registry import Audience
+from xds_server.transport.client_registry import ClientRegistry
 from xds_server.transport.connection import DELTA, SOTW, Connection, RefusedStreamError, Variant, known_type
 from xds_server.transport.debounce import Coalescer
 
@@ -70,7 +70,7 @@ class XdsServer:
         self._peers: Counter[str] = Counter()
         self._identities: Counter[str] = Counter()
         self._budget = Budget(self.limits.held_per_client, self.limits.held)
-        self.audience = Audience()
+        self.registry = ClientRegistry()
         self._pending: set[Connection] = set()
         self._coalescer = Coalescer(self.limits.quiet_seconds, self.limits.quiet_limit_seconds)
         self._timer: asyncio.TimerHandle | None = None
@@ -158,14 +158,14 @@ class XdsServer:
         self._repeats.close()
 
     def clients(self) -> tuple[ClientStatus, ...]:
-        """All clients with all that is known of them, by group and node. `audience` says less, and at once."""
-        found = (connection.status for connection in self.audience)
+        """All clients with all that is known of them, by group and node. `registry` says less, and at once."""
+        found = (connection.status for connection in self.registry)
         return tuple(sorted(found, key=lambda status: (status.group, status.node.id, status.peer)))
 
     @property
     def connections(self) -> tuple[Connection, ...]:
         """The streams of all clients that were let in: to be looked at."""
-        return tuple(self.audience)
+        return tuple(self.registry)
 
     def identify_again(self) -> int:
         """After a change of who may ask: end the streams of clients that are not what they were; how many."""
@@ -189,7 +189,7 @@ class XdsServer:
         if snapshot is None:
             raise RefusedStreamError(grpc.StatusCode.UNAVAILABLE, "there is no configuration yet")
         self._pending.discard(connection)
-        self.audience.join(admission.group, connection)
+        self.registry.join(admission.group, connection)
         if admission.identity and caller.node.cluster not in ("", admission.group):
             said = {
                 "node": caller.node.id,
@@ -227,7 +227,7 @@ class XdsServer:
     def left(self, connection: Connection) -> None:
         """A stream has ended."""
         self._pending.discard(connection)
-        if self.audience.leave(connection):
+        if self.registry.leave(connection):
             self.metrics.connected -= 1
             self._budget.take(_client(connection), -connection.meter.weight)
             identity = connection.admission.identity
@@ -319,22 +319,22 @@ class XdsServer:
                 del self._peers[host]
 
     def _peers_let_in(self) -> set[str]:
-        return {connection.peer for connection in self.audience}
+        return {connection.peer for connection in self.registry}
 
     def _dispersed(self, number: int) -> None:
         self.metrics.denials["crowd"] += number
         LOG.warning("crowd_ended", extra={"connections": number, "why": "too many of one address say nothing"})
 
     def _connections(self) -> list[Connection]:
-        return [*self._pending, *self.audience]
+        return [*self._pending, *self.registry]
 
     # Snapshots.
 
     def _changed(self, group: str, old: Snapshot | None, new: Snapshot) -> None:
         loop = asyncio.get_running_loop()
         self._published[group] = (new, loop.time())
-        for connection in self.audience.of(group):
-            self.audience.note(connection)
+        for connection in self.registry.of(group):
+            self.registry.note(connection)
         urgent = old is not None and only_differs_in(old, new, URGENT)
         due = self._coalescer.changed(group, loop.time(), urgent=urgent)
         # Thousands of groups change at once: who looks through all that wait does so once for all of them.
@@ -353,7 +353,7 @@ class XdsServer:
         for group in self._coalescer.due(loop.time()):
             snapshot = self.store.current(group)
             if snapshot is not None:
-                self._offer(snapshot, self.audience.of(group))
+                self._offer(snapshot, self.registry.of(group))
         self._schedule(loop)
 
     def _offer(self, snapshot: Snapshot, connections: Iterable[Connection]) -> None:

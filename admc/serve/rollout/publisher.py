@@ -1,6 +1,6 @@
 """Proxies are told a step of a transition, and it is seen how far they have it.
 
-Underway --take--> SnapshotStore --> proxies --> audience --sight--> Walk
+Underway --take--> SnapshotStore --> proxies --> client registry --sight--> Walk
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Telling:
         versions = {name: found.version for name in underway.involved if (found := store.current(name)) is not None}
         return Sight(
             time.monotonic(),
-            self._server.audience.seen(underway.involved),
+            self._server.registry.views(underway.involved),
             versions,
             {name: replicas(underway.new.state, name) for name in underway.involved},
             self._capturing.there(underway.walk.step) if underway.new.state.source.mode is Mode.REDIRECT else None,

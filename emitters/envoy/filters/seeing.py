@@ -30,6 +30,9 @@ def set_state(key: str, value: str) -> Json:
 def access_log(context: Context, hop: Hop, policy: Policy) -> Built:
     """A line for each request that reaches the filter, with method and path as they were there."""
     key = f"admc.access_log.{policy.name}"
+    if context.by_chain:
+        # A chain that has the filters of two plans writes the line of the one that a request met.
+        key = f"{key}.{policy.arguments['format']}"
     fields = {
         "policy": policy.name,
         "destination": hop.destination,

@@ -11,7 +11,8 @@ import pytest
 from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.test_server import serving
 from tests.xds_server.transcript import world
-from xds_server.resources.types import CLUSTER, LISTENER
+from xds_server.protocol.type_state import MAX_UNREFERENCED
+from xds_server.resources.types import CLUSTER, LISTENER, ROUTES
 
 if TYPE_CHECKING:
     from xds_server.transport.server import XdsServer
@@ -25,9 +26,9 @@ def counted(server: XdsServer) -> tuple[int, int]:
         for each in clients
         if not each.wanted or each.wanted != each.acknowledged or any(item.error for item in each.types)
     ]
-    assert (len(server.audience), server.audience.behind) == (len(clients), len(behind))
-    assert set(server.audience.groups) == {each.group for each in clients}
-    seen = [(each.group, each.node.id, each.acknowledged) for each in server.audience.seen(server.store.groups)]
+    assert (len(server.registry), server.registry.behind) == (len(clients), len(behind))
+    assert set(server.registry.groups) == {each.group for each in clients}
+    seen = [(each.group, each.node.id, each.acknowledged) for each in server.registry.views(server.store.groups)]
     assert sorted(seen) == [(each.group, each.node.id, each.acknowledged) for each in clients]
     return len(clients), len(behind)
 
@@ -57,8 +58,8 @@ async def test_counts_follow_what_clients_do_and_what_is_published(variant: str)
         await one.send(CLUSTER, nonce=(await one.read()).nonce, error="not this")
         await asyncio.sleep(0)
         await until(server, 2, 1)
-        assert [(each.group, each.node.id) for each in server.audience.seen(["web"])] == [("web", "one")]
-        assert server.audience.seen(["nobody"]) == ()
+        assert [(each.group, each.node.id) for each in server.registry.views(["web"])] == [("web", "one")]
+        assert server.registry.views(["nobody"]) == ()
 
         # What was there before comes back: it is acknowledged, and its version is the one that was.
         server.store.publish("web", world("clusters a=1-"))
@@ -80,7 +81,7 @@ async def test_counts_follow_what_clients_do_and_what_is_published(variant: str)
         one.call.cancel()
         shop.call.cancel()
         await until(server, 0, 0)
-        assert not server.audience.groups
+        assert not server.registry.groups
 
 
 def _is(response: object, content: int) -> bool:
@@ -124,8 +125,68 @@ async def test_who_has_just_been_started_has_said_so_of_listeners_and_nothing_el
             await client.send(type_url, has={"a": "some"} if type_url == brought else {})
             response = await client.read()
             await client.send(type_url, nonce=response.nonce)
-            (seen,) = server.audience.seen(["web"])
+            (seen,) = server.registry.views(["web"])
             return seen.fresh
 
         assert not await fresh(CLUSTER)
         assert await fresh(LISTENER) is (brought is None)
+
+
+def unreferenced(server: XdsServer) -> list[dict[str, frozenset[str]]]:
+    return [dict(each.unreferenced) for each in server.registry.views(["web"])]
+
+
+@pytest.mark.parametrize("variant", ["sotw", "delta"])
+async def test_subscriptions_to_what_no_listener_uses_any_more_are_seen_until_they_end(variant: str) -> None:
+    old = world("listeners l=1>r; routes r=1")
+    new = world("listeners l=2>s; routes r=1 s=1")
+    async with serving(old) as (server, port):
+        async with Client(port, variant) as client:
+            await client.send(LISTENER)
+            await client.send(LISTENER, nonce=(await client.read()).nonce)
+            await client.send(ROUTES, "r")
+            routes = await client.read()
+            await client.send(ROUTES, *(["r"] if variant == "sotw" else []), nonce=routes.nonce)
+            await until(server, 1, 0)
+            assert unreferenced(server) == [{}]
+
+            # It does not matter whether the snapshot still has the table.
+            server.store.publish("web", new)
+            assert unreferenced(server) == [{ROUTES: frozenset({"r"})}]
+            server.store.publish("web", world("listeners l=2>s; routes s=1"))
+            assert unreferenced(server) == [{ROUTES: frozenset({"r"})}]
+            server.store.publish("web", new)
+            assert unreferenced(server) == [{ROUTES: frozenset({"r"})}]
+        await until(server, 0, 0)
+        assert unreferenced(server) == []
+
+        # A client that comes back says so in its first request of the type.
+        async with Client(port, variant) as client:
+            await client.send(LISTENER, has={"l": "1"})
+            await client.send(ROUTES, "r", "s", has={"r": "1"})
+            await client.send(LISTENER, nonce=(await client.read()).nonce)
+            assert [each.acknowledged for each in server.registry.views(["web"])] == [""]
+            routes = await client.read()
+            assert unreferenced(server) == [{ROUTES: frozenset({"r"})}]
+            if variant == "sotw":
+                await client.send(ROUTES, "s", nonce=routes.nonce)
+            else:
+                await client.send(ROUTES, nonce=routes.nonce, ends=["r"])
+            async with asyncio.timeout(SECONDS):
+                while unreferenced(server) != [{}]:
+                    await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("variant", ["sotw", "delta"])
+async def test_of_names_that_a_client_made_up_a_view_holds_so_many_and_all_that_the_snapshot_has(variant: str) -> None:
+    made_up = [f"a{number:05}" for number in range(MAX_UNREFERENCED + 500)]
+    served = [f"z{number}" for number in range(3)]
+    async with (
+        serving(world("routes " + " ".join(f"{name}=1" for name in served))) as (server, port),
+        Client(port, variant) as client,
+    ):
+        await client.send(ROUTES, *made_up, *served)
+        await client.read()
+        assert unreferenced(server) == [{ROUTES: frozenset(served + made_up[:MAX_UNREFERENCED])}]
+        first, second = (server.registry.views(["web"])[0].unreferenced for _ in range(2))
+        assert first[ROUTES] is second[ROUTES], "a poll computes nothing anew"

@@ -1,0 +1,64 @@
+"""What a rollout does, and what it cannot keep single, in sentences for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.program import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from admc.rollout.diff import Diff, Port
+
+
+def reasons(diff: Diff) -> tuple[str, ...]:
+    """Sentences about all steps, in canonical order."""
+    found = [
+        sentence
+        for port in sorted(diff.moving)
+        for side in Side
+        for sentence in (*_moves(diff, port, side), *_leaves(diff, port))
+    ]
+    late = (
+        f"policies of calls to `{name}` change with the new plan: ADMs begin to send requests of their own for them"
+        for name in sorted(diff.late)
+    )
+    return tuple(dict.fromkeys((*found, *late)))
+
+
+def _moves(diff: Diff, port: Port, left: Side) -> Iterator[str]:
+    for pair in diff.pairs(port, left):
+        if pair.old.name != pair.new.name:
+            continue
+        name = pair.new.name
+        yield f"`{name}` moves from {_where(left, port[0])} to {_where(left.other, port[0])}"
+        if pair.new.kind.state:
+            yield (
+                f"`{name}` starts with a full bucket at its new side: what one bucket has counted cannot be handed to "
+                "another"
+            )
+        if not _carries_requests(diff, port) and not pair.new.kind.guard:
+            yield (
+                f"connections to `{port[0]}` that are made while both sides hold `{name}` meet it twice: no marker can "
+                "say that they have met it"
+            )
+
+
+def _leaves(diff: Diff, port: Port) -> Iterator[str]:
+    """Limits that stay where they are, in chains that change."""
+    for key in diff.keys:
+        if key[2:] != port or not _carries_requests(diff, port):
+            continue
+        before = {policy.name for policy in diff.policies(0, key)}
+        for policy in diff.policies(1, key):
+            if policy.kind.state and policy.name in before:
+                yield f"`{policy.name}` has a second bucket while policies move at {_where(key[1], port[0])}"
+
+
+def _carries_requests(diff: Diff, port: Port) -> bool:
+    return all(hop.carries_requests for hops in diff.frame.hops for key, hop in hops.items() if key[2:] == port)
+
+
+def _where(side: Side, destination: str) -> str:
+    return f"the ingress of `{destination}`" if side is Side.INGRESS else f"the egress of all that call `{destination}`"

@@ -1,0 +1,129 @@
+"""What connections that are older than a snapshot need of earlier ones.
+
+    published, new, subscribed -> what to publish
+
+By their names by chain, filter chains of earlier snapshots keep route tables and filter configurations of their own,
+which stay as they are for as long as some proxy subscribes to them, with the clusters and endpoints that they refer to.
+One thing goes on changing there: arguments and addresses of guards that stay where they are. Whom a guard no longer
+admits is refused on older connections, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from admc.rollout.enforcement import Frame, same
+from emitters.scope import filter_name
+from xds_server.resources.references import Reference
+from xds_server.resources.snapshot import Resource, Snapshot
+from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from admc.rollout.model import Placed
+
+
+class Guard(NamedTuple):
+    """The filter of a guard in one hop, in whatever chain."""
+
+    service: str
+    hop: str
+    filter: str
+
+
+def steady_guards(old: Placed, new: Placed) -> frozenset[Guard]:
+    """Guards that stay in their hops and change in arguments alone, or not at all."""
+    frame = Frame(old, new)
+    found = set()
+    for key, hop in frame.hops[1].items():
+        before = frame.hops[0].get(key)
+        earlier = {policy.name: policy for policy in before.policies} if before is not None else {}
+        for policy in hop.policies:
+            other = earlier.get(policy.name)
+            if policy.kind.guard and other is not None and same(policy, other, key[1], arguments=False):
+                found.add(Guard(key[0], hop.name, filter_name("", policy)))
+    return frozenset(found)
+
+
+def retained(
+    published: Mapping[str, Snapshot],
+    new: Mapping[str, Snapshot],
+    subscribed: Mapping[str, frozenset[Reference]],
+    guards: frozenset[Guard] = frozenset(),
+) -> dict[str, Snapshot]:
+    """What to publish for each service of `new`: that, and what older connections need of what is published.
+
+    `subscribed` has route tables and filter configurations. Of a service that it does not name, all are kept.
+    """
+    return {
+        service: _with_older(service, snapshot, published.get(service), subscribed.get(service), guards)
+        for service, snapshot in new.items()
+    }
+
+
+def _with_older(
+    service: str,
+    new: Snapshot,
+    published: Snapshot | None,
+    subscribed: frozenset[Reference] | None,
+    guards: frozenset[Guard],
+) -> Snapshot:
+    if published is None:
+        return new
+    held = {_reference(each): each for each in _all(new)}
+    earlier = {_reference(each): each for each in _all(published) if each.type_url != LISTENER}
+    left = [
+        key
+        for key in earlier
+        if key.type_url in (ROUTES, EXTENSION) and key.name != TRIAL and (subscribed is None or key in subscribed)
+    ]
+    kept: dict[Reference, Resource] = {}
+    while left:
+        key = left.pop()
+        if key in earlier and key not in held and key not in kept:
+            kept[key] = earlier[key]
+            left.extend(earlier[key].references)
+    current = _guard_filters(service, held, guards)
+    kept = {key: _following(service, key, resource, current) for key, resource in kept.items()}
+    return Snapshot.of((*held.values(), *kept.values()), elsewhere=new.elsewhere | published.elsewhere)
+
+
+def _guard_filters(
+    service: str, held: Mapping[Reference, Resource], guards: frozenset[Guard]
+) -> Mapping[Guard, set[Resource]]:
+    """The configurations that guards have now: two of one guard while the plan changes."""
+    found: dict[Guard, set[Resource]] = {}
+    for key, resource in held.items():
+        guard = _guard(service, key)
+        if guard in guards:
+            found.setdefault(guard, set()).add(resource)
+    return found
+
+
+def _following(service: str, key: Reference, resource: Resource, current: Mapping[Guard, set[Resource]]) -> Resource:
+    """A kept resource; of a guard, with the content that it has now."""
+    from envoy.config.core.v3 import extension_pb2
+
+    contents = set()
+    for now in current.get(_guard(service, key), ()):
+        config = extension_pb2.TypedExtensionConfig.FromString(now.body)
+        config.name = key.name
+        contents.add(config.SerializeToString(deterministic=True))
+    return Resource.parse(EXTENSION, contents.pop()) if len(contents) == 1 else resource
+
+
+def _guard(service: str, key: Reference) -> Guard:
+    """Whose filter a configuration is, by its name: `egress/search:8082@1f3a9c02/POLICY:KIND`."""
+    hop, _, rest = key.name.partition("@")
+    _, found, name = rest.partition("/")
+    return Guard(service, hop, found + name)
+
+
+def _reference(resource: Resource) -> Reference:
+    return Reference(resource.type_url, resource.name)
+
+
+def _all(snapshot: Snapshot) -> Iterator[Resource]:
+    for collection in snapshot.collections.values():
+        yield from collection.resources.values()

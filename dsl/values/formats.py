@@ -1,0 +1,83 @@
+"""Formats of text that are narrower than a parameter's type: what an argument puts into a header arrives as written."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dsl.values.typed import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from dsl.program import Kind, Value
+
+_WORD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+_ORIGIN: Final = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^\s,/?#@\\\x00-\x20\x7f-\U0010ffff]+")
+
+
+class FormatError(NamedTuple):
+    """An argument of the right type whose text has the wrong format. `parameter` is empty if no argument is given."""
+
+    parameter: str
+    code: str
+    message: str
+    cause: str
+    hint: str
+
+
+def format_errors(kind: Kind, values: Mapping[str, Value]) -> Iterator[FormatError]:
+    """All arguments of one policy that break the formats of its kind."""
+    if kind.traits.needs_argument and all(value is None for value in values.values()):
+        yield FormatError(
+            "",
+            "ADM204",
+            f"`{kind.name}` needs at least one of its arguments",
+            "without any it does nothing",
+            f"give {' or '.join(f'`{name}`' for name in values)}",
+        )
+    for parameter, name in kind.traits.formats:
+        value = values[parameter]
+        items = value if isinstance(value, tuple) else (value,)
+        found = (FORMATS[name](parameter, str(item)) for item in items)
+        error = next((error for error in found if error is not None), None)
+        if error is not None:
+            yield error
+
+
+def _list_item(pattern: re.Pattern[str], cause: str, hint: str) -> Callable[[str, str], FormatError | None]:
+    """The format of items that Envoy joins into one header."""
+
+    def check(parameter: str, text: str) -> FormatError | None:
+        if pattern.fullmatch(text):
+            return None
+        quoted = f"`{shown(text)}`" if text else "an empty string"
+        return FormatError(parameter, "ADM215", f"{quoted} does not fit among the `{parameter}`", cause, hint)
+
+    return check
+
+
+def _header_value(parameter: str, text: str) -> FormatError | None:
+    if text == text.strip(" \t"):
+        return None
+    return FormatError(
+        parameter,
+        "ADM216",
+        "the value of a header cannot begin or end with a blank",
+        "receivers remove such blanks, so a match sees them at the sender and not at the receiver",
+        f'write `"{text.strip()[:60]}"`',
+    )
+
+
+FORMATS: Final[Mapping[str, Callable[[str, str], FormatError | None]]] = {
+    "origin": _list_item(
+        _ORIGIN, "an origin is a scheme, a host and optionally a port", 'write `"https://shop.example"`, or `"*"`'
+    ),
+    "method": _list_item(
+        _WORD, "the methods are joined into one header, so each of them is one word", 'write `["GET", "PUT"]`'
+    ),
+    "header": _list_item(
+        _WORD, "the names are joined into one header, so each of them is one word", 'write `["x-a", "x-b"]`'
+    ),
+    "header value": _header_value,
+}
