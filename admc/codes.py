@@ -318,12 +318,13 @@ _USAGE = {
     ),
     "ADM855": Code(
         "no order of steps leads to this plan",
-        "What an ADM asks by itself, for an `external_authorization`, meets only what is enforced at the ingress of "
-        "the service that it asks. So it stops asking before policies leave that ingress, and begins after they have "
-        "come to it. Where each of several changes would have to be first, a server refuses the plan and goes on with "
-        "what it has. Make three plans of it: pin what is enforced on the asker at that ingress; change who asks; take "
-        "the pins away. Nor is there an order where a port gets another target while something leaves its ingress: "
-        "pods that still listen where they did would be reached before senders enforce it. Make two plans of that.",
+        "An ADM sends requests of its own for an `external_authorization`. Only policies at the ingress of their "
+        "destination apply to them. So the ADM must stop these requests before policies leave that ingress, and begin "
+        "them after policies have come to it. If each of several changes would have to be the first one, the server "
+        "rejects the plan, and the active one stays. Make three plans of it: pin the policies on these requests to "
+        "that ingress; change the senders of the requests; remove the pins. There is also no order if a port gets "
+        "another target while a policy leaves its ingress: requests would reach pods at the old target before the "
+        "senders enforce the policy. Make two plans of that.",
     ),
 }
 

@@ -146,8 +146,10 @@ def restored(source: Source, recipe: Recipe) -> State:
     except PlanFormatError as error:
         raise wrong_usage("ADM854", "the stored plan cannot be used", cause=str(error)) from error
     placement = reviewed_plan.checked(main, plan, program)
-    kept = source._replace(mode=Mode(recipe.mode))
-    return _with_usable_endpoints(kept, program, placement, () if recipe.endpoints is None else (recipe.endpoints,))[0]
+    source = source._replace(mode=Mode(recipe.mode))
+    return _with_usable_endpoints(source, program, placement, () if recipe.endpoints is None else (recipe.endpoints,))[
+        0
+    ]
 
 
 def _app(source: Source) -> str | None:

@@ -90,21 +90,23 @@ class _AdmcCollector(Collector):
             yield from _tls(self._sources.tls)
         if self._sources.handshakes is not None:
             refused = self._sources.handshakes
-            yield _counter("admc_tls_refusals", "Connections that TLS refused", refused, "reason", HANDSHAKES)
+            yield _counter("admc_tls_refusals", "Failed TLS handshakes", refused, "reason", HANDSHAKES)
         yield from _state(self._sources.gauges())
 
 
 def _xds(metrics: Metrics) -> Iterator[Metric]:
     yield _by_type("admc_xds_pushes", "Responses sent to clients", metrics.pushes)
     yield _by_type("admc_xds_pushed_bytes", "Bytes of responses sent to clients", metrics.pushed_bytes)
-    yield _by_type("admc_xds_requests", "Requests and answers from clients", metrics.requests)
-    yield _by_type("admc_xds_acknowledgements", "Responses that clients took", metrics.acknowledgements)
-    yield _by_type("admc_xds_rejects", "Responses that clients refused", metrics.rejects)
+    yield _by_type("admc_xds_requests", "Requests from clients, including ACKs and NACKs", metrics.requests)
+    yield _by_type("admc_xds_acknowledgements", "ACKs of clients", metrics.acknowledgements)
+    yield _by_type("admc_xds_rejects", "NACKs of clients", metrics.rejects)
     yield _counter("admc_xds_streams", "Streams that ended", metrics.streams, "why", _WHY)
-    yield _counter("admc_xds_denials", "Clients that were not let in", metrics.denials, "reason", _REASONS)
-    yield _number("admc_xds_snapshots", "Snapshots published that differed from the one before", metrics.snapshots)
-    yield _number("admc_xds_refused_snapshots", "Snapshots that were not consistent", metrics.refused_snapshots)
-    yield GaugeMetricFamily("admc_xds_connected_clients", "Clients that are let in", metrics.connected)
+    yield _counter("admc_xds_denials", "Denied clients", metrics.denials, "reason", _REASONS)
+    yield _number("admc_xds_snapshots", "Published snapshots that differed from the previous one", metrics.snapshots)
+    yield _number(
+        "admc_xds_refused_snapshots", "Snapshots with references to missing resources", metrics.refused_snapshots
+    )
+    yield GaugeMetricFamily("admc_xds_connected_clients", "Streams of authenticated clients", metrics.connected)
     yield _histogram(
         "admc_proxy_convergence_seconds",
         "From the publication of a snapshot until a client had acknowledged all that it can use of it",
@@ -116,13 +118,13 @@ def _application(counts: Counts) -> Iterator[Metric]:
     yield _number("admc_compiles", "Compiles that were put in force", counts.compiles)
     yield _number("admc_compile_errors", "Programs and plans that could not be used", counts.compile_errors)
     yield GaugeMetricFamily("admc_compile_seconds", "How long the last compile took", counts.compile_seconds)
-    yield _number("admc_locates", "Changes of addresses that were put in force", counts.address_updates)
+    yield _number("admc_locates", "Changes of addresses that were applied", counts.address_updates)
     yield _number("admc_endpoint_errors", "Endpoints files that could not be used", counts.endpoint_errors)
     yield _number("admc_apply_errors", "States that were made and could not be put in force", counts.apply_errors)
     yield _number(
         "admc_transition_errors", "Times that a step of a transition could not be taken", counts.transition_errors
     )
-    yield _number("admc_kept_errors", "Times that the kept state could not be used or written", counts.kept_errors)
+    yield _number("admc_kept_errors", "Failures to read or write the stored state", counts.kept_errors)
     yield GaugeMetricFamily("admc_changed_timestamp_seconds", "When the last state was put in force", counts.changed_at)
 
 
@@ -138,11 +140,13 @@ def _state(gauges: Gauges) -> Iterator[Metric]:
     yield GaugeMetricFamily("admc_ready", "Whether clients are served", float(gauges.ready))
     yield GaugeMetricFamily(
         "admc_problem",
-        "Whether the last change of a file could not be used or kept, so that the last good one stays",
+        "Whether the last change of a file could not be used or stored",
         float(gauges.problem),
     )
     yield GaugeMetricFamily(
-        "admc_transition_under_way", "Whether steps to another plan are being taken", float(gauges.transition_under_way)
+        "admc_transition_under_way",
+        "Whether a transition to another plan is under way",
+        float(gauges.transition_under_way),
     )
     build = GaugeMetricFamily("admc_build_info", "Always 1; the version is in the label", labels=["version"])
     build.add_metric([gauges.version], 1.0)
