@@ -124,7 +124,7 @@ def test_a_built_in_kind(capfd: pytest.CaptureFixture[str]) -> None:
         "at ingress, at the stage `filter`",
         "at egress, at the stage `filter`",
     ]
-    assert "(R5)" in said(found, "what binds it")[0]
+    assert "(R5)" in said(found, "rules that apply to it")[0]
     declared = found["examples"][-1]["text"].splitlines()
     assert declared[0] == "@ingress @egress"
     assert declared[-2].startswith("kind rate_limit(requests: int")
