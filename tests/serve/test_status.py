@@ -136,7 +136,7 @@ def test_a_transition_is_no_problem_and_hides_none() -> None:
     assert said[2:4] == [f"transition: {moving}", ""]
     # A proxy that enforces until the last step must not be removed.
     said = render(serving(client("old", "old-1"), transition=moving))
-    assert "in sync, may still enforce; the next plan has no ADM here\n" in said
+    assert "in sync, may still enforce policies; the next plan has no ADM here\n" in said
     said = render(serving(why="there is no kind `rat_limit`", transition=moving)).splitlines()
     assert said[2:5] == ["problem: there is no kind `rat_limit`", f"transition: {moving}", ""]
 
