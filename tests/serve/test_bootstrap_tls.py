@@ -135,7 +135,7 @@ def test_a_token_is_sent_and_renewed_without_a_restart(
                 break
         assert in_sync(server, subject) or time.time() < until + LEEWAY, "the machine is too slow for any token"
 
-        # The stream ends with its token, and the next one begins with the token that is there by then.
+        # The stream ends when its token expires, and the next one begins with the current token.
         renew(tmp_path / "token", token=signed(exp=time.time() + 3600.0).encode())
         server.until(lambda: time.time() > until + LEEWAY + 2.0 and bool(nodes(server)))
         until_in_sync(server, subject)

@@ -128,7 +128,7 @@ def test_an_envoy_over_tls_from_start_to_revocation(
         assert server.metric("admc_xds_connected_clients") == 1
         assert server.metric("admc_ready") == 1
 
-        # What people see of it.
+        # The status that users see.
         capsys.readouterr()
         assert main(["status", "--server", f"http://{server.ops}", "--detailed-exitcode"]) == 0
         assert "1 ADM; 1 proxy" in capsys.readouterr().out
@@ -149,7 +149,7 @@ def test_an_envoy_over_tls_from_start_to_revocation(
         server.until(lambda: len(server.status()["adms"][0]["nodes"]) == 1)
         assert server.status()["adms"][0]["nodes"][0]["claimed"] == host
 
-        # A certificate that cannot be used changes nothing; a good one is taken up. The proxy notices neither.
+        # An invalid certificate changes nothing; a valid one is used. Neither affects the proxy.
         write(tmp_path / "server.crt", "half")
         server.until(lambda: server.metric("admc_tls_reload_errors_total") == 1)
         assert is_serving(server, admin)
@@ -164,7 +164,7 @@ def test_an_envoy_over_tls_from_start_to_revocation(
         assert server.status()["adms"][0]["in_sync"]
         assert not server.events("identities_read")
 
-        # The proxy is not that service any more: its stream ends, and it gets no other one.
+        # The proxy no longer has that identity: its stream ends, and a new one is denied.
         write(identities, '{"services": {}}')
         server.until(lambda: not server.status()["adms"][0]["nodes"])
         server.until(lambda: 'reason="unmapped"' in server.get("/metrics")[1])

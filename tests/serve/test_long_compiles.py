@@ -43,7 +43,7 @@ def easy(value: str) -> str:
 
 
 def endless() -> str:
-    """A cover of this graph is not proven in a lifetime."""
+    """The solver cannot prove a minimal cover of this graph in any useful time."""
     return graph() + "policy log = access_log() on * -> *\n"
 
 
@@ -52,7 +52,7 @@ def endpoints(*pods: str) -> str:
 
 
 def busy(pid: int) -> bool:
-    """Whether a process has computed for longer than its start takes, and all that comes before a solve."""
+    """Whether a process has used more CPU time than its start and the steps before a solve need."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:  # noqa: PTH123
             fields = file.read().rpartition(")")[2].split()
@@ -101,11 +101,11 @@ def test_addresses_are_pushed_and_newer_text_wins_while_a_solve_takes_long(tmp_p
             write(tmp_path / "policies.adm", easy("two"))
             server.until_event("compile_superseded")
             server.until_event("compiled", 2)
-            # With the addresses that came meanwhile, though the process that knew them was not the one that compiled.
+            # With the addresses that changed meanwhile, although another worker received them.
             (found,) = s0.ask(ENDPOINTS, ("egress/s1:80/even",))
             assert b"10.2.0.3" in found.value
             assert any(b"two" in item.value for item in s0.ask(EXTENSION, ("egress/s1:80/tier:set_request_header",)))
-        # What solved is gone, and did not count as an error.
+        # The worker of the cancelled solve has ended, and does not count as an error.
         assert server.metric("admc_compile_errors_total") == 0.0
         server.until(lambda: len(_children(server.process.pid)) <= len(before) + 1)
 
@@ -125,19 +125,19 @@ def test_a_solve_ends_with_the_server(number: signal.Signals, tmp_path: Path) ->
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_process_that_does_not_answer_holds_up_no_end(kept: bool, tmp_path: Path) -> None:
-    """Be it a compile, or what was kept, that is made when the signal comes."""
+    """The signal arrives during a compile, or while the stored state is built."""
     (tmp_path / "policies.adm").write_text(easy("one"))
     options = ("policies.adm", "--state", "state")
     if kept:
         with served(tmp_path, *options) as server:
             server.until((tmp_path / "state" / "state.json").exists)
             assert server.stop() == 0
-    # A test that is held up itself comes too late for a server that is not: then another one is asked.
+    # On a busy machine the test may be too late for this server: then it starts another one.
     assert any(_ends_though_its_process_does_not_answer(tmp_path, options) for _ in range(10))
 
 
 def _ends_though_its_process_does_not_answer(folder: Path, options: tuple[str, ...]) -> bool:
-    """Whether there was anything to be answered."""
+    """Whether the process received a request."""
     with served(folder, *options) as server:
         workers = server.until(lambda: compiling(server.process.pid))
         for pid in workers:

@@ -84,7 +84,7 @@ def test_with_all_addresses_every_request_meets_its_policies() -> None:
 def test_calls_to_a_destination_without_addresses_are_refused() -> None:
     with Awaiting(TEXT, frozenset({"b"})) as mesh:
         assert outcome(mesh, "a", "b") == "refused"
-        # Others at the same port, and other ports of the same service, are not concerned.
+        # Other destinations at the same port, and other ports of the same service, are not affected.
         assert outcome(mesh, "a", "c") == "x-in"
         assert outcome(mesh, "a", "b", 9000) == "plain"
 

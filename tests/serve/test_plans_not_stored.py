@@ -35,7 +35,7 @@ def why(server: Served) -> str:
 
 
 def swap(place: Path, away: Path, other: Path) -> None:
-    """The server may see the moment in between, and make the folder: then that one goes, too."""
+    """The server may poll between the two renames, and make the folder again: then this one is moved away, too."""
     for attempt in range(10):
         place.rename(away.with_name(f"{away.name}{attempt}"))
         with contextlib.suppress(OSError):
@@ -57,7 +57,7 @@ def test_a_plan_that_a_full_disk_does_not_take_goes_into_force_by_itself_when_th
         told = [item for item in server.events("finding") if item["about"] == "program"]
         assert [item["code"] for item in told] == ["ADM803"]  # said once
         assert "tries again until it can write to the folder" in told[0]["text"]
-        # Other addresses wait for nothing, and go with the plan that does.
+        # New addresses do not wait, and also apply to the plan that waits.
         more = json.loads(json.dumps(ENDPOINTS_FILE))
         more["services"]["cart"]["pods"].append("10.1.0.77")
         write(folder / "endpoints.json", json.dumps(more))
@@ -92,7 +92,7 @@ def test_a_folder_that_is_removed_is_made_again_with_all_that_was_in_it(folder: 
     write(folder / "policies.adm", text(1))
     with served(folder, *OPTIONS) as server:
         server.until((state / "state.json").exists)
-        # There is no proxy to acknowledge the change: its transition is under way, and stays so.
+        # No proxy is connected that could acknowledge the change, so its transition does not end.
         write(folder / "policies.adm", text(2))
         server.until((state / "transition.json").exists)
         state.rename(folder / "gone")  # at once: the server may be writing
@@ -197,7 +197,7 @@ def test_a_revocation_does_not_wait_for_a_program_that_is_broken(secured: Path) 
     web, cart = (CLIENTS.issue(uri(name)) for name in ("web", "cart"))
     with served(secured, *OPTIONS, *IDENTITY, plaintext=False) as server:
         server.until_event("compiled")
-        # First the file, which names what there is not: that might be a slip of the pen, so all stays as it was.
+        # First the file, with the name of an unknown service: it may be a typing error, so nothing changes.
         write(secured / "identities.json", identities("cart", "till"))
         server.until(lambda: "`till`" in why(server))
         assert admitted(server, web) == "OK"

@@ -109,7 +109,7 @@ def test_no_stored_snapshot_is_published_before_the_first_compile(folder: Path) 
     assert read.recipe is not None
     with closing(open_state_dir(folder / "state")) as kept:
         kept.save(read.recipe, snapshots.snapshots(read.state).by_service)
-    # What was published last may not have been kept any more when the server was killed.
+    # The last published snapshot may not have been stored when the server was killed.
     write(folder / "policies.adm", PROGRAM.replace("gold", "bronze"))
     with served(folder, *options) as server:
         server.until_event("recalled")
@@ -147,7 +147,7 @@ def test_a_policy_that_changed_sides_between_servers_moves_step_by_step(tmp_path
 
 
 def made(path: Path, text: str, pod: str) -> tuple[Recipe, SnapshotSet, str]:
-    """What a server keeps of a program at some address, what it tells, and the version of that state."""
+    """The recipe and the snapshots of a program at an address, and the version of that state."""
     write(path, text)
     read = source.read(Source(path, Mode.REDIRECT), (with_pod(pod).encode(),), with_recipe=True)
     assert read.state is not None
@@ -156,7 +156,7 @@ def made(path: Path, text: str, pod: str) -> tuple[Recipe, SnapshotSet, str]:
 
 
 def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_published_again(folder: Path) -> None:
-    """The proxy had not acknowledged all of the newest when the server was killed, and nothing better is compiled."""
+    """The proxy had not acknowledged the newest snapshot when the server was killed, and the program has errors now."""
     _, older, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
     recipe, _, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.9")
     with closing(open_state_dir(folder / "state")) as kept:
@@ -172,7 +172,7 @@ def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_published_
 
 
 def test_of_a_transition_the_plan_that_it_leads_to_is_in_force_at_the_latest_addresses(folder: Path) -> None:
-    """Though its step was written down at older ones, and another plan waited when the server was killed."""
+    """Its step was stored with older addresses, and another plan waited when the server was killed."""
     first, told, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
     second, _, _ = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.2")
     _, _, version = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.9")

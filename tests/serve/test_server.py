@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Client:
-    """Asks over one stream, and takes whatever comes."""
+    """A client with one stream, which acknowledges every response."""
 
     def __init__(self, address: str, service: str) -> None:
         self._channel = grpc.insecure_channel(address)
@@ -144,7 +144,7 @@ def test_unlisted_names_are_shown_though_all_is_in_sync(folder: Path, capsys: py
         capsys.readouterr()
         assert main(["status", "--server", f"http://{server.ops}"]) == 0
         assert "no addresses for: `cart`; connections that may be theirs are refused\n" in capsys.readouterr().out
-        # What is missing is as before: it is not said again, by a newer program neither.
+        # The unlisted names are the same, so neither this change nor a newer program logs them again.
         less["services"]["web"] = {"addresses": ["10.0.0.1"], "pods": ["10.1.0.1", "10.1.0.7"]}
         write(folder / "endpoints.json", json.dumps(less))
         server.until_event("located", 2)
@@ -163,14 +163,15 @@ def test_a_service_that_has_lost_its_policies_passes_everything_on(folder: Path)
             assert any(b"x-tier" in item.value or b"even" in item.value for item in web.ask(CLUSTER))
             write(folder / "policies.adm", PROGRAM.partition("policy")[0])
             server.until_event("compiled", 2)
-            # Its connections are redirected still: both listeners are there, and lead to where they were going.
+            # Its connections are still redirected: both listeners exist, and pass them on to their original
+            # destinations.
             listeners = [listener_pb2.Listener.FromString(item.value) for item in web.ask(LISTENER)]
             assert [item.name for item in listeners] == ["egress", "ingress", "trial"]
             for item in listeners[:2]:
                 chains = [chain.name for chain in item.filter_chains]
                 assert chains == [f"{item.name}/passthrough", f"{item.name}/closed"]
             names = [cluster_pb2.Cluster.FromString(item.value).name for item in web.ask(CLUSTER)]
-            # What older connections need goes once they are closed.
+            # Resources of older connections are removed once these are closed.
             assert names == ["egress/cart:8081/even", "egress/passthrough", "ingress/passthrough"]
         server.until(lambda: server.status()["adms"] == [])
 
@@ -202,14 +203,14 @@ def test_bad_endpoints_are_reported_and_the_last_good_ones_stay(folder: Path) ->
         with client(server.xds, "web") as web:
             (found,) = web.ask(ENDPOINTS, ("egress/cart:8081/even",))
             assert b"10.1.0.2" in found.value
-        # A program that comes meanwhile goes into force with the last good ones.
+        # A program that changes meanwhile becomes active with the last good endpoints.
         write(folder / "policies.adm", PROGRAM.replace("gold", "silver"))
         server.until_event("compiled", 2)
         with client(server.xds, "web") as web:
             (found,) = web.ask(ENDPOINTS, ("egress/cart:8081/even",))
             assert b"10.1.0.2" in found.value
         write(folder / "endpoints.json", json.dumps(ENDPOINTS_FILE))
-        # No more is wrong with them; and `web` has no proxy by now.
+        # They have no errors any more; and `web` has no proxy by now.
         said = "the new plan is not in force everywhere yet: step `final` waits for `web`: 0 of 1 proxies are connected"
         server.until(lambda: server.status()["server"]["why"] == said)
 
@@ -354,7 +355,7 @@ def test_it_stops_at_a_signal_and_at_once_at_the_second(folder: Path) -> None:
         server.until_event("compiled")
         assert server.stop(signal.SIGINT) == 0
     with served(folder, "policies.adm") as server:
-        # In the middle of whatever it is doing.
+        # It may be busy.
         assert server.stop() == 0
     for compiled in (True, False):
         with served(folder, "policies.adm") as server:
@@ -388,7 +389,7 @@ def test_workers_that_are_killed_are_replaced(folder: Path) -> None:
         server.until(known)
         write(folder / "policies.adm", PROGRAM.replace("gold", "silver"))
         server.until(lambda: server.metric("admc_compiles_total") >= 3)
-        # No proxy is there to take it.
+        # No proxy is connected that could acknowledge it.
         server.until(lambda: "0 of 1 proxies" in server.status()["server"]["why"])
 
 

@@ -59,7 +59,7 @@ def test_the_stored_state_is_read_back(tmp_path: Path) -> None:
         name: item.version for name, item in groups.items()
     }
     assert found.groups["b"].elsewhere == {"own"}
-    # Nothing has changed, and without a recipe the one that is kept stays.
+    # Nothing has changed, and without a recipe the stored one stays.
     assert not again.save(None, groups)
     assert again.save(None, {"a": snapshot("z")})
     again.close()
@@ -172,7 +172,7 @@ def test_a_changed_state_is_rejected_with_the_reason(name: str, tmp_path: Path) 
         (finding,) = caught.value.diagnostics
         assert finding.code == "ADM854"
         assert words in (finding.cause or "")
-        # And the next save puts it right.
+        # The next save writes a correct state.
         assert again.save(RECIPE, {"a": snapshot("y")})
     assert recall(tmp_path).recipe == RECIPE
 
@@ -215,7 +215,7 @@ def _until_written(path: Path, times: int) -> None:
 
 
 def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
-    """Whenever the writer dies, what is found belongs together."""
+    """Whenever the writer is killed, the stored state is consistent."""
     numbers = set()
     for attempt in range(6):
         command = [sys.executable, str(LAUNCHER), str(os.getpid()), sys.executable, "-c", WRITER, str(tmp_path)]
@@ -239,7 +239,7 @@ def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
 
 
 def test_a_transition_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path) -> None:
-    """It has the key of the marker, and the folder may be one that others can look into."""
+    """The file has the key of the marker, and other users may be able to read the folder."""
     recipe = Recipe("a.adm", "redirect", {"a.adm": b"app a"}, b"{}", None)
     path = tmp_path / rollout_record.NAME
     path.touch(0o644)

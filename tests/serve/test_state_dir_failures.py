@@ -45,7 +45,7 @@ def text(number: int) -> str:
 
 
 def kept(folder: Path) -> set[str]:
-    """The services whose acknowledged snapshot is kept."""
+    """The services whose acknowledged snapshot is stored."""
     path = folder / "state" / "state.json"
     return set(json.loads(path.read_text())["groups"]) if path.exists() else set()
 
@@ -57,7 +57,7 @@ def test_kills_at_any_moment_of_changes_leave_something_good_and_no_litter(folde
     for attempt in range(6):
         with served(folder, *OPTIONS) as server:
             if attempt:
-                # Before a compile can be done: what an earlier server had in force.
+                # Before the first compile is done: the stored state of the earlier server.
                 server.until(lambda: server.events("recalled") or server.events("compiled"))
                 assert server.events("recalled")
                 assert not server.events("kept_group_not_used")
@@ -77,7 +77,7 @@ def test_kills_at_any_moment_of_changes_leave_something_good_and_no_litter(folde
             server.stop(signal.SIGKILL)
             server.log.rename(folder / f"killed{attempt}.log")  # its workers may have a last word
             gone(workers)
-    # Half a write of a server that was killed in it, as no kill can be made to leave one at will.
+    # The half-written file of a killed server, since no test can kill a server at that exact moment.
     (folder / "state" / ".state.json.0123456789ab.tmp").write_text("{")
     (folder / "state" / ".transition.json.0123456789ab.tmp").write_text("{")
     (folder / "state" / "objects" / f"{'0' * 64}.1.tmp").write_text("half")
@@ -89,7 +89,7 @@ def test_kills_at_any_moment_of_changes_leave_something_good_and_no_litter(folde
     named = {item["object"] for item in manifest["groups"].values()}
     named |= {*manifest["state"]["inputs"].values(), manifest["state"]["plan"], manifest["state"]["endpoints"]}
     assert {path.name for path in (folder / "state" / "objects").iterdir()} == named
-    # The last change waits for connections that are older, and a restarted server goes on waiting.
+    # The last change waits for older connections, and a restarted server continues to wait.
     left = {path.name for path in (folder / "state").iterdir()}
     assert left - {"transition.json", "redirected.json"} == {"lock", "objects", "state.json"}
 

@@ -71,8 +71,8 @@ def test_it_leaves_in_silence_when_it_has_lost_its_parent_while_it_starts(first:
 
 
 class _Gone(worker.Worker):
-    """Its process goes as soon as it is asked. What it has open is closed first, and a moment later it is gone: so does
-    the system end a process. Here that moment lasts."""
+    """Its process ends at the first request. Its files are closed first, and a moment later the process ends, as the
+    system does it. Here that moment is long."""
 
     asked: ClassVar[list[float]] = []
 
@@ -86,7 +86,7 @@ class _Gone(worker.Worker):
 
 @asynccontextmanager
 async def _following(options: Options, *workers: type[worker.Worker]) -> AsyncIterator[reconciler.Reconciler]:
-    """What follows the files, with these processes in turn, and then with any."""
+    """A running reconciler, with these workers first."""
     given = iter(workers)
 
     def made() -> worker.Worker:
