@@ -99,7 +99,7 @@ def test_closed_streams_are_no_bug(shop: Path, closed: str) -> None:
 
 
 def test_progress_and_colour_go_to_terminals_only(shop: Path) -> None:
-    """With a terminal as standard error the stages show, and are gone from the line at the end."""
+    """With a terminal as standard error the stages are shown, and removed from the line at the end."""
     import pty
 
     leader, follower = pty.openpty()
@@ -221,7 +221,7 @@ def test_ctrl_c_while_it_works(tmp_path: Path, stage: str) -> None:
     import random
     import signal
 
-    # A cover of this graph is not proven in a lifetime, so it still works whenever the signal comes.
+    # The solver cannot prove a minimal cover of this graph, so it still runs when the signal arrives.
     chance = random.Random(5)  # noqa: S311
     calls = {tuple(chance.sample(range(400), 2)) for _ in range(1200)}
     lines = [f"service s{number} {{ http 80 }}" for number in range(400)]

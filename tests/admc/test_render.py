@@ -53,7 +53,7 @@ def reports(draw: st.DrawFn) -> Report:
 @settings(max_examples=150, deadline=None)
 @given(reports())
 def test_no_input_takes_over_the_output(report: Report) -> None:
-    """Nothing but line breaks of the renderer's own controls the terminal or starts another command."""
+    """Only line breaks of the renderer itself have an effect on the terminal, and none starts another command."""
     for format_ in Format:
         document = render(report, format_)
         assert document.endswith("\n")

@@ -25,7 +25,7 @@ def offered(path: Path, incomplete: str = "") -> list[str]:
 
 
 def bash(folder: Path, *words: str) -> list[str]:
-    """What bash is given for the last of the words."""
+    """The suggestions of bash for the last word."""
     done = subprocess.run(
         [sys.executable, "-m", "admc"],
         cwd=folder,

@@ -44,7 +44,7 @@ PODS = {"web": {"pods": ["10.1.0.2"]}, "cart": {"addresses": ["10.2.0.1"], "pods
 
 
 class Agreeing:
-    """A server each of whose proxies has acknowledged all that there is, but for what they decline."""
+    """A server whose proxies acknowledge every version, except for those that they decline."""
 
     def __init__(self) -> None:
         self.store = SnapshotStore()
@@ -94,7 +94,7 @@ async def begun(server: Agreeing, first: Planned, folder: Path | None) -> Moving
 
 
 async def back(moving: Moving, folder: Path, old: Planned, new: Planned) -> Moving:
-    """A server that comes back, and goes on with what the one before it was in."""
+    """A restarted server that continues the transition of the previous one."""
     kept = rollout_record.read(folder)
     assert kept is not None
     again = Moving(moving._telling._server, moving._publish, drain_seconds=0.0, folder=folder)
@@ -104,7 +104,7 @@ async def back(moving: Moving, folder: Path, old: Planned, new: Planned) -> Movi
 
 @asynccontextmanager
 async def following(moving: Moving) -> AsyncIterator[Until]:
-    """While it goes on by itself; what is given waits until something holds."""
+    """Runs the server; the function that it yields waits until a condition holds."""
     task = asyncio.create_task(moving.follow())
 
     async def until(holds: Callable[[], bool]) -> None:
@@ -125,6 +125,6 @@ def phase_of(moving: Moving) -> Phase | None:
 
 
 def hasten(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Let proxies take over, and older connections be closed, in so much time each."""
+    """Set the time that proxies need to apply a step, and to close older connections."""
     monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", seconds)
     monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", seconds)

@@ -26,7 +26,7 @@ def small_disk(state: Path) -> tuple[str, ...]:
 
 
 def fill_disk(server: Served, state: Path) -> Path:
-    """Fill it with a file `ballast`, once the server has kept something; where the disk is to be seen."""
+    """Fill it with a file `ballast`, once the server has stored a state; returns the path of the disk."""
     server.until_event("compiled")
     disk = Path(f"/proc/{server.process.pid}/root{state}")
     server.until((disk / "state.json").exists)

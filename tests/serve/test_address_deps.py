@@ -104,7 +104,7 @@ def _programs() -> dict[str, tuple[Program, Placement]]:
 
 
 def _addresses(program: Program, rng: random.Random) -> Addresses:
-    """Some services are missing, some are nowhere, and now and then two are at one address."""
+    """Some services are not listed, some have no address, and sometimes two share an address."""
     names = sorted({*program.services, *program.externals})
 
     def some(name: str, most: int, first: int) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def test_every_adm_whose_configuration_changes_is_affected(name: str) -> None:
         if old is None or affected is None:
             continue
         if new is None:
-            # What is refused is found among those, too.
+            # Errors of the affected ADMs are found, too.
             with pytest.raises(CommandError):
                 snapshots.snapshots(State(source, program, placement, after, ""), affected, index.hops)
             continue

@@ -66,7 +66,7 @@ def connected(server: Served) -> tuple[socket.socket, str]:
 
 
 def shaken(server: Served, folder: Path, pair: Pair | None, alpn: str = "h2") -> str:
-    """Go as far as TLS lets a client get; its address."""
+    """Try a TLS handshake; the address of the client."""
     context = ssl.create_default_context(cadata=SERVERS.certificate.decode())
     context.set_alpn_protocols([alpn])
     if pair is not None:
@@ -83,7 +83,7 @@ def shaken(server: Served, folder: Path, pair: Pair | None, alpn: str = "h2") ->
 
 
 def spoken(server: Served, data: bytes) -> str:
-    """Say something that is no TLS; the address."""
+    """Send bytes that are not TLS; the address of the client."""
     plain, address = connected(server)
     with plain:
         plain.sendall(data)
@@ -101,7 +101,7 @@ def connected_by_grpc(server: Served, pair: Pair, trusted: Authority = SERVERS) 
 
 
 def serves(channel: grpc.Channel) -> bool:
-    """Whether a call gets through, whatever it is answered with."""
+    """Whether a call gets a response, whatever its status is."""
     try:
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
     except grpc.RpcError as error:
@@ -147,7 +147,7 @@ def test_each_cause_is_reported_with_the_address(tmp_path: Path) -> None:
         silent.close()
         assert server.events("handshake_refused")[-1]["peer"] == silent_address
 
-        # Of what comes again and again the log has a few lines, and all is counted.
+        # Of repeated failures the log has a few lines, and the metric counts all of them.
         for _ in range(5):
             shaken(server, tmp_path, None)
         server.until(lambda: counted(server, "no_certificate") == 6)
@@ -192,7 +192,7 @@ def test_the_causes_of_envoys_differ(tmp_path: Path, alone: None) -> None:
 
 
 def asking(server: Served, folder: Path, pair: Pair, trusted: Authority) -> Path:
-    """A bootstrap that asks over TLS, and nothing else."""
+    """A bootstrap that only connects to the server over TLS."""
     folder.mkdir()
     certificate, key = pair.write(folder, "client")
     (folder / "ca.crt").write_bytes(trusted.certificate)
@@ -370,7 +370,7 @@ def test_events_are_short_and_repetition_is_counted() -> None:
 
 
 def test_the_last_lines_of_a_crashed_server_are_passed_on() -> None:
-    """It is gone when they are read."""
+    """The server has already ended when they are read."""
     command = [sys.executable, "-I", "-S", grpc_log.__file__]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None

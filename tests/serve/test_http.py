@@ -182,7 +182,7 @@ async def test_metrics_can_be_scraped() -> None:
 
 
 async def test_a_client_with_thousands_of_requests_blocks_no_other_client() -> None:
-    """Metrics that take half a millisecond would be made once for each request, which would take seconds."""
+    """Metrics take half a millisecond: to build them for each of these requests would take seconds."""
     async with running() as bed, contextlib.AsyncExitStack() as stack:
         asked = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50
         readers = []
@@ -195,15 +195,15 @@ async def test_a_client_with_thousands_of_requests_blocks_no_other_client() -> N
             await asyncio.sleep(0)
         before = bed.made
         assert await bed.get("/healthz") == (200, "alive\n")
-        # It is answered in its turn, and not after those thousands.
+        # It gets its response at its turn, not after those thousands.
         assert bed.made - before < 50
         assert await asyncio.gather(*readers) == [50] * len(readers)
-        # Nor is each of them made for itself.
+        # Requests that wait share one document.
         assert bed.made < 50 * len(readers) / 4
 
 
 async def _answers(reader: asyncio.StreamReader, wanted: int) -> int:
-    """How many came, of so many."""
+    """How many responses arrived, at most `wanted`."""
     seen = 0
     async with asyncio.timeout(SECONDS):
         while seen < wanted and (line := await reader.readline()):

@@ -80,7 +80,7 @@ def planned(folder: Path, side: str, cart: tuple[str, ...], stock: str = "10.1.0
 def test_addresses_hold_while_a_plan_is_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_the_plan: bool
 ) -> None:
-    """`with_the_plan`: they come together with the newer plan, or after it."""
+    """`with_the_plan`: the addresses change together with the newer plan, or after it."""
     hasten(monkeypatch, 0.1)
     before, after = ("10.1.0.3", "10.1.0.4"), ("10.1.0.7",)
     egress, ingress = planned(tmp_path, "egress", before), planned(tmp_path, "ingress", before)

@@ -64,7 +64,7 @@ def test_the_table_and_the_document(bed: Bed, capsys: pytest.CaptureFixture[str]
 
 @contextlib.contextmanager
 def answering(what: bytes) -> Iterator[int]:
-    """Something that answers once, with anything."""
+    """A server that sends the given bytes to its first client."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
