@@ -50,6 +50,16 @@ class Diff:
     def __init__(self, old: Placed, new: Placed) -> None:
         self.frame = Frame(old, new)
         self.keys = tuple(sorted({key for hops in self.frame.hops for key in hops}))
+        self._ends: dict[Port, list[HopKey]] = {}
+        for key in self.keys:
+            self._ends.setdefault(key[2:], []).append(key)
+
+    def ends(self, port: Port) -> list[HopKey]:
+        """The hops to a port, of either plan."""
+        return self._ends[port]
+
+    def carries_requests(self, port: Port) -> bool:
+        return all(hops[key].carries_requests for hops in self.frame.hops for key in self._ends[port] if key in hops)
 
     def policies(self, plan: int, key: HopKey) -> tuple[Policy, ...]:
         hop = self.frame.hops[plan].get(key)
@@ -73,6 +83,16 @@ class Diff:
     def moves(self) -> Mapping[Port, Move]:
         """What a marked request meets at each port that moves. Raises `EmitError` where nothing is safe."""
         return {port: self._move(port) for port in sorted(self.moving)}
+
+    @property
+    def concerned(self) -> frozenset[str]:
+        """Services whose ADM differs between the two plans, or from one of them in some step."""
+        return frozenset(key[0] for key in self.changed) | self.moved
+
+    @property
+    def moved(self) -> frozenset[str]:
+        """Services at either end of ports that move."""
+        return frozenset(key[0] for port in self.moving for key in self.ends(port))
 
     def is_late(self, key: HopKey) -> bool:
         return key[2] in self.late and key[2:] not in self.moving
@@ -99,12 +119,11 @@ class Diff:
     def _apart(self, port: Port, side: Side, plan: int) -> tuple[Policy, ...]:
         """Policies of one plan that some hop at this end of a port has, and not, but for arguments, in the other."""
         found: dict[str, Policy] = {}
-        for key in self.keys:
-            if key[1] is side and key[2:] == port:
-                others = {policy.name: policy for policy in self.policies(1 - plan, key)}
-                for policy in self.policies(plan, key):
-                    if policy.name not in others or not same(policy, others[policy.name], side, arguments=False):
-                        found[policy.name] = policy
+        for key in (key for key in self.ends(port) if key[1] is side):
+            others = {policy.name: policy for policy in self.policies(1 - plan, key)}
+            for policy in self.policies(plan, key):
+                if policy.name not in others or not same(policy, others[policy.name], side, arguments=False):
+                    found[policy.name] = policy
         return tuple(found.values())
 
     def _move(self, port: Port) -> Move:
@@ -138,9 +157,14 @@ class Diff:
         return found if names == sorted(names, key=order.index) else None
 
 
-def moves(old: Placed, new: Placed) -> bool:
-    """Whether some destination changes at both of its ends, so that the way from one plan to the other needs steps."""
-    return bool(Diff(old, new).moving)
+def moves(old: Placed, new: Placed) -> frozenset[str]:
+    """The services at both ends of what moves: if there are any, the way from one plan to the other needs steps."""
+    return Diff(old, new).moved
+
+
+def changes(old: Placed, new: Placed) -> frozenset[str]:
+    """The services whose ADM differs between two plans, or in a step between them."""
+    return Diff(old, new).concerned
 
 
 def steps(old: Placed, new: Placed, key: bytes) -> Mapping[StepName, Step]:
@@ -169,14 +193,13 @@ class _Steps:
         old, new = diff.frame.plans
         closed = [set(each.placement.closed) for each in (old, new)]
         prepares, releases = name is StepName.PREPARE, name is StepName.RELEASE
-        about = {key[0] for key in (*diff.changed, *(key for key in diff.keys if key[2:] in diff.moving))}
         coming = (hop for key, hop in diff.frame.hops[1].items() if key[2:] in diff.moving and key in diff.changed)
         return Step(
             name,
             old,
             new,
             {service: self._part(service, name) for service in sorted(self._hops)},
-            services=frozenset(about),
+            services=diff.concerned,
             redirected=dict.fromkeys(sorted({key[0] for key in diff.keys}), self._merged),
             needs_redirection=captures_of(coming) if prepares else {},
             closes=tuple(sorted(closed[1] - closed[0])) if prepares else (),
@@ -190,13 +213,10 @@ class _Steps:
         before, after = (hops.get(key) for hops in diff.frame.hops)
         if key[2:] not in diff.moving:
             return before if diff.is_late(key) else after
-        if key[1] is Side.EGRESS and self._requests(key):
+        if key[1] is Side.EGRESS and diff.carries_requests(key[2:]):
             return after or before  # its filters are put together from both plans (`chains`)
         # At ingress it also tells which addresses the listener has to wait for.
         return diff.frame.union(key)
-
-    def _requests(self, key: HopKey) -> bool:
-        return any(key in hops and hops[key].carries_requests for hops in self._diff.frame.hops)
 
     def _part(self, service: str, name: StepName) -> Part:
         held = self._hops[service]

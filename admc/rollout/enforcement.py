@@ -82,6 +82,8 @@ class Frame:
         self.decisions = tuple(tuple(_decisions(placed, new.program, index)) for placed in self.plans)
         self.hops = tuple(_hops(placed, policies) for placed, policies in zip(self.plans, self.policies, strict=True))
         """The hops of each plan, with policies of this frame."""
+        names = _order(*([policy.name for policy in placed.program.policies] for placed in self.plans))
+        self._order = {name: index for index, name in enumerate(names)}
 
     @cached_property
     def merged(self) -> Placed:
@@ -101,17 +103,17 @@ class Frame:
         new = {policy.name: policy for policy in (after.policies if after else ())}
         old = (replace(policy, name=old_name(policy, new)) for policy in (before.policies if before else ()))
         policies = {policy.name: policy for policy in old} | new
-        place = {policy.name: index for index, policy in enumerate(self.merged.program.policies)}
-        ordered = sorted(policies.values(), key=lambda policy: (place[original(policy.name)], policy.name))
+        ordered = sorted(policies.values(), key=self._position)
         return either._replace(policies=tuple(ordered))
+
+    def _position(self, policy: Policy) -> tuple[int, str]:
+        return self._order[original(policy.name)], policy.name
 
     def _with(self, policies: Mapping[str, Policy], destinations: set[str]) -> Program:
         # The network of a party that no policy names would be cut out of the network that it is inside.
         named = destinations | {name for policy in policies.values() for name in targets(policy)}
         absent = self._outside - named
-        order = _order(*([policy.name for policy in placed.program.policies] for placed in self.plans))
-        place = {name: index for index, name in enumerate(order)}
-        ordered = sorted(policies.values(), key=lambda policy: (place[original(policy.name)], policy.name))
+        ordered = sorted(policies.values(), key=self._position)
         if absent:
             ordered = [
                 replace(policy, sources=policy.sources - absent) if policy.home is None else policy

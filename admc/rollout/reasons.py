@@ -38,7 +38,7 @@ def _moves(diff: Diff, port: Port, left: Side) -> Iterator[str]:
                 f"`{name}` starts with a full bucket at its new side: what one bucket has counted cannot be handed to "
                 "another"
             )
-        if not _carries_requests(diff, port) and not pair.new.kind.guard:
+        if not diff.carries_requests(port) and not pair.new.kind.guard:
             yield (
                 f"connections to `{port[0]}` that are made while both sides hold `{name}` meet it twice: no marker can "
                 "say that they have met it"
@@ -47,17 +47,11 @@ def _moves(diff: Diff, port: Port, left: Side) -> Iterator[str]:
 
 def _leaves(diff: Diff, port: Port) -> Iterator[str]:
     """Limits that stay where they are, in chains that change."""
-    for key in diff.keys:
-        if key[2:] != port or not _carries_requests(diff, port):
-            continue
+    for key in diff.ends(port) if diff.carries_requests(port) else ():
         before = {policy.name for policy in diff.policies(0, key)}
         for policy in diff.policies(1, key):
             if policy.kind.state and policy.name in before:
                 yield f"`{policy.name}` has a second bucket while policies move at {_where(key[1], port[0])}"
-
-
-def _carries_requests(diff: Diff, port: Port) -> bool:
-    return all(hop.carries_requests for hops in diff.frame.hops for key, hop in hops.items() if key[2:] == port)
 
 
 def _where(side: Side, destination: str) -> str:

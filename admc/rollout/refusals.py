@@ -55,9 +55,8 @@ def check_port(diff: Diff, port: tuple[str, int]) -> None:
     """Raises `EmitError` where a port that moves has another number or protocol in each plan."""
     found: dict[int, tuple[Port, Policy]] = {}
     for plan, hops in enumerate(diff.frame.hops):
-        for key, hop in hops.items():
-            if key[2:] == port:
-                found.setdefault(plan, (hop.port, hop.policies[0]))
+        for hop in (hops[key] for key in diff.ends(port) if key in hops):
+            found.setdefault(plan, (hop.port, hop.policies[0]))
     services = [each.program.services.get(port[0]) for each in diff.frame.plans]
     if None in services:
         return

@@ -4,8 +4,8 @@
 
 By their names by chain, filter chains of earlier snapshots keep route tables and filter configurations of their own,
 which stay as they are for as long as some proxy subscribes to them, with the clusters and endpoints that they refer to.
-One thing goes on changing there: arguments and addresses of guards that stay where they are. Whom a guard no longer
-admits is refused on older connections, too.
+One thing goes on changing there: arguments and addresses of guards that stay where they are. A caller that
+a guard no longer admits is refused on older connections, too.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from google.protobuf import json_format
 
 from admc.serve.build.snapshots import snapshot
 from dsl import load_text
-from emitters.addresses import Addresses
-from emitters.envoy import Mode, emit
+from emitters.addresses import Addresses, Located
+from emitters.envoy import Mode, emit, untouched
 from emitters.envoy.bootstrap import xds_bootstrap
 from solver.place import place
 from tests.testbed.echo import EchoServices, Endpoint
@@ -157,5 +157,41 @@ def test_older_connections_keep_their_table_and_new_ones_have_theirs(tmp_path: P
             open_bytes.close()
             for caller in callers:
                 caller.let_go()
+    finally:
+        server.close()
+
+
+@pytest.mark.skipif(ENVOY is None, reason="needs Envoy")
+def test_a_redirected_adm_takes_chains_and_connections_that_pass_by_name(tmp_path: Path, alone: None) -> None:
+    assert ENVOY is not None
+    found = program(CHANGED)
+    addresses = Addresses(
+        services={name: Located((f"10.96.0.{n}",), (f"10.1.0.{n}",)) for n, name in enumerate(("cart", "shop"), 1)}
+    )
+    (made,) = emit(found, place(found), addresses, Mode.REDIRECT, waiting=True, by_chain=True)
+    passing = untouched(found, addresses, by_chain=True)
+    assert passing is not None
+    server = Server()
+    try:
+        bootstrap = xds_bootstrap(made, ("127.0.0.1", server.port), admin=("127.0.0.1", free_port()))
+        path = tmp_path / "shop.json"
+        path.write_text(json_format.MessageToJson(bootstrap, preserving_proto_field_name=True))
+        with Envoys(tmp_path / "logs", ENVOY, ("--drain-time-s", "1")) as envoys:
+            first = snapshot(made)
+            server.call(lambda: server.store.publish_all({"shop": first}))
+            envoys.start({"shop": path})
+            server.publish({"shop": first})
+            envoy = envoys.running["shop"]
+            assert envoy.stats()["listener_manager.total_listeners_active"] == 3
+            server.publish({"shop": with_older(snapshot(passing), first)})
+            server.publish({"shop": with_older(first, snapshot(passing))})
+            until = time.monotonic() + 30
+            while envoy.stats()["listener_manager.total_listeners_warming"]:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            stats = envoy.stats()
+            assert stats["listener_manager.listener_create_failure"] == 0
+            proxies = [name for name in made.extensions if "passthrough" in name]
+            assert len(proxies) == 2
     finally:
         server.close()

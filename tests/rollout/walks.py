@@ -148,6 +148,7 @@ class Judge:
         got = self._met(met, call.source)
         wanted = [self.expected(plan, call) for plan in self.window(met.moment)]
         assert any(equal(got, each, in_place) for each in wanted), self._said(call, met, got, wanted)
+        assert not met.leaks, "the marker arrives: " + self._said(call, met, got, wanted)
 
     def _never_neither(self, call: Call, met: Met, in_place: frozenset[str]) -> None:
         got = Counter(content(policy, in_place) for policy in self._met(met, call.source))

@@ -128,6 +128,8 @@ class Met(NamedTuple):
     moment: int
     policies: tuple[tuple[Side, Policy], ...]
     how: tuple[object, ...]
+    leaks: bool = False
+    """The marker arrives at the receiver's process: its ADM does not take it away."""
 
 
 class World:
@@ -172,10 +174,11 @@ class World:
                 there = into.marked if marked and into.marked is not None else into.unmarked
                 met = [(Side.EGRESS, policy) for policy in out.unmarked]
                 met += [(Side.INGRESS, policy) for policy in there]
-                yield Met(now, tuple(met), (self.labels[now].said, sent, received, out.marks))
+                leaks = out.marks and into.marked is None
+                yield Met(now, tuple(met), (self.labels[now].said, sent, received, out.marks), leaks)
 
     def sent_by_adms(self) -> Iterator[tuple[str, str, Key, Met]]:
-        """What ADMs send by themselves: by whom, for which policy, to which hop, and what it meets there."""
+        """What ADMs send by themselves: by which service, for which policy, to which hop, and what it meets there."""
         keys = {key for label in self.labels for key in label.states}
         for now in range(len(self.labels)):
             for key in sorted(keys):

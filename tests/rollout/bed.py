@@ -1,0 +1,57 @@
+"""An application on loopback whose Envoys follow a rollout, step by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from admc.rollout.diff import steps
+from admc.rollout.model import StepName
+from admc.rollout.resources import resources
+from admc.rollout.retention import retained, steady_guards
+from admc.serve.build.snapshots import snapshot
+from emitters.envoy import Mode, emit
+from tests.transition import bed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from admc.rollout.model import Placed, Step
+    from emitters.envoy import AdmResources
+
+KEY = b"a key of the server"
+
+
+class Bed(bed.Bed):
+    """Use as a context. All resources have names by chain."""
+
+    def __init__(self, placed: Placed, folder: Path, envoy: str) -> None:
+        super().__init__(placed, folder, envoy)  # type: ignore[arg-type]
+        self.told = emit(*placed, self.addresses, Mode.EXPLICIT, by_chain=True)
+
+    def take(self, step: Step) -> None:
+        """Publish a step, and wait until every proxy has acknowledged it."""
+        self._publish(resources(step, self.addresses, Mode.EXPLICIT).values())
+
+    def rest(self, old: Placed, new: Placed) -> None:
+        """Publish a plan by itself."""
+        made = emit(*new, self.addresses, Mode.EXPLICIT, by_chain=True)
+        self._publish(made, old, new)
+
+    def follow(self, old: Placed, new: Placed, *, between: Iterable[StepName] = StepName) -> Iterable[StepName | None]:
+        """Take the steps from one plan to another; at last, None, the plan itself."""
+        found = steps(old, new, KEY)
+        for name in between:
+            self.take(found[name])
+            if name is StepName.PREPARE:
+                self._until_older_connections_are_closed()
+            yield name
+        self.rest(old, new)
+        yield None
+
+    def _publish(self, made: Iterable[AdmResources], *plans: Placed) -> None:
+        new = {each.service: snapshot(each) for each in made}
+        published = {service: self.server.store.current(service) for service in new}
+        guards = steady_guards(*plans) if plans else frozenset()
+        kept = retained({name: each for name, each in published.items() if each is not None}, new, {}, guards)
+        self.server.publish(kept)

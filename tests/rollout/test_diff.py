@@ -1,0 +1,182 @@
+"""What moves, what is swapped and when, and what has no safe way."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from admc.rollout.diff import changes, moves, steps
+from admc.rollout.model import Placed, Plan, StepName
+from dsl import load_text
+from emitters.errors import EmitError
+from solver.place import place
+from tests.rollout.walks import Judge, Leg, walk
+
+APP = """
+app diff
+service s, t { http 80 }
+service d, e, f { http 80 }
+call s -> d, e, f
+call t -> d
+call d -> e
+"""
+SENDS = "policy f = mirror(to: e) on s -> d\n"
+MOVED = "policy m = request_count() on s -> e\npin m at SIDE\n"
+
+
+def placed(text: str, app: str = APP) -> Placed:
+    program = load_text(app + text)
+    return Placed(program, place(program))
+
+
+def pinned(text: str, *sides: str) -> Placed:
+    for number, side in enumerate(sides):
+        text = text.replace(f"SIDE{number}", side)
+    return placed(text)
+
+
+def refused(old: Placed, new: Placed) -> str:
+    with pytest.raises(EmitError) as caught:
+        steps(old, new, b"key")
+    (found,) = caught.value.diagnostics
+    assert found.code == "ADM855"
+    assert found.hint is not None
+    assert "two plans" in found.hint
+    return found.message
+
+
+def judged(old: Placed, new: Placed) -> None:
+    for leg in (Leg(1), Leg(1, StepName.RECEIVERS), Leg(1, aborted=True)):
+        Judge(walk([old, new], [leg])).judge()
+
+
+def test_only_what_changes_at_both_ends_moves() -> None:
+    one = "policy a = request_count() on s -> d\npolicy b = access_log() on s -> d\npin a at SIDE0\npin b at SIDE1\n"
+    here, there = pinned(one, "ingress", "egress"), pinned(one, "egress", "egress")
+    assert moves(here, there) == {"s", "d"}
+    fewer = placed("policy b = access_log() on s -> d\npin b at egress\n")
+    assert not moves(here, fewer)
+    assert changes(here, fewer) == {"d"}
+
+
+def test_arguments_alone_move_nothing() -> None:
+    text = "policy a = rate_limit(requests: N, per: 1s) on s -> d\npolicy b = fault_delay(delay: Nms) on s -> d\n"
+    text += "pin a at egress\npin b at ingress\n"
+    assert not moves(placed(text.replace("N", "5")), placed(text.replace("N", "6")))
+    match = text.replace("N", "5").replace("s -> d\n", 's -> d when path == "/p"\n', 2)
+    assert moves(placed(text.replace("N", "5")), placed(match))
+
+
+def test_an_order_that_changes_at_both_ends_moves() -> None:
+    headers = [f'policy {name} = add_request_header(name: "x-h", value: "{name}") on s -> d\n' for name in "abxy"]
+    pins = "pin a at egress\npin b at egress\npin x at ingress\npin y at ingress\n"
+    old = placed("".join(headers) + pins)
+    new = placed("".join((headers[1], headers[0], headers[3], headers[2])) + pins)
+    assert moves(old, new)
+    judged(old, new)
+
+
+def test_an_argument_and_a_side_may_change_at_once() -> None:
+    text = 'policy a = add_request_header(name: "x-a", value: "N") on s -> d\npin a at SIDE\n'
+    old = placed(text.replace("N", "1").replace("SIDE", "ingress"))
+    new = placed(text.replace("N", "2").replace("SIDE", "egress"))
+    judged(old, new)
+    judged(new, old)
+
+
+def test_what_moves_both_ways_and_is_the_same_meets_the_old_plan_meanwhile() -> None:
+    text = "policy a = request_count() on s -> d\npolicy b = access_log() on s -> d\npin a at SIDE0\npin b at SIDE1\n"
+    judged(pinned(text, "ingress", "egress"), pinned(text, "egress", "ingress"))
+
+
+def test_what_moves_both_ways_and_changes_is_refused() -> None:
+    text = "policy a = fault_delay(delay: Nms) on s -> d\npolicy b = request_count() on s -> d\n"
+    text += "pin a at SIDE0\npin b at SIDE1\n"
+    old, new = pinned(text.replace("N", "5"), "ingress", "egress"), pinned(text.replace("N", "6"), "egress", "ingress")
+    assert re.search("`a` goes to the senders of `d` while `b` comes to its ingress", refused(old, new))
+    between = pinned(text.replace("N", "5"), "egress", "egress")
+    judged(old, between)
+    judged(between, new)
+
+
+@pytest.mark.parametrize("forward", ["mirror(to: e)", "split(to: e, percent: 5%)"])
+def test_what_is_sent_to_a_destination_that_moves_begins_at_the_end_and_stops_at_the_beginning(forward: str) -> None:
+    sends = f"policy f = {forward} on s -> d\n"
+    with_it = placed(sends + MOVED.replace("SIDE", "ingress"))
+    without = placed(MOVED.replace("SIDE", "egress"))
+    begins = steps(without, with_it, b"key")
+    assert all(step.parts["s"].plans.get("egress/d:80") is None for step in begins.values())
+    assert "egress/d:80" not in {hop.name for step in begins.values() for hop in step.parts["s"].hops}
+    stops = steps(with_it, without, b"key")
+    assert "egress/d:80" not in {hop.name for step in stops.values() for hop in step.parts["s"].hops}
+    judged(with_it, without)
+    judged(without, with_it)
+
+
+def test_other_changes_at_that_destination_wait_too() -> None:
+    counts = "policy c = request_count() on s -> d\npin c at egress\n"
+    old = placed(counts + MOVED.replace("SIDE", "egress"))
+    new = placed("policy f = mirror(to: e) on s -> d\n" + MOVED.replace("SIDE", "ingress"))
+    found = steps(old, new, b"key")
+    assert {step.parts["s"].plans["egress/d:80"] for step in found.values()} == {Plan.OLD}
+    assert any("`d` change with the new plan" in reason for reason in found[StepName.PREPARE].reasons)
+    judged(old, new)
+
+
+def test_what_begins_or_stops_at_a_destination_that_moves_itself_is_refused() -> None:
+    also = "policy q = request_count() on s -> d\npin q at SIDE0\n"
+    old = placed(SENDS + (also + MOVED.replace("SIDE", "ingress")).replace("SIDE0", "ingress"))
+    new = placed((also + MOVED.replace("SIDE", "egress")).replace("SIDE0", "egress"))
+    assert "requests of its own to `e` for `f`" in refused(old, new)
+    assert "requests of its own to `e` for `f`" in refused(new, old)
+    # The way round.
+    between = placed((also + MOVED).replace("SIDE0", "SIDE").replace("SIDE", "ingress"))
+    judged(old, between)
+    judged(between, new)
+
+
+def test_one_that_stops_and_one_that_begins_at_one_destination_are_refused() -> None:
+    both = MOVED + "policy n = request_count() on s -> f\npin n at OTHER\n"
+    old = placed("policy g = mirror(to: e) on s -> d\n" + both.replace("SIDE", "ingress").replace("OTHER", "egress"))
+    new = placed("policy g = mirror(to: f) on s -> d\n" + both.replace("SIDE", "egress").replace("OTHER", "ingress"))
+    assert "and at `d` others begin" in refused(old, new)
+
+
+def test_a_port_that_changes_while_policies_change_sides_is_refused() -> None:
+    text = "policy m = request_count() on s -> d\npin m at SIDE\n"
+    app = APP.replace("service d, e, f { http 80 }", "service d { http 80 -> 8080 }\nservice e, f { http 80 }")
+    number = app.replace("http 80 -> 8080", "http 81 -> 8080")
+    old, new = placed(text.replace("SIDE", "ingress"), app), placed(text.replace("SIDE", "egress"), number)
+    assert "a port of `d` changes" in refused(old, new)
+    assert not moves(old, placed(text.replace("SIDE", "ingress"), number))
+
+
+def test_a_service_that_only_one_plan_has_comes_and_goes() -> None:
+    app = APP + "service n { http 80 }\ncall n -> d\ncall s -> n\n"
+    text = "policy m = request_count() on * -> d\npin m at SIDE\n"
+    there = (
+        "policy k = request_count() on s -> n\npolicy l = access_log() on s -> n\npin k at egress\npin l at ingress\n"
+    )
+    small = placed(text.replace("SIDE", "ingress"))
+    large = placed(text.replace("SIDE", "egress") + there, app)
+    assert {"n", "s", "d"} <= moves(small, large)
+    judged(small, large)
+    judged(large, small)
+
+
+def test_the_marker_differs_by_destination_key_and_plans() -> None:
+    text = "policy m = request_count() on s -> {d, e}\npin m at SIDE\n"
+    old, new = placed(text.replace("SIDE", "ingress")), placed(text.replace("SIDE", "egress"))
+    found = [steps(*ends, key)[StepName.PREPARE].secrets for ends in ((old, new), (new, old)) for key in (b"1", b"2")]
+    assert [len(each) for each in found] == [2, 2, 2, 2]
+    assert len(frozenset().union(*found)) == 8
+    assert all(re.fullmatch("[0-9a-f]{64}", value) for each in found for value in each)
+
+
+def test_a_quota_that_moves_is_said_to_have_a_second_bucket() -> None:
+    text = "policy q = rate_limit(requests: 5, per: 1s) on s -> d\npin q at SIDE\n"
+    old, new = placed(text.replace("SIDE", "ingress")), placed(text.replace("SIDE", "egress"))
+    reasons = steps(old, new, b"key")[StepName.PREPARE].reasons
+    assert "`q` moves from the ingress of `d` to the egress of all that call `d`" in reasons
+    assert any("full bucket" in reason for reason in reasons)

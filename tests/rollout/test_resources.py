@@ -1,0 +1,202 @@
+"""The route tables of a step have requests meet what the step says, in either mode; and each step can be published."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from envoy.config.route.v3 import route_components_pb2
+from hypothesis import HealthCheck, Phase, assume, given, settings
+
+from admc.rollout.chains import filters_of, table_of
+from admc.rollout.diff import moves, steps
+from admc.rollout.marker import MARKER
+from admc.rollout.model import Placed, StepName
+from admc.rollout.resources import resources
+from admc.serve.build.snapshots import snapshot
+from dsl import load, load_text
+from dsl.diagnostics.diagnostic import ProgramError, Severity
+from dsl.program import Side, Stage
+from emitters.addresses import Addresses, Located
+from emitters.envoy import Mode
+from emitters.envoy import check as expressible
+from emitters.errors import EmitError
+from emitters.scope import filter_names
+from solver.place import place
+from solver.placement import PlacementError
+from tests.rollout.programs import Line, chains, placed
+from tests.rollout.world import Plans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from admc.rollout.model import Step
+    from dsl.program import Policy
+    from emitters.envoy import AdmResources
+    from emitters.scope import Hop
+
+TABLES = int(os.environ.get("ADMC_TABLES", "12"))
+VARIANTS = int(os.environ.get("ADMC_VARIANTS", "2"))
+STILL = frozenset(("hotel_database_limits",))
+"""Examples all of whose policies have one place."""
+SLOW = [HealthCheck.filter_too_much, HealthCheck.too_slow, HealthCheck.data_too_large]
+
+
+def known(*plans: Placed) -> Addresses:
+    names = sorted({name for plan in plans for name in plan.program.services})
+    return Addresses(
+        services={
+            name: Located((f"10.96.{number // 250}.{number % 250 + 1}",), (f"10.1.{number // 250}.{number % 250 + 1}",))
+            for number, name in enumerate(names)
+        }
+    )
+
+
+def routes(host: Any) -> Iterator[Any]:
+    """All routes of a virtual host or of the outcome of a matcher."""
+    yield from host.routes
+    if host.HasField("matcher"):
+        yield from of_matcher(host.matcher)
+
+
+def of_matcher(matcher: Any) -> Iterator[Any]:
+    for on_match in (*(each.on_match for each in matcher.matcher_list.matchers), matcher.on_no_match):
+        if on_match.HasField("matcher"):
+            yield from of_matcher(on_match.matcher)
+        elif on_match.HasField("action"):
+            found = route_components_pb2.RouteList()
+            assert on_match.action.typed_config.Unpack(found)
+            yield from found.routes
+
+
+def branches(table: Any) -> tuple[list[Any], list[Any]]:
+    """The routes of requests without the marker, and with it."""
+    (host,) = table.virtual_hosts
+    matchers = host.matcher.matcher_list.matchers
+    if not matchers or MARKER not in str(matchers[0].predicate):
+        return list(routes(host)), list(routes(host))
+    marked = matchers[0].on_match
+    unmarked = host.matcher.on_no_match
+    found = []
+    for each in (unmarked, marked):
+        if each.HasField("matcher"):
+            found.append(list(of_matcher(each.matcher)))
+        else:
+            content = route_components_pb2.RouteList()
+            assert each.action.typed_config.Unpack(content)
+            found.append(list(content.routes))
+    return found[0], found[1]
+
+
+def met(chain: Any, route: Any) -> list[str]:
+    """The filters of policies that a request meets, without the name of their chain."""
+    disabled = {
+        name
+        for name, config in route.typed_per_filter_config.items()
+        if config.type_url.endswith("envoy.config.route.v3.FilterConfig")
+    }
+    names = [name.rpartition("/")[2] for name in filters_of(chain) if name not in disabled]
+    return [name for name in names if ":" in name and not name.endswith(":reached")]
+
+
+def wanted(hop: Hop, policies: tuple[Policy, ...]) -> list[str]:
+    return [
+        name.lstrip("/")
+        for policy in policies
+        if hop.stage(policy) is Stage.FILTER
+        for name in filter_names("", policy)
+    ]
+
+
+def check(old: Placed, new: Placed, step: Step, made: dict[str, AdmResources]) -> None:
+    plans = Plans([old, new])
+    states = plans.step(0, 1, step)
+    for service, part in step.parts.items():
+        found = {chain.name: chain for each in made[service].listeners.values() for chain in each.filter_chains}
+        for hop in part.hops:
+            if hop.name not in part.overlays:
+                continue
+            table = states[service, hop.side, hop.destination, hop.port.target].table
+            chain = found[hop.name]
+            unmarked, marked = branches(made[service].routes[table_of(chain)])
+            assert unmarked
+            for route in unmarked:
+                own = [name for name in met(chain, route) if not is_route_mark(name, part.hops)]
+                assert own == wanted(hop, table.unmarked), (step.name, service, hop.name)
+            for route in marked:
+                own = [name for name in met(chain, route) if not is_route_mark(name, part.hops)]
+                assert own == wanted(hop, table.unmarked if table.marked is None else table.marked)
+            for route in (*unmarked, *marked):
+                weighted = route.route.weighted_clusters.clusters
+                stay = [each for each in weighted if "/to:" not in each.name] if weighted else [route]
+                headers = {header.header.key for each in stay for header in each.request_headers_to_add}
+                assert (MARKER in headers) is table.marks
+                assert all(
+                    MARKER in each.request_headers_to_remove for each in (*weighted, *([] if weighted else [route]))
+                )
+
+
+def is_route_mark(name: str, hops: tuple[Hop, ...]) -> bool:
+    """Whether a filter only tells the route table which requests a policy of routes is about."""
+    kinds = ("timeout", "retry", "split", "mirror", "circuit_breaking", "load_balancing", "outlier_detection")
+    return name.partition(":")[2] in kinds
+
+
+@settings(max_examples=TABLES, deadline=None, suppress_health_check=SLOW, phases=(Phase.generate, Phase.shrink))
+@given(written=chains(1, 1))
+def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) -> None:
+    plans = [placed(*each) for each in written]
+    old, new = plans
+    assume(old is not None and new is not None)
+    assert old is not None
+    assert new is not None
+    assume(moves(old, new))
+    assume(not any(problem.severity is Severity.ERROR for plan in (old, new) for problem in expressible(*plan)))
+    try:
+        found = steps(old, new, b"key")
+    except EmitError:
+        return
+    for name in StepName:
+        for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.REDIRECT, Addresses())):
+            made = resources(found[name], addresses, mode)
+            for each in made.values():
+                snapshot(each).check()
+            check(old, new, found[name], made)
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/policies.adm"))
+
+
+def variants(path: Path) -> list[Placed]:
+    """An example, and the same with each of its policies pinned at either side, where that can be."""
+    text = path.read_text()
+    program = load(path)
+    found = [Placed(program, place(program))]
+    for policy in program.policies:
+        for side in Side:
+            try:
+                other = load_text(
+                    f"{text}\npin {policy.name} at {side}\n", read=lambda name: (path.parent / name).read_bytes()
+                )
+                found.append(Placed(other, place(other)))
+            except (ProgramError, PlacementError):
+                continue
+    return found
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
+def test_each_example_moves_its_policies(path: Path) -> None:
+    """From the example to each variant, and back. Each step can be published for every ADM."""
+    base, *others = variants(path)
+    moving = [other for other in others if moves(base, other)][:VARIANTS]
+    for other in moving:
+        for old, new in ((base, other), (other, base)):
+            for step in steps(old, new, b"key").values():
+                made = resources(step, known(old, new), Mode.REDIRECT)
+                assert made.keys() == step.parts.keys()
+                for each in made.values():
+                    snapshot(each).check()
+                check(old, new, step, made)
+    assert moving or path.parent.name in STILL

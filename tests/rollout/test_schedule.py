@@ -1,0 +1,93 @@
+"""A wrong schedule is found by the walks: each line of the table is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from admc.rollout import diff, schedule
+from admc.rollout.model import Enforced, Placed, Plan, RouteOverlay, StepName
+from dsl import load_text
+from dsl.program import Side
+from solver.place import place
+from tests.rollout.walks import Judge, Leg, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROGRAM = """
+app table
+service s { http 80 }
+service d { http 80 }
+call s -> d
+policy first  = add_request_header(name: "x-first", value: "1") on s -> d
+policy second = request_count() on s -> d
+pin first at FIRST
+pin second at SECOND
+"""
+WAYS = {
+    "to senders": (("ingress", "ingress"), ("egress", "egress")),
+    "to the receiver": (("egress", "egress"), ("ingress", "ingress")),
+    "both ways": (("ingress", "egress"), ("egress", "ingress")),
+}
+ALL = (Leg(1), Leg(1, StepName.RELEASE), Leg(1, StepName.RECEIVERS, StepName.SENDERS), Leg(1, aborted=True))
+
+
+def plans(way: str) -> list[Placed]:
+    found = []
+    for first, second in WAYS[way]:
+        program = load_text(PROGRAM.replace("FIRST", first).replace("SECOND", second))
+        found.append(Placed(program, place(program)))
+    return found
+
+
+@pytest.mark.parametrize("leg", ALL)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_request_meets_one_plan(way: str, leg: Leg) -> None:
+    Judge(walk(plans(way), [leg])).judge()
+
+
+def other(plan: Enforced) -> Enforced:
+    return Enforced(Plan.NEW if plan.plan is Plan.OLD else Plan.OLD)
+
+
+MUTANTS: dict[str, Callable[[RouteOverlay], RouteOverlay]] = {
+    "the other plan": lambda found: found._replace(unmarked=other(found.unmarked)),
+    "the other plan on marked requests": lambda found: found._replace(
+        marked=found.marked if found.marked is None else other(found.marked)
+    ),
+    "marks or not": lambda found: found._replace(marks=not found.marks),
+}
+
+
+LINES = [
+    (mutant, side, step)
+    for mutant in MUTANTS
+    for side in Side
+    for step in StepName
+    if not (side is Side.EGRESS and mutant.endswith("requests"))
+    and not (side is Side.INGRESS and mutant.startswith("marks"))
+]
+
+
+@pytest.mark.parametrize("way", ["to senders", "to the receiver"])
+@pytest.mark.parametrize(("mutant", "side", "step"), LINES)
+def test_each_line_of_the_table_is_needed(
+    way: str, mutant: str, side: Side, step: StepName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = schedule.overlay
+
+    def wrong(move: schedule.Move, at: Side, name: StepName, secret: str) -> RouteOverlay:
+        found = right(move, at, name, secret)
+        return MUTANTS[mutant](found) if (at, name) == (side, step) else found
+
+    monkeypatch.setattr(diff, "overlay", wrong)
+    two = plans(way)
+    with pytest.raises(AssertionError):
+        judged(two)
+
+
+def judged(two: list[Placed]) -> None:
+    for leg in ALL:
+        Judge(walk(two, [leg])).judge()

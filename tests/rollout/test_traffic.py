@@ -1,0 +1,139 @@
+"""Real Envoys under constant traffic, while policies change sides: each request meets each policy once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from admc.rollout.diff import steps
+from admc.rollout.marker import MARKER
+from admc.rollout.model import Placed, StepName
+from dsl import load_text
+from solver.place import place
+from tests.rollout.bed import KEY, Bed
+from tests.testbed.envoys import envoy_binary
+from tests.testbed.ports import program_port
+from tests.transition.callers import Http2Keeper, Keeper, answered, more
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENVOY = envoy_binary()
+PORT = program_port()
+AMOUNT = 15
+"""Requests of each caller in each step."""
+FORGED = "0" * 64
+NEEDS_ENVOY = pytest.mark.skipif(ENVOY is None, reason="needs Envoy")
+
+PROGRAM = """
+app move
+service shop { http PORT }
+service till { http PORT }
+service cart { http PORT }
+call shop, till -> cart
+policy once    = add_request_header(name: "x-once", value: "ONCE") on {shop, till} -> cart
+policy closed  = deny() on {shop, till} -> cart when header("x-out") == "1"
+policy other   = add_request_header(name: "x-other", value: "1") on {shop, till} -> cart
+policy slow    = timeout(after: 20s) on {shop, till} -> cart
+policy breaker = circuit_breaking(max_requests: 1000) on {shop, till} -> cart
+pin once at SIDE
+pin closed at SIDE
+pin other at OTHER
+"""
+
+
+def placed(side: str, other: str, once: str = "1") -> Placed:
+    text = PROGRAM.replace("PORT", str(PORT)).replace("SIDE", side).replace("OTHER", other).replace("ONCE", once)
+    program = load_text(text)
+    return Placed(program, place(program))
+
+
+DIRECTIONS = {
+    "to senders": (("ingress", "ingress"), ("egress", "ingress")),
+    "to the receiver": (("egress", "egress"), ("ingress", "egress")),
+    "both ways": (("ingress", "egress"), ("egress", "ingress")),
+}
+
+
+class Callers:
+    """Callers that may pass, and one that may not."""
+
+    def __init__(self, bed: Bed) -> None:
+        shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
+        self.passed = [
+            Keeper(shop, {}),
+            Keeper(till, {MARKER: FORGED}),
+            Http2Keeper(shop, {}),
+        ]
+        self.refused = [Keeper(shop, {"x-out": "1"})]
+        self.all = [*self.passed, *self.refused]
+
+    def __enter__(self) -> Callers:
+        for each in self.all:
+            each.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self.all:
+            each.__exit__(None, None, None)
+
+
+def judge(bed: Bed, callers: Callers, values: frozenset[str]) -> None:
+    """Every request that may pass did and met each policy once, no other arrived, and none with the marker."""
+    names = answered(callers.passed, 200)
+    answered(callers.refused, 403)
+    seen = bed.services.record.all()
+    assert len(seen) == len(names)
+    assert {each.header("x-once") for each in seen} == {(value,) for value in values}
+    assert {each.header("x-other") for each in seen} == {("1",)}
+    # At rest a header of that name is one like any other.
+    assert {each.header(MARKER) for each in seen} <= {(), (FORGED,)}
+
+
+@NEEDS_ENVOY
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_each_request_meets_each_policy_once(tmp_path: Path, alone: None, direction: str) -> None:
+    assert ENVOY is not None
+    old, new = (placed(*sides) for sides in DIRECTIONS[direction])
+    with Bed(old, tmp_path, ENVOY) as bed, Callers(bed) as callers:
+        more(callers.all, AMOUNT)
+        for _ in bed.follow(old, new):
+            more(callers.all, AMOUNT)
+    judge(bed, callers, frozenset("1"))
+
+
+@NEEDS_ENVOY
+@pytest.mark.parametrize("direction", ["to senders", "to the receiver"])
+def test_a_request_meets_one_plan_where_policies_move_and_change(tmp_path: Path, alone: None, direction: str) -> None:
+    assert ENVOY is not None
+    sides = DIRECTIONS[direction]
+    old, new = placed(*sides[0]), placed(*sides[1], once="2")
+    with Bed(old, tmp_path, ENVOY) as bed, Callers(bed) as callers:
+        more(callers.all, AMOUNT)
+        for _ in bed.follow(old, new):
+            more(callers.all, AMOUNT)
+    judge(bed, callers, frozenset("12"))
+
+
+@NEEDS_ENVOY
+@pytest.mark.parametrize("turn", [StepName.SENDERS, StepName.RELEASE])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_no_request_sees_that_a_rollout_is_taken_back(
+    tmp_path: Path, alone: None, direction: str, turn: StepName
+) -> None:
+    assert ENVOY is not None
+    old, new = (placed(*sides) for sides in DIRECTIONS[direction])
+    names = tuple(StepName)[: tuple(StepName).index(turn) + 1]
+    with Bed(old, tmp_path, ENVOY) as bed, Callers(bed) as callers:
+        found = steps(old, new, KEY)
+        for name in bed.follow(old, new, between=names):
+            more(callers.all, AMOUNT)
+            if name is turn:
+                break
+        for name in names[-2::-1]:
+            bed.take(found[name])
+            more(callers.all, AMOUNT)
+        bed.rest(new, old)
+        more(callers.all, AMOUNT)
+    judge(bed, callers, frozenset("1"))
