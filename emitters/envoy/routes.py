@@ -292,9 +292,14 @@ def _route(
 
 def _variant(context: Context, hop: Hop, policies: Sequence[Policy]) -> Variant:
     here = tuple(policy for policy in policies if hop.stage(policy) is Stage.CLUSTER)
-    named = [policy for policy in hop.policies if hop.stage(policy) is Stage.UPSTREAM] if context.by_chain else []
+    # Upstream filters and `retry` are in the cluster, too: a chain of other policies has a cluster of its own.
+    named = [policy for policy in hop.policies if context.by_chain and _in_cluster(hop, policy)]
     name = "/".join((hop.name, *(policy.name for policy in (*named, *here))))
     return Variant(name, here, context.mode is Mode.REDIRECT and not needs_endpoints(hop, here))
+
+
+def _in_cluster(hop: Hop, policy: Policy) -> bool:
+    return hop.stage(policy) is Stage.UPSTREAM or policy.kind.name == "retry"
 
 
 def _shares(hop: Hop, stay: str, splits: Sequence[Policy], targets: set[str]) -> list[Json]:

@@ -159,7 +159,8 @@ def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) ->
     except EmitError:
         return
     for name in StepName:
-        for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.REDIRECT, Addresses())):
+        frame = next(iter(found[name].parts.values())).placed.program
+        for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, Addresses.loopback(frame))):
             made = resources(found[name], addresses, mode)
             for each in made.values():
                 snapshot(each).check()

@@ -1,4 +1,4 @@
-"""Services, externals and calls: the application graph that policies speak of."""
+"""Services, externals and calls: the application graph to which policies apply."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics, Related
+from dsl.graph import bodies
+from dsl.graph.bodies import Once, report, written
 from dsl.program import Call, External, Port, Service
-from dsl.resolve import bodies
-from dsl.resolve.bodies import Once, report, written
 from dsl.syntax import tree
 from dsl.text import Span
-from dsl.values import units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,16 +22,16 @@ MAX_NAME = 200
 
 @dataclass(eq=False)
 class Application:
-    """The graph. `broken` are names whose declaration has an error of its own: that is their only error."""
+    """The graph. `broken` are names whose declaration has an error; uses of them are not reported again."""
 
     services: Mapping[str, Service]
     externals: Mapping[str, External]
     calls: tuple[Call, ...] = ()
     broken: frozenset[str] = frozenset()
     complete: bool = True
-    """False where a file could not be read: unknown names may be declared there."""
+    """False if a file could not be read: unknown names may be declared there."""
     all_calls: bool = True
-    """False where a call has an error of its own, or may be missing: that no call is declared is then no finding."""
+    """False if a call has an error or may be missing: absent calls are then not reported."""
     _ranges: dict[str, range] = field(default_factory=dict)
 
     @cached_property
@@ -70,7 +70,7 @@ class Application:
         return found
 
     def known(self, word: tree.Word, diagnostics: Diagnostics, what: str = "service or external") -> bool:
-        """Whether a name is declared; reports it where it is not (and nothing else explains that)."""
+        """Whether a name is declared. Reports an undeclared name, unless another error explains it."""
         if word.text in self.services or word.text in self.externals:
             return True
         if word.text not in self.broken and self.complete:
@@ -90,7 +90,7 @@ def find_port(
     port: tree.Word | tree.Number,
     diagnostics: Diagnostics,
 ) -> Port | None:
-    """The port of a callee that `name:port` means, or None after an error."""
+    """The port of `name:port`, or None after an error."""
     ports = application.ports(name)
     found = match_port(ports, port)
     if found is None and name not in application.broken:
@@ -110,7 +110,7 @@ def match_port(ports: Sequence[Port], port: tree.Word | tree.Number) -> Port | N
 
 
 def the_port(application: Application, reference: tree.Reference, diagnostics: Diagnostics) -> Port | None:
-    """The port that a reference to a known callee means, or None after an error."""
+    """The port of a reference to a declared callee, or None after an error."""
     name = reference.name.text
     if reference.port is not None:
         return find_port(application, name, reference.port, diagnostics)
@@ -131,14 +131,14 @@ def the_port(application: Application, reference: tree.Reference, diagnostics: D
     choices = ", ".join(f"`{name}:{p.name or p.number}`" for p in ports)
     diagnostics.error(
         "ADM112",
-        f"`{name}` has {len(ports)} ports, and this does not say which one is meant",
+        f"`{name}` has {len(ports)} ports, and this names none of them",
         reference.span,
         hint=f"write one of {choices}",
     )
     return None
 
 
-def declare(statements: Iterable[object], diagnostics: Diagnostics, *, complete: bool) -> Application:
+def declare(statements: Iterable[tree.Declared], diagnostics: Diagnostics, *, complete: bool) -> Application:
     """Services and externals, then the calls between them."""
     services: dict[str, Service] = {}
     externals: dict[str, External] = {}
@@ -200,7 +200,7 @@ def _fresh(word: tree.Word, first: dict[str, Span], diagnostics: Diagnostics) ->
 def _calls(
     application: Application, statements: Iterable[tree.Call], diagnostics: Diagnostics
 ) -> tuple[tuple[Call, ...], bool]:
-    """The declared calls, and whether they are all that was meant."""
+    """The declared calls, and whether all of them could be resolved."""
     calls: list[Call] = []
     externals = application.externals
     known = True
@@ -224,7 +224,7 @@ def _calls(
                 if name in externals and word.text in externals:
                     diagnostics.error(
                         "ADM113",
-                        f"`{word.text}` and `{name}` are both externals, and calls between them never meet the mesh",
+                        f"`{word.text}` and `{name}` are both externals, and calls between them do not pass the mesh",
                         reference.span,
                         hint="remove the call, or declare one of them as a service",
                     )
@@ -271,7 +271,7 @@ def _load(statement: tree.Call, diagnostics: Diagnostics) -> tuple[float | None,
             continue
         number = item.value
         value = units.rate(written(number)) if item.name == "rate" else units.size(written(number))
-        if isinstance(value, units.Wrong):
+        if isinstance(value, units.BadNumber):
             report(value, number.span, diagnostics)
         elif item.name == "rate":
             rate = value

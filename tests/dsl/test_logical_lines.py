@@ -1,4 +1,4 @@
-"""Where a statement goes on in the next line, and what is said where it does not."""
+"""Where a statement continues in the next line, and the errors where it does not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GOES_ON = {
 
 
 @pytest.mark.parametrize("text", GOES_ON.values(), ids=GOES_ON)
-def test_a_line_goes_on_after_a_comma_and_an_arrow(text: str) -> None:
+def test_a_statement_continues_after_a_comma_and_an_arrow(text: str) -> None:
     assert calls(text) == [("a", "b"), ("a", "c")]
 
 
@@ -55,11 +55,11 @@ WORDS = {
 
 
 @pytest.mark.parametrize("text", WORDS)
-def test_words_of_the_language_go_on_as_names(text: str) -> None:
+def test_keywords_continue_a_statement_as_names(text: str) -> None:
     assert sorted(name for _, name in calls(text)) == WORDS[text]
 
 
-def test_every_list_goes_on() -> None:
+def test_every_list_continues() -> None:
     program = load(
         """app x
 external inside,
@@ -107,7 +107,7 @@ BEGINS = [
 
 @pytest.mark.parametrize("broken", ["call a -> b,", "call a ->", "call a -> b, // one\n\n// two"])
 @pytest.mark.parametrize("following", BEGINS)
-def test_an_error_stays_in_its_line(broken: str, following: str) -> None:
+def test_an_error_affects_only_its_statement(broken: str, following: str) -> None:
     alone = Diagnostics()
     expected = parse(SourceText("policies.adm", following + "\n"), alone)
     diagnostics = Diagnostics()
@@ -138,7 +138,7 @@ def test_a_misspelt_statement_is_not_read_as_part_of_the_one_before() -> None:
         ("service d { labels { app = } }", 'expected a string `"..."`'),
     ],
 )
-def test_what_is_expected_is_what_can_stand_there(text: str, expected: str) -> None:
+def test_expected_words_are_those_that_are_allowed(text: str, expected: str) -> None:
     (found,) = findings(HEAD + text)
     assert found.cause == expected
 
@@ -148,7 +148,7 @@ def test_a_file_that_ends_after_a_comma(end: str) -> None:
     (found,) = findings(HEAD + "call a -> b," + end)
     assert found.code == "ADM001"
     assert str(found.span).endswith(":3:13")
-    assert "the file ends here: name what comes next, or remove the `,`" in (found.hint or "")
+    assert "the file ends here: complete the statement, or remove the `,`" in (found.hint or "")
 
 
 ELSEWHERE = {
@@ -164,14 +164,14 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("text", ELSEWHERE)
-def test_a_line_that_goes_on_elsewhere_is_one_error_that_says_why(text: str) -> None:
+def test_a_statement_broken_at_another_place_is_one_error(text: str) -> None:
     line, word = ELSEWHERE[text]
     said = findings(HEAD + text + "\ncall a -> b, call\n" * (line == 3))
     (found,) = [item for item in said if item.severity is Severity.ERROR]
     assert found.span is not None
     assert found.span.line == line
     assert f"`{word}`" in found.message + (found.hint or "")
-    assert "a line goes on in the next one only inside brackets, or where it ends in `,` or `->`" in (found.hint or "")
+    assert "a statement continues in the next line only inside brackets, or after a `,` or `->`" in (found.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -184,14 +184,14 @@ def test_sets_of_callers_and_callees(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["call {} -> a", "call a -> {}", "call a -> {b} c", "call a -> {b, {c}}", "call {a:80} -> b"]
 )
-def test_what_is_no_set(text: str) -> None:
+def test_invalid_sets(text: str) -> None:
     assert [found.code for found in findings(HEAD + text)] == ["ADM001"]
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(NAMES | SOFT, min_size=3, max_size=6, unique=True), st.data())
 def test_breaks_after_commas_and_arrows_change_nothing(names: list[str], data: st.DataObject) -> None:
-    """Unless what follows them is a word that begins a statement and a name."""
+    """Unless a keyword and a name follow them."""
     between = st.sampled_from(["\n", "\r\n", "\n\n  ", " \n\t"]) | COMMENTS.map(lambda text: f" {text}\n")
     text = f"app x\nservice {', '.join(names)} {{ http 80 }}\ncall {names[0]} -> {', '.join(names[1:])}\n"
     broken = ""
@@ -220,7 +220,7 @@ def test_a_broken_line_leaves_the_findings_of_all_others(place: int, broken: str
     assert with_it == sorted(expected)
 
 
-def test_looking_ahead_takes_no_longer_for_more_lines() -> None:
+def test_look_ahead_takes_constant_time_for_each_line() -> None:
     cases = {
         "blank lines": "call a -> b," + "\n" * 150_000 + "  c\n",
         "comments": "call a -> b,\n" + "// why\n" * 80_000 + "  c\n",

@@ -1,6 +1,6 @@
-"""Hints for names of Istio, Linkerd, Envoy and Kubernetes, where a program has to have admc's own.
+"""Hints for names of Istio, Linkerd, Envoy and Kubernetes that a program uses instead of admc's own.
 
-    a name that is not known -> its meaning here, by `kinds.toml` and `other_meshes.toml` -> a hint, or None
+    unknown name -> name in this language, by `kinds.toml` and `other_meshes.toml` -> hint, or None
 
 Capitals, `-` and `_` make no difference: `CircuitBreaker`, `circuit-breaker` and `circuit_breaker` are one name.
 """
@@ -9,51 +9,66 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dsl.diagnostics.diagnostic import squeezed
-from dsl.kinds.guide import guides
+from dsl.vocabulary.guide import guides
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from dsl.kinds.kinds import Declared
+
+class Signature(Protocol):
+    """The parameters of a declared kind."""
+
+    @property
+    def parameters(self) -> Sequence[str]: ...
+
+    @property
+    def required(self) -> Sequence[str]:
+        """Parameters without a default."""
+
+    @property
+    def needs_argument(self) -> bool: ...
+
 
 _FILE = Path(__file__).with_name("other_meshes.toml")
 
 
-def kind(name: str, arguments: Sequence[str | None], kinds: Mapping[str, Declared]) -> str | None:
-    """For the name of a kind. `arguments` are the names of the arguments, None for one by place: of several kinds
-    that may be meant, those are named that take these."""
+def kind(name: str, arguments: Sequence[str | None], kinds: Mapping[str, Signature]) -> str | None:
+    """For the name of a kind. If several kinds have that name elsewhere, the hint lists those that take the arguments.
+
+    `arguments` are the names of the arguments, None for an argument by position.
+    """
     key = squeezed(name)
-    instead = _elsewhere()["no_kind"].get(key)
+    instead = _other_names()["no_kind"].get(key)
     if instead is not None:
         return instead
-    meant = [kinds[item.kind] for item in guides().values() if key in map(squeezed, item.called) and item.kind in kinds]
-    for fits in (_complete, _takes):
-        fitting = [declared for declared in meant if fits(declared, arguments)]
+    meant = [item.kind for item in guides().values() if key in map(squeezed, item.called) and item.kind in kinds]
+    for fits in (_is_complete, _accepts):
+        fitting = [own for own in meant if fits(own, kinds[own], arguments)]
         if fitting:
             meant = fitting
             break
-    return _did_you_mean([declared.kind.name for declared in meant])
+    return _did_you_mean(meant)
 
 
-def _takes(declared: Declared, arguments: Sequence[str | None]) -> bool:
-    named = _named(declared.kind.name)
-    known = {parameter.name for parameter in declared.kind.parameters}
+def _accepts(own: str, signature: Signature, arguments: Sequence[str | None]) -> bool:
+    """Whether the kind has a parameter for each argument."""
+    named = _named(own)
+    known = frozenset(signature.parameters)
     return len(arguments) <= len(known) and all(
         name is None or name in known or named.get(squeezed(name)) in known for name in arguments
     )
 
 
-def _complete(declared: Declared, arguments: Sequence[str | None]) -> bool:
-    """Whether nothing is missing, either."""
-    named = _named(declared.kind.name)
-    required = [item.name for item in declared.kind.parameters if item.name not in declared.defaults]
-    by_place = sum(name is None for name in arguments)
+def _is_complete(own: str, signature: Signature, arguments: Sequence[str | None]) -> bool:
+    """Whether the kind has a parameter for each argument, and requires no other argument."""
+    named = _named(own)
+    by_position = sum(name is None for name in arguments)
     given = {named.get(squeezed(name), name) for name in arguments if name is not None}
-    enough = bool(arguments) or not declared.kind.traits.needs_argument
-    return enough and _takes(declared, arguments) and set(required[by_place:]) <= given
+    enough = bool(arguments) or not signature.needs_argument
+    return enough and _accepts(own, signature, arguments) and given.issuperset(signature.required[by_position:])
 
 
 def parameter(kind_: str, name: str, known: Collection[str]) -> str | None:
@@ -65,7 +80,7 @@ def parameter(kind_: str, name: str, known: Collection[str]) -> str | None:
 
 
 def word(text: str, words: Collection[str]) -> str | None:
-    """The one of `words` that stands for a word, a status or a code elsewhere."""
+    """The one of `words` that corresponds to a word, a status or a code of another mesh."""
     key = squeezed(text)
     for item in guides().values():
         for name, meant in item.words.items():
@@ -75,20 +90,20 @@ def word(text: str, words: Collection[str]) -> str | None:
 
 
 def side(name: str, before: str = "") -> str | None:
-    """For `@inbound`, `at inbound` and the like; `before` is what is written before it."""
-    meant = _elsewhere()["sides"].get(squeezed(name))
+    """For sides such as `@inbound` and `at inbound`; `before` is the text before the side."""
+    meant = _other_names()["sides"].get(squeezed(name))
     return None if meant is None else f"did you mean `{before}{meant}`?"
 
 
 def field(name: str) -> str | None:
-    """For what a match compares."""
-    meant = _elsewhere()["fields"].get(squeezed(name))
+    """For the field of a comparison."""
+    meant = _other_names()["fields"].get(squeezed(name))
     return None if meant is None else f"did you mean `{meant}`?"
 
 
 def operator(name: str) -> str | None:
-    """For how a match compares."""
-    meant = _elsewhere()["operators"].get(squeezed(name))
+    """For the operator of a comparison."""
+    meant = _other_names()["operators"].get(squeezed(name))
     return None if meant is None else f"did you mean `{meant}`?"
 
 
@@ -105,7 +120,7 @@ def _did_you_mean(names: Sequence[str]) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _elsewhere() -> Mapping[str, Mapping[str, str]]:
+def _other_names() -> Mapping[str, Mapping[str, str]]:
     import tomllib
 
     tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What stands in the braces of services and externals."""
+"""The bodies of services and externals: the items in their braces."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
+from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.program import External, Port, Protocol, Service
 from dsl.syntax import tree
 from dsl.text import Span
-from dsl.values import units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,12 +27,12 @@ _HOST = re.compile(
 )
 
 
-def report(wrong: units.Wrong, span: Span, diagnostics: Diagnostics) -> None:
+def report(wrong: units.BadNumber, span: Span, diagnostics: Diagnostics) -> None:
     diagnostics.error(wrong.code, wrong.message, span, hint=wrong.hint)
 
 
 class Once:
-    """Reports an item of a body that is given twice."""
+    """Reports items of a body that are given twice."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics
@@ -55,10 +55,10 @@ class Once:
 def _port(item: tree.PortItem, once: Once, diagnostics: Diagnostics) -> Port | None:
     number = units.integer(item.number.text, *_PORTS, what="a port")
     target = number if item.target is None else units.integer(item.target.text, *_PORTS, what="a port")
-    if isinstance(number, units.Wrong):
+    if isinstance(number, units.BadNumber):
         report(number, item.number.span, diagnostics)
         return None
-    if isinstance(target, units.Wrong):
+    if isinstance(target, units.BadNumber):
         if item.target is not None:
             report(target, item.target.span, diagnostics)
         return None
@@ -69,7 +69,7 @@ def _port(item: tree.PortItem, once: Once, diagnostics: Diagnostics) -> Port | N
     return Port(number, Protocol(item.protocol.text), target, None if item.name is None else item.name.text)
 
 
-def _ports(items: Iterable[object], once: Once, diagnostics: Diagnostics) -> tuple[Port, ...]:
+def _ports(items: Iterable[tree.BodyItem], once: Once, diagnostics: Diagnostics) -> tuple[Port, ...]:
     found = (_port(item, once, diagnostics) for item in items if isinstance(item, tree.PortItem))
     return tuple(sorted(port for port in found if port is not None))
 
@@ -131,8 +131,8 @@ def written(value: tree.Number | tree.String | tree.Word) -> str:
     return value.value if isinstance(value, tree.String) else value.text
 
 
-def _or(value: _Number | units.Wrong, instead: _Number, span: Span, diagnostics: Diagnostics) -> _Number:
-    if isinstance(value, units.Wrong):
+def _or(value: _Number | units.BadNumber, instead: _Number, span: Span, diagnostics: Diagnostics) -> _Number:
+    if isinstance(value, units.BadNumber):
         report(value, span, diagnostics)
         return instead
     return value
@@ -172,13 +172,13 @@ def _check_labels(item: tree.Labels, names: Sequence[tree.Word], diagnostics: Di
 
 
 def _check_apart(one: tree.OwnLabel, other: tree.OwnLabel, diagnostics: Diagnostics) -> None:
-    """`tier "db"` and `tier db` are more likely a label whose `=` is missing than two labels."""
+    """`tier db` is more likely a label whose `=` is missing than two labels."""
     between = one.span.source.text[one.span.end : other.span.start]
     if "," in between or "\n" in between:
         return
     diagnostics.error(
         "ADM010",
-        f"`{one.key[:60]}` and `{other.key[:60]}` stand side by side as two labels without a value",
+        f"`{one.key[:60]}` and `{other.key[:60]}` are two labels without a value on one line",
         Span(one.span.source, one.span.start, other.span.end),
         cause="a label without a value has the name of its service",
         hint=f'write `{one.key[:60]} = "{other.key[:60]}"` if that is its value, or put a `,` between them if each has '
@@ -194,7 +194,7 @@ def externals(statement: tree.External, names: Sequence[tree.Word], diagnostics:
         if isinstance(item, tree.Attribute):
             given = written(item.value)
             value = _host(given) if item.name == "host" else _cidr(given)
-            if isinstance(value, units.Wrong):
+            if isinstance(value, units.BadNumber):
                 report(value, item.value.span, diagnostics)
             elif once(f'`{item.name} "{value}"`', item.span):
                 found[item.name].append(value)
@@ -202,7 +202,7 @@ def externals(statement: tree.External, names: Sequence[tree.Word], diagnostics:
         yield External(word.text, word.span, ports, tuple(sorted(found["host"])), tuple(sorted(found["cidr"])))
 
 
-def _host(text: str) -> str | units.Wrong:
+def _host(text: str) -> str | units.BadNumber:
     if ":" in text:
         import ipaddress
 
@@ -220,19 +220,21 @@ def _host(text: str) -> str | units.Wrong:
         return _of_no_host(text)
     elif _HOST.fullmatch(text):
         return text.lower()
-    return units.Wrong("ADM210", f"`{text[:60]}` is not a host name or an address", 'write `host "api.example.com"`')
+    return units.BadNumber(
+        "ADM210", f"`{text[:60]}` is not a host name or an address", 'write `host "api.example.com"`'
+    )
 
 
-def _mapped(item: str, text: str, plain: str) -> units.Wrong:
-    """No connection has such an address, so a policy about it would hold for none."""
-    return units.Wrong("ADM210", f"`{text[:60]}` is IPv4, written as IPv6", f'write `{item} "{plain}"`')
+def _mapped(item: str, text: str, plain: str) -> units.BadNumber:
+    """No connection has such an address, so a policy about it would apply to no connection."""
+    return units.BadNumber("ADM210", f"`{text[:60]}` is IPv4, written as IPv6", f'write `{item} "{plain}"`')
 
 
-def _of_no_host(text: str) -> units.Wrong:
-    return units.Wrong("ADM210", f"`{text[:60]}` is the address of no host", "write the address that is dialled")
+def _of_no_host(text: str) -> units.BadNumber:
+    return units.BadNumber("ADM210", f"`{text[:60]}` is not the address of a host", "write the address that is dialled")
 
 
-def _cidr(text: str) -> str | units.Wrong:
+def _cidr(text: str) -> str | units.BadNumber:
     import ipaddress
 
     try:
@@ -248,5 +250,5 @@ def _cidr(text: str) -> str | units.Wrong:
     try:
         meant = ipaddress.ip_network(text, strict=False)
     except ValueError:
-        return units.Wrong("ADM210", f"`{text[:60]}` is not an address range", 'write `cidr "10.9.0.0/16"`')
-    return units.Wrong("ADM210", f"`{text}` has bits set outside its range", f'write `cidr "{meant}"`')
+        return units.BadNumber("ADM210", f"`{text[:60]}` is not an address range", 'write `cidr "10.9.0.0/16"`')
+    return units.BadNumber("ADM210", f"`{text}` has bits set outside its range", f'write `cidr "{meant}"`')

@@ -1,4 +1,4 @@
-"""Rule R6 by what it is for: an order that the solver or the verifier calls right does what the declared order does.
+"""The meaning of rule R6: an order that the solver or the verifier accepts has the effects of the declared order.
 
 Policies write what others match on, and exclude each other by it, three and more at a time. Requests are followed
 through the policies by hand: once in declared order, and once in every order that the rule lets sides make.
@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from dsl.diagnostics.diagnostic import Severity
 from dsl.program import Side
-from solver.rules.options import cases
+from solver.rules.options import decision_points
 from solver.rules.order import EGRESS, INGRESS, clashes, holds
 from solver.verify.order import order
-from solver.verify.scope import jobs
+from solver.verify.scope import requirements
 from tests.dsl.programs import findings, load
 from tests.fidelity import selecting
 from tests.fidelity.message import Message
@@ -52,7 +52,7 @@ POLICIES = st.one_of(st.lists(ANY, min_size=3, max_size=5), AROUND)
 
 
 class Seen(NamedTuple):
-    """What shows of one request: what counted it, and if no guard refused it, how it arrived and what else it met."""
+    """The effects on one request: the counts, and unless a guard refused it, its final form and the policies it met."""
 
     counted: tuple[str, ...]
     arrived: tuple[str, tuple[tuple[str, str], ...], tuple[str, ...]] | None
@@ -87,7 +87,7 @@ def followed(policies: Sequence[Policy], message: Message) -> Seen:
 
 @given(POLICIES)
 @settings(max_examples=400, deadline=None)
-def test_whatever_order_is_right_does_what_the_declared_one_does(drawn: list[tuple[str, str]]) -> None:
+def test_an_accepted_order_has_the_effects_of_the_declared_order(drawn: list[tuple[str, str]]) -> None:
     lines = (
         f"policy p{i} = {kind} on a -> b {f'when {match}' if match else ''}" for i, (kind, match) in enumerate(drawn)
     )
@@ -106,9 +106,9 @@ def test_whatever_order_is_right_does_what_the_declared_one_does(drawn: list[tup
 
 
 def _right(program: Program) -> Iterator[dict[str, Side]]:
-    """Every assignment of sides that the model or the verifier calls right."""
+    """Every assignment of sides that the model or the verifier accepts."""
     names = [policy.name for policy in program.policies]
-    found, work = cases(program), jobs(program)
+    found, work = decision_points(program), requirements(program)
     (clashing,) = clashes(program, found).values() or [[]]
     for chosen in product(Side, repeat=len(names)):
         sides = dict(zip(names, chosen, strict=True))

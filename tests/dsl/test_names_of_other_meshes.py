@@ -1,4 +1,4 @@
-"""What is written as in Istio, Linkerd or Envoy gets a hint, and what the hint suggests is right in that place."""
+"""Names of Istio, Linkerd and Envoy get a hint, and the suggestion is valid in that place."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
-from dsl.kinds.guide import guides
 from dsl.kinds.prelude import kinds
+from dsl.vocabulary.guide import guides
 from tests.dsl.guide import FILES, program
 from tests.dsl.programs import findings
 
@@ -29,7 +29,7 @@ def error(text: str) -> Diagnostic:
 
 
 def written(name: str) -> Iterator[str]:
-    """As Envoy, as Istio and as Kubernetes have it."""
+    """A name in the spelling of Envoy, Istio and Kubernetes."""
     yield name
     camel = re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name)
     yield camel
@@ -43,7 +43,7 @@ def replaced(example: str, kind: str, name: str) -> str:
 
 @pytest.mark.parametrize(("kind", "name"), FOREIGN_KINDS)
 def test_a_kind_of_another_mesh(kind: str, name: str) -> None:
-    """The example as written with the foreign name: the hint names the kind that makes it right again."""
+    """The example with the name of the other mesh: the hint names the kind of the original example."""
     assert name not in kinds(), "it is a name of admc, too"
     example = guides()[kind].examples[0].text
     for spelling in written(name):
@@ -118,7 +118,7 @@ def test_a_word_of_another_mesh(kind: str, word: str, meant: str) -> None:
         ('access_log() on web -> api when path contains "/"', "did you mean `matches"),
     ],
 )
-def test_what_is_written_as_elsewhere(written: str, hint: str) -> None:
+def test_other_names_of_other_meshes(written: str, hint: str) -> None:
     assert hint in (error(program(f"policy p = {written}")).hint or "")
 
 
@@ -136,7 +136,7 @@ def test_sides_and_statements(text: str, hint: str) -> None:
     assert any(hint in item for item in hints)
 
 
-def test_a_kind_of_the_program_goes_before_a_foreign_name() -> None:
+def test_a_kind_of_the_program_has_priority_over_a_name_of_another_mesh() -> None:
     files = {**FILES, "own.yaml": b"a: ${rps}\n"}
     text = '@ingress\nkind throttle(rps: int) for http template "own.yaml"\npolicy p = throttle(rps: 5) on web -> api'
     assert [item for item in findings(program(text), files) if item.severity is Severity.ERROR] == []

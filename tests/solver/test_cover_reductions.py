@@ -1,4 +1,4 @@
-"""Reductions, relaxation and branching keep what a cheapest cover costs, and which one it is where ties are exact."""
+"""Reductions, relaxation and branch and bound keep the cost of a cheapest cover, and the cover if ties are exact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import solver.cover.vertex_cover
-from solver.cover.branch_and_bound import Patience, cheapest
+from solver.cover.branch_and_bound import BranchBudget, cheapest
 from solver.cover.lp_relaxation import relax
 from solver.cover.reduction import Graph
 from solver.cover.vertex_cover import cover
@@ -71,7 +71,7 @@ def test_every_reduction_keeps_the_cost(rng: random.Random) -> None:
             reduced.leave(vertex)
         reduced.reduce()
         left = reduced.vertices()
-    inner = cheapest(reduced.copy(), Patience(10_000))
+    inner = cheapest(reduced.copy(), BranchBudget(10_000))
     assert inner is not None
     lifted = reduced.lift(inner)
     assert all(one in lifted or other in lifted for one, other in edges)
@@ -89,7 +89,7 @@ def test_cp_sat_agrees_with_the_reductions(seed: int, monkeypatch: pytest.Monkey
         assert sum(part.value for part in found) == sum(part.bound for part in found) == best
 
 
-def test_the_relaxation_bounds_from_below_and_settles_what_is_whole() -> None:
+def test_the_relaxation_is_a_lower_bound_and_decides_whole_vertices() -> None:
     # A star hangs on a triangle: the triangle stays at a half, the star is settled.
     edges = [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (3, 5)]
     plain = Graph([1] * 6, edges)
@@ -98,11 +98,11 @@ def test_the_relaxation_bounds_from_below_and_settles_what_is_whole() -> None:
     assert found.outside == [4, 5]
 
 
-def test_impatience_is_said() -> None:
+def test_a_spent_branch_budget_is_reported() -> None:
     app = application(60, 150, 1, "uniform")
     hard = Graph([1] * 60, sorted({(min(edge), max(edge)) for edge in app.calls}))
-    assert cheapest(hard.copy(), Patience(0)) is None
-    assert cheapest(hard.copy(), Patience(5_000)) is not None
+    assert cheapest(hard.copy(), BranchBudget(0)) is None
+    assert cheapest(hard.copy(), BranchBudget(5_000)) is not None
 
 
 @pytest.mark.parametrize("seed", [1, 2])

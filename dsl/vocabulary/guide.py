@@ -1,6 +1,6 @@
-"""What the kinds of the prelude are for, in words for people: `kinds.toml`, read once in a process.
+"""Descriptions of the built-in kinds for users: `kinds.toml`, read once in a process.
 
-Types, ranges and defaults of parameters are not here: they stand in the prelude alone.
+Types, ranges and defaults of parameters are in the prelude alone.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ MESHES = ("envoy", "istio", "linkerd")
 
 
 class Example(NamedTuple):
-    """`text` is one or more policies that compile in the frame."""
+    """`text` is one or more policies that compile in the program `frame`."""
 
     title: str
     text: str
 
 
 class Guide(NamedTuple):
-    """One kind. Keys of `called`, `named` and `words` are names elsewhere, as they are written there."""
+    """One kind. `called`, and the keys of `named` and `words`, are names of other meshes, as written there."""
 
     kind: str
     group: str
     does: str
-    elsewhere: tuple[tuple[str, str], ...]
-    """(Envoy, Istio or Linkerd, what does the same there)."""
+    equivalents: tuple[tuple[str, str], ...]
+    """Pairs of Envoy, Istio or Linkerd and the feature there that does the same."""
     examples: tuple[Example, ...]
     parameters: Mapping[str, str]
     called: tuple[str, ...]
@@ -42,14 +42,14 @@ class Guide(NamedTuple):
 
 @lru_cache(maxsize=1)
 def guides() -> Mapping[str, Guide]:
-    """Kind -> guide, in the order in which people are shown them."""
+    """Kind -> guide, in the order of the documentation."""
     groups = {name: kinds for name, kinds in _document().items() if isinstance(kinds, dict)}
     return {kind: _guide(kind, group, entry) for group, kinds in groups.items() for kind, entry in kinds.items()}
 
 
 @lru_cache(maxsize=1)
 def frame() -> str:
-    """The application that the examples stand in."""
+    """The program to which the examples are added."""
     return str(_document()["frame"])
 
 

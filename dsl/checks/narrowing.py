@@ -1,4 +1,4 @@
-"""How a scope is written that leaves out more: what a hint can tell the user to write."""
+"""The text of a scope with more exceptions, for hints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 200
 
 
 def without(scope: tree.Scope | None, sources: Sequence[str], destinations: Sequence[str]) -> str | None:
-    """`on ... -> ...` with these left out as well, or None where it would be too long for a hint."""
+    """`on ... -> ...` with these names added to its exceptions; None if that is too long for a hint."""
     if scope is None:
         return None
     written = f"on {_except(scope.sources, sources)} -> {_except(scope.destinations, destinations)}"

@@ -1,4 +1,4 @@
-"""What the refusal of questions without an end rests on: such a question is asked about in every placement."""
+"""The refusal of endless callouts is right: such a callout meets the policy in every placement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from solver.place import place
 from solver.placement import PlacementError
 from solver.rules.facts import targets
 from tests.dsl.programs import load
-from tests.dsl.test_loops import HEAD, REFUSED
+from tests.dsl.test_callout_loops import HEAD, REFUSED
 
 if TYPE_CHECKING:
     from solver.placement import Placement
@@ -22,11 +22,11 @@ NARROWED = [(name, "@egress\n") for name in ASKING if "kind asks" not in REFUSED
 
 
 @pytest.mark.parametrize(("name", "narrowing"), [*((name, "") for name in ASKING), *NARROWED])
-def test_a_question_is_asked_about_in_every_placement(
+def test_a_callout_meets_the_policy_in_every_placement(
     name: str, narrowing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the ingress of who is asked, or nowhere: no egress sees a question, so a placement there would be wrong."""
-    monkeypatch.setattr("dsl.resolve.resolver.check_questions", lambda *_: None)
+    """Only the ingress of the called service can enforce it, since no egress handles a callout."""
+    monkeypatch.setattr("dsl.resolve.resolver.check_callouts", lambda *_: None)
     program = load(HEAD + REFUSED[name].replace("policy p", f"{narrowing}policy p"))
     placement: Placement | None = None
     try:

@@ -1,4 +1,4 @@
-"""A note says where a timeout limits each attempt of a retry, and nothing limits all of them."""
+"""Notes about a timeout that limits each attempt of a retry while no timeout limits all attempts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SILENT = {
 def test_a_note(name: str) -> None:
     (found,) = findings(HEAD + NOTED[name])
     assert (found.code, found.severity) == ("ADM423", Severity.NOTE)
-    assert found.message == "`slow` limits each attempt of `again` by itself, and nothing limits all attempts together"
+    assert found.message == "`slow` limits each attempt of `again`, and no timeout limits all attempts together"
     assert [related.message for related in found.related] == ["`again` is here"]
 
 
@@ -48,5 +48,5 @@ def test_no_note(name: str) -> None:
 
 
 def test_a_note_is_no_warning() -> None:
-    """What counts warnings never counts notes."""
+    """Notes are not counted as warnings."""
     assert load(HEAD + RETRY + TIMEOUT).warnings == ()

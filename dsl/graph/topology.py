@@ -1,18 +1,19 @@
 """Topology files: the services and calls of a large application as JSON.
 
-A topology is turned into the same statements that a program would hold, so that one set of checks serves both.
+A topology becomes the same statements as in a program, so that the same checks apply to both.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from dsl.json_type import Json, JsonObject
 from dsl.program import Protocol
 from dsl.syntax import hints, tree
-from dsl.syntax.scan import NAME
+from dsl.syntax.tokens import NAME
 from dsl.text import SourceText, Span
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _KEYS = {
 
 
 class _WrongError(Exception):
-    """The topology does not fit; carries message, place and hint."""
+    """The topology has an error, with message, place and hint."""
 
     def __init__(self, message: str, span: Span, hint: str | None = None) -> None:
         super().__init__(message)
@@ -53,13 +54,13 @@ class _WrongError(Exception):
         self.hint = hint
 
 
-class _Repeated(dict[str, Any]):
+class _Repeated(dict[str, Json]):
     """An object with a key that is given twice."""
 
     key = ""
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
     found = dict(pairs)
     if len(found) == len(pairs):
         return found
@@ -69,14 +70,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return repeated
 
 
-def _constant(text: str) -> Any:
+def _constant(text: str) -> NoReturn:
     raise ValueError(f"`{text}` is not a number")
 
 
 def read_topology(source: SourceText, diagnostics: Diagnostics) -> list[tree.Statement] | None:
-    """The statements that a topology file stands for, or None where it does not fit.
+    """The statements of a topology file, or None after an error.
 
-    Its lines are shown once it has the shape of a topology: until then it may be any JSON, such as a key.
+    Messages quote its lines only once it has the fields of a topology: other JSON may hold secrets.
     """
     try:
         data = json.loads(source.text, object_pairs_hook=_object, parse_constant=_constant)
@@ -90,7 +91,7 @@ def read_topology(source: SourceText, diagnostics: Diagnostics) -> list[tree.Sta
         return None
     except ValueError as error:
         message = str(error) if str(error).startswith("`") else "a number in it has too many digits"
-        diagnostics.error("ADM506", f"`{source.path}` is not JSON that fits: {message}", Span(source.blank(), 0, 0))
+        diagnostics.error("ADM506", f"`{source.path}` is not valid JSON: {message}", Span(source.blank(), 0, 0))
         return None
     statements: list[tree.Statement] = []
     reader = _Topology(source, diagnostics)
@@ -103,13 +104,13 @@ def read_topology(source: SourceText, diagnostics: Diagnostics) -> list[tree.Sta
 
 
 class _Places:
-    """Finds where the values of a key stand, in the order in which JSON lists them."""
+    """Finds the places of a key's values, in the order of the file."""
 
     def __init__(self, source: SourceText, array: str, key: str | None = None) -> None:
         self.source = source
         found = re.search(rf'"{array}"\s*:\s*\[', source.text)
         self.array = Span(source, found.start(), found.end()) if found else Span(source, 0, 0)
-        # Externals may be listed as plain strings: without a key, any string with that value is the place.
+        # Externals may be plain strings: without a key, the place is the next string with that value.
         start = "" if key is None else rf'"{key}"\s*:\s*'
         self._next = re.compile(rf'{start}"((?:[^"\\]|\\.)*)"').finditer(source.text, self.array.end)
 
@@ -125,7 +126,7 @@ class _Topology:
         self.source = source
         self.diagnostics = diagnostics
 
-    def statements(self, data: Any) -> Iterator[tree.Statement]:
+    def statements(self, data: Json) -> Iterator[tree.Statement]:
         services, externals, calls = self._top(data)
         places = _Places(self.source, "externals")
         for item in externals:
@@ -140,7 +141,7 @@ class _Topology:
 
     # ---- shapes ----
 
-    def _top(self, data: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    def _top(self, data: Json) -> tuple[Sequence[Json], Sequence[Json], Sequence[Json]]:
         try:
             top = self._fields(data, "topology", Span(self.source, 0, 0))
             return self._array(top, "services"), self._array(top, "externals"), self._array(top, "calls")
@@ -148,7 +149,7 @@ class _Topology:
             wrong.span = wrong.span._replace(source=self.source.blank())
             raise
 
-    def _fields(self, data: Any, what: str, span: Span) -> dict[str, Any]:
+    def _fields(self, data: Json, what: str, span: Span) -> JsonObject:
         article = "an" if what == "external" else "a"
         if not isinstance(data, dict):
             shown = "" if what == "topology" else f", not {_shown(data)}"
@@ -162,13 +163,13 @@ class _Topology:
                 raise _WrongError(f"{article} {what} has no `{key[:60]}`", span, hint)
         return data
 
-    def _array(self, data: dict[str, Any], key: str) -> Sequence[Any]:
+    def _array(self, data: JsonObject, key: str) -> Sequence[Json]:
         value = data.get(key, [])
         if not isinstance(value, list):
             raise _WrongError(f"`{key}` is a list, not {_shown(value)}", _Places(self.source, key).array)
         return value
 
-    def _name(self, data: dict[str, Any], key: str, places: _Places) -> tree.Word:
+    def _name(self, data: JsonObject, key: str, places: _Places) -> tree.Word:
         value = data.get(key)
         if not isinstance(value, str):
             shown = "is missing" if value is None else f"is {_shown(value)}, not a name"
@@ -182,7 +183,7 @@ class _Topology:
 
     # ---- statements ----
 
-    def _service(self, item: Any, places: _Places) -> tree.Service:
+    def _service(self, item: Json, places: _Places) -> tree.Service:
         data = self._fields(item, "service", places.array)
         word = self._name(data, "name", places)
         span = word.span
@@ -206,7 +207,7 @@ class _Topology:
                     items.append(tree.Flag(flag, span))
         return tree.Service((word,), tuple(items), span)
 
-    def _external(self, item: Any, places: _Places) -> tree.External:
+    def _external(self, item: Json, places: _Places) -> tree.External:
         data = self._fields(item, "external", places.array)
         word = self._name(data, "name", places)
         items: list[tree.BodyItem] = list(self._ports(data, word.span))
@@ -217,7 +218,7 @@ class _Topology:
                 items.append(tree.Attribute(key[:-1], tree.String(value, word.span), word.span))
         return tree.External((word,), tuple(items), word.span)
 
-    def _ports(self, data: dict[str, Any], span: Span) -> Iterator[tree.PortItem]:
+    def _ports(self, data: JsonObject, span: Span) -> Iterator[tree.PortItem]:
         if "ports" in data:
             if "port" in data or "protocol" in data:
                 raise _WrongError("`ports` and a single `port` contradict each other", span, "keep one of them")
@@ -226,7 +227,7 @@ class _Topology:
         elif "port" in data or "protocol" in data:
             yield self._port({key: data[key] for key in ("protocol", "port", "target") if key in data}, span)
 
-    def _port(self, data: dict[str, Any], span: Span) -> tree.PortItem:
+    def _port(self, data: JsonObject, span: Span) -> tree.PortItem:
         protocol = self._text(data, "protocol", span)
         known = [value.value for value in Protocol]
         if protocol not in known:
@@ -240,25 +241,26 @@ class _Topology:
         target = self._number(data, "target", span) if "target" in data else None
         return tree.PortItem(tree.Word(protocol, span), name, self._number(data, "port", span), target, span)
 
-    def _labels(self, data: Any, span: Span) -> tree.Labels:
+    def _labels(self, data: Json, span: Span) -> tree.Labels:
         if not isinstance(data, dict) or isinstance(data, _Repeated):
             raise _WrongError("`labels` is an object of strings, each key once", span)
         labels: list[tree.Label] = []
         for key, value in data.items():
             if not isinstance(value, str):
-                hint = None if value is not None else "write the name of the service, if that is its value"
+                hint = None if value is not None else "if the value is the name of the service, write that name"
                 raise _WrongError(f"label `{key[:60]}` is a string, not {_shown(value)}", span, hint)
             labels.append(tree.Label(key, value, span))
         return tree.Labels(tuple(labels), span)
 
-    def _call(self, item: Any, sources: _Places, destinations: _Places) -> tree.Call:
+    def _call(self, item: Json, sources: _Places, destinations: _Places) -> tree.Call:
         data = self._fields(item, "call", sources.array)
         source = self._name(data, "source", sources)
         destination = self._name(data, "destination", destinations)
         span = destination.span
         port: tree.Word | tree.Number | None = None
-        if isinstance(data.get("port"), str):
-            port = tree.Word(data["port"], span)
+        given = data.get("port")
+        if isinstance(given, str):
+            port = tree.Word(given, span)
         elif "port" in data:
             port = self._number(data, "port", span)
         items: list[tree.Attribute] = []
@@ -269,24 +271,25 @@ class _Topology:
 
     # ---- scalars ----
 
-    def _text(self, data: dict[str, Any], key: str, span: Span) -> str:
+    def _text(self, data: JsonObject, key: str, span: Span) -> str:
         value = data.get(key)
         if not isinstance(value, str):
             shown = "is missing" if value is None else f"is a string, not {_shown(value)}"
             raise _WrongError(f"`{key}` {shown}", span)
         return value
 
-    def _number(self, data: dict[str, Any], key: str, span: Span) -> tree.Number:
+    def _number(self, data: JsonObject, key: str, span: Span) -> tree.Number:
         value = data.get(key)
         if isinstance(value, bool) or not isinstance(value, int | float):
             shown = "is missing" if value is None else f"is a number, not {_shown(value)}"
             raise _WrongError(f"`{key}` {shown}", span)
         return tree.Number(_digits(value), span)
 
-    def _quantity(self, data: dict[str, Any], key: str, unit: str, span: Span) -> tree.Number:
+    def _quantity(self, data: JsonObject, key: str, unit: str, span: Span) -> tree.Number:
         """A rate or a size: a plain number (requests a second, bytes), or a string with a unit."""
-        if isinstance(data[key], str):
-            return tree.Number(data[key], span)
+        value = data[key]
+        if isinstance(value, str):
+            return tree.Number(value, span)
         return tree.Number(self._number(data, key, span).text + unit, span)
 
 
@@ -299,7 +302,7 @@ def _digits(value: int | float) -> str:
     return f"{value:.12f}".rstrip("0").rstrip(".") if abs(value) < 1e20 else repr(value)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Json) -> str:
     if value is None:
         return "`null`"
     if isinstance(value, bool):

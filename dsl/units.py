@@ -1,4 +1,4 @@
-"""Numbers with units. Which units fit depends on what the number is for, and a unit that does not fit is an error."""
+"""Numbers with units. Each type of number has its own units; any other unit is an error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 LARGEST = 2**53
-"""Beyond this, JSON readers lose digits."""
+"""JSON readers lose digits of larger numbers."""
 
 _NUMBER = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([A-Za-z_%µ][A-Za-z0-9_%µ]*)?(?:/([A-Za-z0-9]+))?")
 _MAX_DIGITS = 30
@@ -24,26 +24,28 @@ _SIZES = {
 }
 _RATES = {"s": 1, "m": 60, "h": 3600}
 NAMES = {"duration": tuple(unit for unit in _DURATIONS if unit != "µs"), "size": tuple(_SIZES), "percent": ("%",)}
-"""Type of a parameter -> the units in which it is written."""
+"""Type of a parameter -> its units."""
 WORDS = frozenset((*_DURATIONS, *_SIZES))
-"""Units that are words of their own where they stand apart from their number."""
+"""Units that are read as separate words if blanks separate them from their number."""
 LONGEST = 365 * 86400 * 10**6
 
 
-class Wrong(NamedTuple):
-    """Why a number does not fit: ADM201 wrong type, ADM202 wrong unit, ADM203 out of range."""
+class BadNumber(NamedTuple):
+    """An invalid number: ADM201 wrong type, ADM202 wrong unit, ADM203 out of range."""
 
     code: str
     message: str
     hint: str | None = None
 
 
-def _split(text: str) -> tuple[Fraction | int, str, str] | Wrong:
+def _split(text: str) -> tuple[Fraction | int, str, str] | BadNumber:
     found = _NUMBER.fullmatch(text)
     if found is None:
-        return Wrong("ADM202", f"`{_short(text)}` is not a number with a unit", "write it like `400`, `250ms`, `4KB`")
+        return BadNumber(
+            "ADM202", f"`{_short(text)}` is not a number with a unit", "write it like `400`, `250ms`, `4KB`"
+        )
     if len(found[1]) > _MAX_DIGITS:
-        return Wrong("ADM203", f"`{_short(text)}` has too many digits")
+        return BadNumber("ADM203", f"`{_short(text)}` has too many digits")
     digits, unit, per = found.groups("")
     # Fractions are exact and slow; nearly all numbers are whole.
     return Fraction(digits) if "." in digits else int(digits), unit, per
@@ -53,13 +55,13 @@ def _short(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _plain(text: str, what: str) -> Fraction | int | Wrong:
+def _plain(text: str, what: str) -> Fraction | int | BadNumber:
     parts = _split(text)
-    if isinstance(parts, Wrong):
+    if isinstance(parts, BadNumber):
         return parts
     value, unit, per = parts
     if unit or per:
-        return Wrong("ADM202", f"{what} has no unit, but `{text}` has one", f"write `{found_number(text)}`")
+        return BadNumber("ADM202", f"{what} has no unit, but `{text}` has one", f"write `{found_number(text)}`")
     return value
 
 
@@ -69,15 +71,15 @@ def found_number(text: str) -> str:
     return found[1] if found else text
 
 
-def integer(text: str, low: int = -LARGEST, high: int = LARGEST, what: str = "a whole number") -> int | Wrong:
+def integer(text: str, low: int = -LARGEST, high: int = LARGEST, what: str = "a whole number") -> int | BadNumber:
     value = _plain(text, what)
-    if isinstance(value, Wrong):
+    if isinstance(value, BadNumber):
         return value
     if value.denominator != 1 or "." in text:
-        return Wrong("ADM201", f"`{text}` is not a whole number", f"{what} has no fraction")
+        return BadNumber("ADM201", f"`{text}` is not a whole number", f"{what} has no fraction")
     number = int(value)
     if not low <= number <= high:
-        return Wrong("ADM203", f"`{text}` is out of range", f"{what} is {_between(low, high)}")
+        return BadNumber("ADM203", f"`{text}` is out of range", f"{what} is {_between(low, high)}")
     return number
 
 
@@ -87,46 +89,46 @@ def _between(low: int, high: int) -> str:
     return f"at most {high}" if low <= -LARGEST else f"between {low} and {high}"
 
 
-def decimal(text: str, low: float = -LARGEST, high: float = LARGEST, what: str = "a number") -> float | Wrong:
+def decimal(text: str, low: float = -LARGEST, high: float = LARGEST, what: str = "a number") -> float | BadNumber:
     value = _plain(text, what)
-    if isinstance(value, Wrong):
+    if isinstance(value, BadNumber):
         return value
     # Bounds are floats: the exact fraction 1/1000 is less than the float 0.001, so floats are compared.
     number = float(value)
     if not low <= number <= high:
-        return Wrong("ADM203", f"`{text}` is out of range", f"{what} is between {low:g} and {high:g}")
+        return BadNumber("ADM203", f"`{text}` is out of range", f"{what} is between {low:g} and {high:g}")
     return number
 
 
-def duration(text: str) -> int | Wrong:
+def duration(text: str) -> int | BadNumber:
     """Microseconds, at least one."""
     parts = _split(text)
-    if isinstance(parts, Wrong):
+    if isinstance(parts, BadNumber):
         return parts
     value, unit, per = parts
     if per or unit not in _DURATIONS:
         return _unit("a duration", text, unit, per, _DURATIONS, "ms", "s")
     micros = value * _DURATIONS[unit]
     if micros <= 0 or micros > LONGEST:
-        return Wrong("ADM203", f"`{text}` is out of range", "a duration is more than zero and at most 365 days")
+        return BadNumber("ADM203", f"`{text}` is out of range", "a duration is more than zero and at most 365 days")
     if micros.denominator != 1:
-        return Wrong("ADM203", f"`{text}` is finer than a microsecond", "round it to whole microseconds (`us`)")
+        return BadNumber("ADM203", f"`{text}` is finer than a microsecond", "round it to whole microseconds (`us`)")
     return int(micros)
 
 
-def size(text: str, low: int = 0) -> int | Wrong:
+def size(text: str, low: int = 0) -> int | BadNumber:
     """Bytes."""
     parts = _split(text)
-    if isinstance(parts, Wrong):
+    if isinstance(parts, BadNumber):
         return parts
     value, unit, per = parts
     if per or unit not in _SIZES:
         return _unit("a size", text, unit, per, _SIZES, "KB", "MB")
     number = value * _SIZES[unit]
     if number.denominator != 1:
-        return Wrong("ADM203", f"`{text}` is not a whole number of bytes")
+        return BadNumber("ADM203", f"`{text}` is not a whole number of bytes")
     if not low <= number <= LARGEST:
-        return Wrong("ADM203", f"`{text}` is out of range", f"a size is at least {low}B and at most 8PiB")
+        return BadNumber("ADM203", f"`{text}` is out of range", f"a size is at least {low}B and at most 8PiB")
     return int(number)
 
 
@@ -137,7 +139,7 @@ _WRITTEN = {
 
 
 def written(name: str, value: float) -> str:
-    """A value of a type as a program would say it, in the largest unit that leaves it whole."""
+    """A value as a program writes it, in the largest unit that gives a whole number."""
     if name == "percent":
         return f"{Fraction(str(value)).numerator / Fraction(str(value)).denominator:g}%"
     if name == "string":
@@ -151,52 +153,52 @@ def written(name: str, value: float) -> str:
 
 
 def outside(name: str, value: float, low: float | None, high: float | None, step: float | None) -> str | None:
-    """What a value of a type has to be, where it is not: `at least 1ms`."""
+    """The range that a value breaks, such as `at least 1ms`; None if the value is valid."""
     if (low is not None and value < low) or (high is not None and value > high):
         least = None if low is None else written(name, low)
         most = None if high is None else written(name, high)
         if least is None or most is None:
             return f"at least {least}" if most is None else f"at most {most}"
         return f"between {least} and {most}"
-    # Decimals as they are written: a float is not exactly what was meant.
+    # Decimals are compared as written, since floats are not exact.
     if step is not None and Fraction(str(value)) % Fraction(str(step)):
         return f"a whole multiple of {written(name, step)}"
     return None
 
 
-def rate(text: str) -> float | Wrong:
+def rate(text: str) -> float | BadNumber:
     """Events per second, more than zero."""
     parts = _split(text)
-    if isinstance(parts, Wrong):
+    if isinstance(parts, BadNumber):
         return parts
     value, unit, per = parts
     if unit or per not in _RATES:
         return _unit("a rate", text, unit, per, {f"/{name}": 1 for name in _RATES}, "/s")
     if not 0 < value <= 10**12:
-        return Wrong("ADM203", f"`{text}` is out of range", "a rate is more than zero and at most 1000000000000/s")
+        return BadNumber("ADM203", f"`{text}` is out of range", "a rate is more than zero and at most 1000000000000/s")
     return float(value / _RATES[per])
 
 
-def percent(text: str) -> float | Wrong:
+def percent(text: str) -> float | BadNumber:
     parts = _split(text)
-    if isinstance(parts, Wrong):
+    if isinstance(parts, BadNumber):
         return parts
     value, unit, per = parts
     if per or unit != "%":
         return _unit("a percentage", text, unit, per, {"%": 1}, "%")
     if not 0 <= value <= 100:
-        return Wrong("ADM203", f"`{text}` is out of range", "a percentage is between 0% and 100%")
+        return BadNumber("ADM203", f"`{text}` is out of range", "a percentage is between 0% and 100%")
     return float(value)
 
 
-def _unit(what: str, text: str, unit: str, per: str, units: dict[str, int], *examples: str) -> Wrong:
+def _unit(what: str, text: str, unit: str, per: str, units: dict[str, int], *examples: str) -> BadNumber:
     written = unit + (f"/{per}" if per else "")
     known = ", ".join(f"`{name}`" for name in units if name != "µs")
     if not written:
         number = found_number(text)
         meant = " or ".join(f"`{number}{example}`" for example in examples)
-        return Wrong("ADM202", f"{what} needs a unit, and `{text}` has none", f"write {meant}; units: {known}")
+        return BadNumber("ADM202", f"{what} needs a unit, and `{text}` has none", f"write {meant}; units: {known}")
     folded = {name.lower(): name for name in units}
     close = folded.get(written.lower())
     hint = f"units are case sensitive: write `{close}`" if close else f"units of {what} are {known}"
-    return Wrong("ADM202", f"`{written}` in `{text}` is not a unit of {what}", hint)
+    return BadNumber("ADM202", f"`{written}` in `{text}` is not a unit of {what}", hint)

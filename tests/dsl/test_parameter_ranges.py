@@ -1,4 +1,4 @@
-"""What a parameter's type says of its values: ranges with units, steps, and how deep a match may be."""
+"""Ranges and steps of parameters, and the depth of matches."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ BENT = (
 
 
 @pytest.mark.parametrize("policy", BENT)
-def test_what_envoy_would_bend_is_refused(policy: str) -> None:
+def test_values_that_envoy_would_change_are_refused(policy: str) -> None:
     assert codes(f"{APP}policy p = {policy}\n") == ["ADM203"]
 
 
@@ -115,6 +115,6 @@ def test_levels_of_a_match(match: str, found: list[str]) -> None:
 
 
 def test_circuit_breaking_has_a_limit() -> None:
-    """Without any it would be no policy, and look like one."""
+    """Without a limit the policy would have no effect."""
     assert codes(f"{APP}policy p = circuit_breaking() on * -> b\n") == ["ADM204"]
     assert codes(f"{APP}policy p = circuit_breaking(max_requests: 1) on * -> b\n") == []

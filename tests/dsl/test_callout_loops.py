@@ -1,4 +1,4 @@
-"""Questions and copies that never end are refused, and what the hint says mends the program."""
+"""Callouts and copies without end are refused, and the hint leads to a valid program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def policy(name: str, who: str, scope: str) -> str:
 
 
 def mended(program: str) -> str:
-    """The program after the user did what each hint says."""
+    """The program with the change of each hint."""
     for _ in range(10):
         hints = [(item.span, item.hint) for item in findings(program) if item.code in LOOPS]
         if not hints:
@@ -76,7 +76,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_and_mended_by_the_hint(name: str) -> None:
+def test_endless_callouts_are_refused_and_the_hint_resolves_them(name: str) -> None:
     program = HEAD + REFUSED[name]
     assert LOOPS & {item.code for item in findings(program) if item.severity is Severity.ERROR}
     assert not {item.code for item in findings(mended(program)) if item.severity is Severity.ERROR}
@@ -95,14 +95,14 @@ ENDS = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_what_ends_is_not_refused(name: str) -> None:
+def test_callouts_that_end_are_accepted(name: str) -> None:
     found = findings(HEAD + ENDS[name])
     assert not LOOPS & {item.code for item in found}
     assert not [item for item in found if item.severity is Severity.ERROR], "the check was not reached"
 
 
-def test_only_what_makes_a_circle_is_named() -> None:
-    """Of two policies the later one is to change, and only where it closes the circle."""
+def test_only_policies_of_the_cycle_are_named() -> None:
+    """Of two policies the later one has to change, and only if it closes the cycle."""
     text = HEAD + policy("p", "authz", "on * -> api, judge") + policy("q", "judge", "on * -> authz, users")
     (found,) = [item for item in findings(text) if item.code == "ADM420"]
     assert found.hint == "leave `authz` out: `on * -> authz, users except authz`"
@@ -123,7 +123,7 @@ WARNED = {
 
 
 @pytest.mark.parametrize("name", WARNED)
-def test_calls_that_lead_back_are_warned_of(name: str) -> None:
+def test_paths_of_calls_back_into_the_scope_give_a_warning(name: str) -> None:
     program = HEAD + WARNED[name]
     found = [item for item in findings(program) if item.code in LOOPS]
     assert {item.code for item in found} == {"ADM422"}
@@ -131,7 +131,7 @@ def test_calls_that_lead_back_are_warned_of(name: str) -> None:
     assert "ADM422" not in codes(mended(program))
 
 
-def test_what_a_warning_says() -> None:
+def test_the_text_of_a_warning() -> None:
     text = HEAD + "call authz -> judge\ncall judge -> users\n" + policy("p", "authz", "on judge, web -> users, api")
     (found,) = [item for item in findings(text) if item.code == "ADM422"]
     assert found.message == "`p` asks `authz`, whose own calls lead back into its scope"
@@ -142,7 +142,7 @@ def test_what_a_warning_says() -> None:
     assert found.hint == "leave the calls of `judge` out: `on judge, web except judge -> users, api`"
 
 
-def test_many_policies_that_ask_are_looked_through_in_a_moment() -> None:
+def test_many_policies_with_callouts_are_checked_quickly() -> None:
     names = [f"s{number}" for number in range(300)]
     rings = "".join(policy(f"p{name}", name, f"on * -> * except {{db, {name}}}") for name in names)
     found = findings(HEAD + f"service {', '.join(names)} {{ http 80 }}\n" + rings, FILES)

@@ -1,4 +1,4 @@
-"""Declared calls that a guard always refuses are warned of, and no others."""
+"""Warnings about declared calls, and callouts, that a guard always refuses."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_warning_is_at_both_lines_and_is_one_for_each_policy() -> None:
     assert warning.span is not None
     assert warning.span.line == 4
     assert [related.span.line for related in warning.related] == [3, 3, 3]
-    assert warning.hint == "leave `s0`, `s1`, `s10`, ... out of its sources, or remove what is not called"
+    assert warning.hint == "leave `s0`, `s1`, `s10`, ... out of its sources, or remove calls that are not made"
 
 
 ASKED = HEAD + "service authz { http a 80  http b 81 }\ncall web -> authz:a\n"
@@ -113,6 +113,6 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_questions_that_are_refused(name: str) -> None:
+def test_callouts_that_are_refused(name: str) -> None:
     asks, guard, refused = QUESTIONS[name]
     assert ("ADM425" in codes(f"{ASKED}{asks}policy g = {guard}\n")) is refused

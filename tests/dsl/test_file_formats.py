@@ -1,4 +1,4 @@
-"""Files that have to be something: key sets, Lua scripts, WebAssembly modules."""
+"""Formats of files: key sets, Lua scripts, WebAssembly modules."""
 
 from __future__ import annotations
 
@@ -230,8 +230,8 @@ def test_the_library_reads_what_is_accepted() -> None:
         ("-- nothing yet\n", False),
     ],
 )
-def test_a_script_of_a_policy_has_what_envoy_calls(script: str, taken: bool) -> None:
-    """Envoy loads any other without a word, and every request goes by it."""
+def test_a_script_of_a_policy_has_a_function_that_envoy_calls(script: str, taken: bool) -> None:
+    """Envoy silently loads a script without these functions, which has no effect."""
     _, check = contents.FORMATS["lua"]
     problem = check(script.encode())
     assert (problem is None) is taken

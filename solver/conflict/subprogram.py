@@ -1,7 +1,7 @@
-"""Programs with some lines freed, to see which of them a conflict needs.
+"""Subprograms with some constraints relaxed, to find which constraints a conflict needs.
 
-Only what bears on a few destinations is kept: their policies and calls, and the policies whose ADMs call them. That
-small program is solved again and again, each time without other lines.
+A subprogram keeps the policies and calls of a few destinations, and the policies whose ADMs call these destinations.
+It is small, so it can be solved many times, each time with other constraints relaxed.
 """
 
 from __future__ import annotations
@@ -15,45 +15,46 @@ from solver.cpsat.model import Model, OverloadError
 from solver.objective import Levels
 from solver.placement import ConflictPart, Costs, Reason, Rule
 from solver.rules.facts import has_addresses, targets
-from solver.rules.options import cases
+from solver.rules.options import decision_points
 from solver.rules.order import clashes, propagate
 
 
 @dataclass
 class Draft:
-    """What the lines that were freed leave of a program."""
+    """A copy of a subprogram's parts, which relaxed constraints edit."""
 
     policies: dict[str, Policy]
     services: dict[str, Service]
     sources: Sequence[str]
     """Source of each call."""
     cidrs: set[str] = field(default_factory=set)
-    """Externals whose addresses are taken as known."""
+    """Externals whose addresses are assumed to be known."""
     calls: set[int] = field(default_factory=set)
     pins: set[int] = field(default_factory=set)
-    """Calls and pins that are freed."""
+    """Calls and pins that are removed."""
 
 
-Change = Callable[[Draft], None]
+Edit = Callable[[Draft], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """A line that could be freed, and the policy that it states, if it states one."""
+class Constraint:
+    """A line of the program that can be relaxed."""
 
     part: ConflictPart
-    free: Change
+    relax: Edit
     policy: str | None = None
+    """The policy that the line declares, if it declares one."""
     sort: str = ""
-    """What kind of thing is freed; lines of one sort differ only in `about`."""
+    """Constraints of one sort differ only in `about`: the callers of a quota, or the untrusted senders."""
     about: str = ""
-    """The party whose line it is; of a call, its source."""
+    """The service or external that the line is about; for a call, its source."""
     call: int | None = None
-    """Index of the call that it states, in the program of a `Near`."""
+    """Index of the call that the line declares, in the program of a `Subprogram`."""
 
 
-class Near:
-    """The part of a program that bears on some destinations or on hosts with too much load."""
+class Subprogram:
+    """The part of a program that decides about some destinations, or about overloaded hosts."""
 
     def __init__(self, program: Program, costs: Costs, destinations: Sequence[str], overloaded: Sequence[str]) -> None:
         self.costs = costs
@@ -86,11 +87,11 @@ class Near:
         )
 
     def impossible_without(
-        self, freed: Sequence[Line], changes: Sequence[Change] = (), first: str | None = None
+        self, relaxed: Sequence[Constraint], edits: Sequence[Edit] = (), first: str | None = None
     ) -> bool:
-        """Whether no correct placement exists with these lines freed, `changes` made, and `first` declared first."""
-        program = self.without(freed, changes, first)
-        found = cases(program)
+        """Whether no correct placement exists with `relaxed` relaxed, `edits` made, and `first` declared first."""
+        program = self.without(relaxed, edits, first)
+        found = decision_points(program)
         clashing = clashes(program, found)
         domains, dead = propagate(program, found, clashing)
         if not self.destinations.isdisjoint(dead):
@@ -105,15 +106,15 @@ class Near:
             return True
         return False
 
-    def without(self, freed: Sequence[Line], changes: Sequence[Change] = (), first: str | None = None) -> Program:
-        """The program with these lines freed."""
+    def without(self, relaxed: Sequence[Constraint], edits: Sequence[Edit] = (), first: str | None = None) -> Program:
+        """The program with these constraints relaxed."""
         draft = Draft(
             {policy.name: policy for policy in self.program.policies}, dict(self.program.services), self.sources
         )
-        for line in freed:
-            line.free(draft)
-        for change in changes:
-            change(draft)
+        for constraint in relaxed:
+            constraint.relax(draft)
+        for edit in edits:
+            edit(draft)
         externals = {
             name: replace(external, cidrs=("192.0.2.0/24",)) if name in draft.cidrs else external
             for name, external in self.program.externals.items()
@@ -125,19 +126,20 @@ class Near:
         ]
         return _rebuilt(self.program, policies, draft.services, externals, calls, pins)
 
-    def lines(self) -> list[Line]:
-        """Everything but calls that could be freed; what is named last is kept where there is a choice."""
+    def constraints(self) -> list[Constraint]:
+        """All constraints except calls. Of two constraints that would both do, a conflict keeps the later one."""
         return [
             *self._externals(),
-            *(line for policy in self.program.policies for line in self._policy(policy)),
+            *(constraint for policy in self.program.policies for constraint in self._policy(policy)),
             *self._pins(),
-            *(line for name in self._services() for line in self._service(name)),
+            *(constraint for name in self._services() for constraint in self._service(name)),
         ]
 
-    def calls(self, policies: Sequence[str], *, guarded: bool) -> list[Line]:
-        """Calls that could be freed while these policies stand: those of a guard among them, or the others.
+    def calls(self, policies: Sequence[str], *, guarded: bool) -> list[Constraint]:
+        """Calls to the destinations as constraints: those of guards among `policies` (`guarded`), or all others.
 
-        Without its calls a guard is held to more in one place, and to less in another; so they are a case of their own.
+        Calls of guards are separate because their removal can both relax and tighten a program: a guard without calls
+        must stay at ingress.
         """
         guards = {
             index
@@ -149,10 +151,10 @@ class Near:
         for index, call in enumerate(self.program.calls):
             if call.destination in self.destinations and (index in guards) is guarded:
                 part = ConflictPart(call.span, f"`{call.source}` calls `{call.destination}`", "remove the call")
-                found.append(Line(part, partial(_drop_call, index), None, "call", call.source, index))
+                found.append(Constraint(part, partial(_drop_call, index), None, "call", call.source, index))
         return found
 
-    def _externals(self) -> Iterator[Line]:
+    def _externals(self) -> Iterator[Constraint]:
         callers = {call.source for call in self.program.calls}
         for name in sorted(callers.intersection(self.program.externals)):
             external = self.program.externals[name]
@@ -160,57 +162,57 @@ class Near:
                 part = ConflictPart(
                     external.span, f"the addresses of `{name}` are not known", f"give `{name}` a `cidr`"
                 )
-                yield Line(part, partial(_know, name), None, "cidr", name)
+                yield Constraint(part, partial(_assume_addresses, name), None, "cidr", name)
 
-    def _policy(self, policy: Policy) -> Iterator[Line]:
+    def _policy(self, policy: Policy) -> Iterator[Constraint]:
         name = policy.name
         where = ", ".join(f"`{there}`" for there in policy.destinations[:3])
         more = f" and {len(policy.destinations) - 3} more" if len(policy.destinations) > 3 else ""
         part = ConflictPart(
             policy.span, f"`{name}` has to be enforced for {where}{more}", f"remove `{name}`, or narrow its scope"
         )
-        yield Line(part, partial(_drop, name), name)
+        yield Constraint(part, partial(_drop_policy, name), name)
         if policy.narrowing is not None:
             side = next(iter(policy.sides)).value
-            part = ConflictPart(policy.narrowing, f"`{name}` is narrowed to {side}", f"drop `@{side}` from `{name}`")
-            yield Line(part, partial(_widen, name))
+            part = ConflictPart(policy.narrowing, f"`{name}` is narrowed to {side}", f"remove `@{side}` from `{name}`")
+            yield Constraint(part, partial(_widen, name))
 
-    def _pins(self) -> Iterator[Line]:
+    def _pins(self) -> Iterator[Constraint]:
         for at, pin in enumerate(self.program.pins):
             part = ConflictPart(
-                pin.span, f"`{pin.policy}` is pinned at {pin.side.value} of `{pin.destination}`", "drop the pin"
+                pin.span, f"`{pin.policy}` is pinned at {pin.side.value} of `{pin.destination}`", "remove the pin"
             )
-            yield Line(part, partial(_drop_pin, at))
+            yield Constraint(part, partial(_drop_pin, at))
 
     def _services(self) -> list[str]:
         wanted = {call.source for call in self.program.calls} | self.destinations
-        # A guard need not be called by those whom it names, and so may not recognise.
+        # A guard may name services that never call its destination, and whose addresses it cannot tell apart.
         wanted.update(name for name, service in self.program.services.items() if service.host_network)
         return sorted(wanted.intersection(self.program.services))
 
-    def _service(self, name: str) -> Iterator[Line]:
+    def _service(self, name: str) -> Iterator[Constraint]:
         service = self.program.services[name]
         where = service.note or service.span
         marks = (
-            (not service.hosts_adm, "no adm", _host),
-            (not service.trusted, "untrusted", _trust),
-            (service.host_network, "host_network", _own_network),
+            (not service.hosts_adm, "no adm", _make_host),
+            (not service.trusted, "untrusted", _make_trusted),
+            (service.host_network, "host_network", _leave_host_network),
         )
         for marked, word, change in marks:
             if marked:
                 part = ConflictPart(where, f"`{name}` is marked `{word}`", f"remove `{word}` from `{name}`")
-                yield Line(part, partial(_change, name, change), None, word, name)
+                yield Constraint(part, partial(_edit_service, name, change), None, word, name)
         if service.capacity is not None and self.costs.known:
             part = ConflictPart(
                 service.span,
                 f"the ADM of `{name}` may take {service.capacity:g} cores",
-                f"raise the `capacity` of `{name}`, or drop it",
+                f"raise the `capacity` of `{name}`, or remove it",
             )
-            yield Line(part, partial(_change, name, _uncap), None, "capacity", name)
+            yield Constraint(part, partial(_edit_service, name, _remove_capacity), None, "capacity", name)
 
 
-def leave_out(policy: str, sources: Iterable[str]) -> Change:
-    """That these sources are left out of a policy's scope."""
+def leave_out(policy: str, sources: Iterable[str]) -> Edit:
+    """An edit that removes these sources from a policy's scope."""
     return partial(_leave_out, policy, frozenset(sources))
 
 
@@ -221,10 +223,15 @@ def _leave_out(name: str, sources: frozenset[str], draft: Draft) -> None:
         draft.policies[name] = replace(policy, sources=policy.sources - sources, calls=calls)
 
 
-def irreducible(lines: Sequence[Line], spared: Callable[[Sequence[Line]], bool]) -> list[Line]:
-    """Lines of which none can be spared. `spared` says whether it still holds without those that it is given."""
-    kept = list(lines)
-    dropped: list[Line] = []
+def irreducible_subset(
+    constraints: Sequence[Constraint], spared: Callable[[Sequence[Constraint]], bool]
+) -> list[Constraint]:
+    """A subset from which no constraint can be left out.
+
+    `spared` says whether the conflict remains without the given constraints. The search tries ever smaller groups.
+    """
+    kept = list(constraints)
+    dropped: list[Constraint] = []
     size = max(1, len(kept) // 2)
     while True:
         at = 0
@@ -242,7 +249,7 @@ def irreducible(lines: Sequence[Line], spared: Callable[[Sequence[Line]], bool])
         size = max(1, size // 2)
 
 
-def _drop(name: str, draft: Draft) -> None:
+def _drop_policy(name: str, draft: Draft) -> None:
     del draft.policies[name]
 
 
@@ -254,7 +261,7 @@ def _drop_pin(at: int, draft: Draft) -> None:
     draft.pins.add(at)
 
 
-def _know(name: str, draft: Draft) -> None:
+def _assume_addresses(name: str, draft: Draft) -> None:
     draft.cidrs.add(name)
 
 
@@ -263,23 +270,23 @@ def _widen(name: str, draft: Draft) -> None:
         draft.policies[name] = replace(draft.policies[name], sides=frozenset(draft.policies[name].kind.sides))
 
 
-def _change(name: str, change: Callable[[Service], Service], draft: Draft) -> None:
+def _edit_service(name: str, change: Callable[[Service], Service], draft: Draft) -> None:
     draft.services[name] = change(draft.services[name])
 
 
-def _host(service: Service) -> Service:
+def _make_host(service: Service) -> Service:
     return replace(service, hosts_adm=True)
 
 
-def _trust(service: Service) -> Service:
+def _make_trusted(service: Service) -> Service:
     return replace(service, trusted=True)
 
 
-def _own_network(service: Service) -> Service:
+def _leave_host_network(service: Service) -> Service:
     return replace(service, host_network=False)
 
 
-def _uncap(service: Service) -> Service:
+def _remove_capacity(service: Service) -> Service:
     return replace(service, capacity=None)
 
 
@@ -299,7 +306,7 @@ def _rebuilt(
     calls: Sequence[int],
     pins: Sequence[Pin],
 ) -> Program:
-    """The program with these parts only; `calls` are the indices of those that stay."""
+    """The program with these parts only. `calls` are the indices of the calls to keep."""
     place = {index: at for at, index in enumerate(calls)}
     return replace(
         program,

@@ -1,0 +1,127 @@
+"""What older connections need is kept for as long as a proxy subscribes to it, and guards go on changing there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from admc.rollout.diff import steps
+from admc.rollout.model import Placed, StepName
+from admc.rollout.resources import resources
+from admc.rollout.retention import retained, steady_guards
+from admc.serve.build.snapshots import snapshot
+from dsl import load_text
+from emitters.addresses import Addresses
+from emitters.envoy import Mode, emit
+from solver.place import place
+from xds_server.resources.references import Reference
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES
+
+if TYPE_CHECKING:
+    from xds_server.resources.snapshot import Snapshot
+
+APP = """
+app kept
+service s, t { http 80 }
+service d { http 80 }
+call s, t -> d
+"""
+GUARD = "policy who = allow(callers: [CALLERS]) on {s, t} -> d\npin who at SIDE\n"
+HEADER = 'policy mark = set_request_header(name: "x-a", value: "1") on {s, t} -> d\npin mark at SIDE\n'
+BREAKER = "policy breaker = circuit_breaking(max_requests: 5) on {s, t} -> d\n"
+
+
+def placed(text: str, side: str = "ingress", callers: str = "s, t") -> Placed:
+    program = load_text(APP + text.replace("SIDE", side).replace("CALLERS", callers))
+    return Placed(program, place(program))
+
+
+def snapshots(plan: Placed) -> dict[str, Snapshot]:
+    made = emit(*plan, Addresses.loopback(plan.program), Mode.EXPLICIT, by_chain=True)
+    return {each.service: snapshot(each) for each in made}
+
+
+def names(snapshot: Snapshot, type_url: str) -> set[str]:
+    return {name for name in snapshot.of_type(type_url).resources if name != "trial"}
+
+
+def subscriptions(snapshot: Snapshot) -> frozenset[Reference]:
+    return frozenset(Reference(each, name) for each in (ROUTES, EXTENSION) for name in names(snapshot, each))
+
+
+OLD = placed(GUARD + HEADER + BREAKER)
+NEW = placed(GUARD, callers="s")
+
+
+def test_all_is_kept_that_a_proxy_subscribes_to() -> None:
+    old, new = snapshots(OLD), snapshots(NEW)
+    for subscribed in ({"d": subscriptions(old["d"])}, {}):
+        found = retained(old, new, subscribed)["d"]
+        found.check()
+        for each in (ROUTES, EXTENSION, CLUSTER, ENDPOINTS):
+            assert names(found, each) == names(old["d"], each) | names(new["d"], each)
+        assert names(found, LISTENER) == names(new["d"], LISTENER)
+
+
+def test_nothing_is_kept_that_no_proxy_subscribes_to() -> None:
+    old, new = snapshots(OLD), snapshots(NEW)
+    found = retained(old, new, {"d": frozenset()})["d"]
+    assert found.version == new["d"].version
+    assert retained({}, new, {})["d"] is new["d"]
+
+
+def test_what_is_kept_stays_kept_and_then_goes() -> None:
+    old, new = snapshots(OLD), snapshots(NEW)
+    first = retained(old, new, {})
+    again = retained(first, new, {"d": subscriptions(old["d"])})
+    assert again["d"].version == first["d"].version
+    table = next(iter(names(old["d"], ROUTES)))
+    one = retained(first, new, {"d": frozenset((Reference(ROUTES, table),))})["d"]
+    one.check()
+    assert names(one, ROUTES) == {table, *names(new["d"], ROUTES)}
+    assert names(one, EXTENSION) == names(new["d"], EXTENSION)
+
+
+def admitted(found: Snapshot, names_: set[str]) -> dict[str, bytes]:
+    """The configurations of the guard, without their names."""
+    return {
+        name: each.body.replace(name.encode(), b"")
+        for name, each in found.of_type(EXTENSION).resources.items()
+        if "/who:" in name and name in names_
+    }
+
+
+def test_a_guard_that_stays_changes_for_older_connections_too() -> None:
+    old, new = snapshots(OLD), snapshots(NEW)
+    guards = steady_guards(OLD, NEW)
+    assert {(each.service, each.hop) for each in guards} == {("d", "ingress/80")}
+    found = retained(old, new, {}, guards)["d"]
+    older = admitted(found, names(old["d"], EXTENSION))
+    now = admitted(found, names(new["d"], EXTENSION))
+    assert len(older) == len(now) == 1
+    assert older.keys() != now.keys()
+    assert list(older.values()) == list(now.values())
+    assert admitted(old["d"], names(old["d"], EXTENSION)) != older
+
+
+@pytest.mark.parametrize("other", ["egress", 'on {s, t} -> d when path == "/p"'])
+def test_a_guard_that_moves_or_is_about_other_requests_does_not(other: str) -> None:
+    if other == "egress":
+        after = placed(GUARD, "egress", "s")
+    else:
+        after = placed(GUARD.replace("on {s, t} -> d", other), callers="s")
+    assert not steady_guards(OLD, after)
+
+
+def test_a_guard_that_stays_has_its_new_arguments_in_prepare() -> None:
+    """What else moves at its destination does not hold up a revocation."""
+    move = 'policy mark = set_request_header(name: "x-a", value: "1") on {s, t} -> d\npin mark at egress\n'
+    after = placed(GUARD + move + BREAKER, callers="s")
+    step = steps(OLD, after, b"key")[StepName.PREPARE]
+    made = resources(step, Addresses.loopback(after.program), Mode.EXPLICIT)["d"]
+    found = snapshot(made)
+    both = admitted(found, names(found, EXTENSION))
+    assert len(both) == 2
+    assert len(set(both.values())) == 1
+    assert set(both.values()) == set(admitted(snapshots(after)["d"], names(found, EXTENSION)).values())
