@@ -52,9 +52,9 @@ def try_(
     """
     from dataclasses import replace
 
+    from admc.cli.output import Progress, show_report, write_out
+    from admc.compile.pipeline import folder_of, load_program, place_program
     from admc.exits import Exit, wrong_usage
-    from admc.output import Progress, show_report, write_out
-    from admc.pipeline import folder_of, load_program, place_program
     from admc.render.report import Format, Report
     from admc.testbed import low_ports, session
     from admc.testbed.envoys import EnvoyError, find_envoy
@@ -101,7 +101,7 @@ def try_(
 
 def _diagnostics(trial: Trial, timeout: float) -> list[Diagnostic]:
     """What keeps the exit code from being 0."""
-    from admc.words import counted
+    from admc.terminal import counted
     from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
     found = []

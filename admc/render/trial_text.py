@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from admc.terminal import visible
+from admc.terminal import counted, visible
 from admc.testbed.findings import Outcome
-from admc.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

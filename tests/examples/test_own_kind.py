@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.pipeline import compile_program
+from admc.compile.pipeline import compile_program
 from admc.testbed.client import Request
 from admc.testbed.envoys import envoy_binary
 from admc.testbed.loopback import LoopbackLayout

@@ -255,11 +255,11 @@ def test_a_server_comes_back_while_a_plan_with_another_service_waits(
             world.tick(2.0)
             world.keep()
         assert world.force is not None
-        assert world.force.moving.underway is not None
+        assert world.force.rollout.underway is not None
         world.died()
         world.start()
         assert world.force is not None
-        assert world.force.moving.underway is not None
+        assert world.force.rollout.underway is not None
         world.judge()
         world.come_to_rest()
         world.close()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from admc.__main__ import main
-from admc.pipeline import load_program, place_program
+from admc.compile.pipeline import load_program, place_program
 from admc.render import trial_text
 from admc.render.trial_json import facts
 from admc.testbed import envoys, low_ports, session

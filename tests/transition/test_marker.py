@@ -23,8 +23,8 @@ from admc.transition.steps import steps
 from dsl import load_text
 from emitters.addresses.dialing import sender
 from solver.place import place
-from tests.serve.serving import served
-from tests.serve.test_serving import write
+from tests.serve.server_process import served
+from tests.serve.test_server import write
 from tests.testbed.ports import free_port
 from tests.transition.bed import DRAIN_SECONDS, Bed
 from tests.transition.callers import Keeper, more
@@ -33,7 +33,7 @@ from tests.transition.move import KEY, PORT, SIDES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 ENVOY = envoy_binary()
 pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]

@@ -12,8 +12,8 @@ from admc.testbed.envoys import envoy_binary
 from admc.transition.model import Placed
 from dsl import load_text
 from solver.place import place
-from tests.serve.serving import served
-from tests.serve.test_serving import write
+from tests.serve.server_process import served
+from tests.serve.test_server import write
 from tests.testbed.ports import free_port
 from tests.transition.bed import DRAIN_SECONDS, Bed
 from tests.transition.callers import Keeper, answered, more

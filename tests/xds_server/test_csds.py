@@ -193,7 +193,7 @@ async def test_what_may_not_be_shown_is_not() -> None:
         assert [item.error_state.details for item in config.generic_xds_configs] == ["bad ...", "bad ..."]
 
 
-async def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_size_of_a_response_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csds, "MAX_BYTES", 10)
     async with serving() as (_, port, stub), Client(port, "delta") as client:
         await client.send(CLUSTER)

@@ -1,1 +1,1 @@
-"""From files to snapshots: reads, solves and emits in a process of its own."""
+"""From files to snapshots, in a process of its own: read, compile or check a reviewed plan, emit."""

@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from admc.serve.build.address_deps import Index
-from admc.serve.build.snapshots import Groups, snapshots
+from admc.serve.build.address_deps import AddressIndex
+from admc.serve.build.snapshots import SnapshotSet, snapshots
 from emitters.addresses import Addresses, ServiceAddresses, from_json
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 def is_elsewhere(state: State, newer: State) -> bool:
     """Whether another state has been told other addresses. Without a file they follow from the program."""
-    return bool(newer.located) and newer.located != state.located
+    return bool(newer.endpoints_digest) and newer.endpoints_digest != state.endpoints_digest
 
 
 def elsewhere(state: State, newer: State) -> State:
     """A state at the addresses of another, and of whom that one does not know at those of before."""
-    return replace(state, addresses=_both(state, newer), located=newer.located)
+    return replace(state, addresses=_both(state, newer), endpoints_digest=newer.endpoints_digest)
 
 
 def during(old: State, new: State) -> State:
@@ -106,8 +106,8 @@ def _file(services: Mapping[str, ServiceAddresses], externals: Mapping[str, tupl
     return json.dumps(document).encode()
 
 
-def changed(before: State, after: State) -> Groups:
+def changed(before: State, after: State) -> SnapshotSet:
     """What addresses change of what proxies have. Raises `CommandError` where Envoy cannot express it."""
-    index = Index(after.program, after.placement)
+    index = AddressIndex(after.program, after.placement)
     only = index.affected(before.addresses, after.addresses)
     return snapshots(after, only, index.hops)

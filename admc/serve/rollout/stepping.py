@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from admc.compile.pipeline import folder_of
 from admc.exits import CommandError, Exit
-from admc.pipeline import folder_of
 from admc.serve.build.snapshots import snapshot
 from admc.serve.rollout.addresses import during
 from admc.transition.model import Phase

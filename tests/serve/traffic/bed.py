@@ -25,7 +25,7 @@ from admc.transition.model import Phase
 from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode
 from emitters.output import files
-from tests.serve.serving import Served, served
+from tests.serve.server_process import Served, served
 from tests.serve.traffic.agreement import disagreements, refused
 from tests.serve.traffic.callers import Caller, go_round
 from tests.serve.traffic.judge import FEW, Outage, Timeline, Verdict, admitted, judge
