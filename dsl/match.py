@@ -22,7 +22,7 @@ class Field(NamedTuple):
 
 
 class Elements(NamedTuple):
-    """What a header's value is a list of: what stands between any of these characters."""
+    """How the value of a header is split into elements: at each of `separators`."""
 
     separators: str = ","
     whole: bool = True
@@ -33,21 +33,22 @@ _COOKIES = Elements(";,", whole=False)
 
 
 def elements_of(header: str) -> Elements:
-    """How the value of a header is taken apart.
+    """How the value of a header is split.
 
-    HTTP/2 sends each cookie on a line of its own or all on one with `;`, as it likes, and what is joined again differs
-    from what an HTTP/1 client sends on two lines. Each cookie by itself is the same in all of them.
+    An HTTP/2 client may send each cookie on a line of its own, or all on one line with `;` between them. The joined
+    lines differ from those of an HTTP/1 client, but each single cookie is the same.
     """
     return _COOKIES if header == "cookie" else Elements()
 
 
 class Comparison(NamedTuple):
-    """A header's value is a list: several lines of one header mean the same as one, with their values between commas.
+    """One comparison of a field with a value.
 
-    So `==`, `starts_with` and `matches` hold for a header if its whole value (all lines, joined by `,`) or one of its
-    comma-separated elements, with or without the blanks around it, satisfies them; for `cookie`, if one of its elements
-    between `;` or `,` does (`elements_of`). `!=` is the negation of `==`. A missing header satisfies none of the three,
-    and so `!=` is true for it.
+    The value of a header is a list: several lines of one header are equivalent to one line with their values joined by
+    commas. So `==`, `starts_with` and `matches` hold for a header if its whole value (all lines, joined by `,`) or one
+    of its comma-separated elements, with or without the blanks around it, satisfies them. For `cookie`, one of its
+    elements between `;` or `,` has to (`elements_of`). `!=` is the negation of `==`. An absent header satisfies none of
+    the three, so `!=` holds for it.
     """
 
     field: Field

@@ -1,7 +1,7 @@
-"""The resolved program: every name looked up, every unit converted, every default filled in.
+"""The resolved program: every name resolved, every unit converted, every default filled in.
 
-This is the only thing that the solver and the emitters know of the language. All of it is immutable, and every
-element keeps the span of the line that a user would change.
+The solver and the emitters use no other part of the language. A program is immutable, and every element keeps the span
+of the line that a user would change.
 
     text -> syntax tree -> [Program] -> placement -> plan -> emit
 
@@ -40,7 +40,7 @@ class Side(StrEnum):
 
 
 class Stage(IntEnum):
-    """Where inside one ADM a kind works, outermost first (rule R6)."""
+    """The place inside an ADM at which a kind works, outermost first (rule R6)."""
 
     FILTER = 0
     ROUTING = 1
@@ -49,7 +49,7 @@ class Stage(IntEnum):
 
 
 class Port(NamedTuple):
-    """A port of a service. `number` is dialled by callers, `target` is where the process listens."""
+    """A port of a service. Callers dial `number`; the process listens on `target`."""
 
     number: int
     protocol: Protocol
@@ -72,12 +72,12 @@ class Service:
     trusted: bool = True
     host_network: bool = False
     note: Span | None = None
-    """Where `no adm`, `untrusted` or `host_network` is written, if anywhere: what a conflict points at."""
+    """The place of `no adm`, `untrusted` or `host_network`, if one is written: a conflict points at it."""
 
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A party outside the mesh: a client of it (cidrs, possibly unknown) or a host that it calls."""
+    """A party outside the mesh: a client (its address ranges, if known), or a host that services call."""
 
     name: str
     span: Span
@@ -98,7 +98,7 @@ class Call(NamedTuple):
 
 
 class Verb(StrEnum):
-    """What a kind does to a request or a response, as far as order can matter."""
+    """What a kind does to a request or a response, if the order of policies can depend on it."""
 
     READS = "reads"
     WRITES = "writes"
@@ -112,7 +112,7 @@ class Verb(StrEnum):
 
 
 class Element(StrEnum):
-    """What `reads` and `writes` are about."""
+    """The part of a request or response that `reads` and `writes` name."""
 
     HEADER = "header"
     PATH = "path"
@@ -128,7 +128,7 @@ class Element(StrEnum):
 
 
 class Effect(NamedTuple):
-    """One effect of one policy. `names` are the lower-case headers meant; None means every header."""
+    """One effect of one policy. `names` are headers in lower case; None means every header."""
 
     verb: Verb
     element: Element | None = None
@@ -136,7 +136,7 @@ class Effect(NamedTuple):
 
 
 class Template(NamedTuple):
-    """A user's own Envoy filter: YAML typed config with `${param}` places, and where it came from."""
+    """A user's own Envoy filter: typed configuration in YAML with `${parameter}`, and the path of its file."""
 
     path: str
     text: str
@@ -144,18 +144,18 @@ class Template(NamedTuple):
 
 
 class FileArgument(NamedTuple):
-    """Value of a `file` parameter: the path as written and the content, read when the program was loaded."""
+    """Value of a `file` parameter: the path as written, and the content at the time the program was loaded."""
 
     path: str
     content: bytes
 
 
 Value = int | float | str | bool | FileArgument | tuple["Value", ...] | None
-"""Of a `service` parameter: `NAME`, or `NAME:NUMBER` where the program says which port (see `callee`)."""
+"""For a `service` parameter `NAME`, or `NAME:NUMBER` if the program names the port (see `callee`)."""
 
 
 def callee(value: Value) -> tuple[str, int | None]:
-    """Name and port number of a `service` argument; None where the callee has one port only."""
+    """Name and port number of a `service` argument; the number is None if the argument names no port."""
     name, _, port = str(value).partition(":")
     return name, int(port) if port else None
 
@@ -169,16 +169,16 @@ class ParameterType(NamedTuple):
     items: tuple[str, ...] = ()
     low: float | None = None
     high: float | None = None
-    """Least and largest value, where the kind says so: `int(1..100)`, `duration(1ms..)`. Of a `string`, its bytes."""
+    """Least and largest value, if declared: `int(1..100)`, `duration(1ms..)`. For a `string`, its length in bytes."""
     step: float | None = None
-    """What every value is a whole multiple of: `duration(1ms.. by 1ms)`."""
+    """Every value is a whole multiple of this: `duration(1ms.. by 1ms)`."""
 
 
 class Parameter(NamedTuple):
     name: str
     type: ParameterType
     optional: bool
-    """True where the argument may be left out and is then None."""
+    """The argument may be left out, and is then None."""
 
 
 class Traits(NamedTuple):
@@ -213,18 +213,18 @@ class Kind:
     parameters: tuple[Parameter, ...]
     protocols: frozenset[Protocol]
     sides: Mapping[Side, Stage]
-    """The sides that the annotations allow, and the stage at which the kind works there."""
+    """The sides that the annotations allow, each with the stage at which the kind works there."""
     span: Span
     both: bool = False
-    """Needs both ends (rule R1); `sides` then has both."""
+    """The kind works at both ends together (rule R1); `sides` then has both."""
     guard: bool = False
     state: bool = False
-    """Keeps state per destination (rule R5)."""
+    """The kind keeps state per destination (rule R5)."""
     per_replica: bool = False
     exclusive: bool = False
-    """At most one policy of this kind on one call and match."""
+    """At most one policy of this kind may apply to a request."""
     effects: tuple[Effect, ...] | None = None
-    """None: nothing is declared, so nothing is proven to commute with it."""
+    """None: no effects are declared, so no policy is proven to commute with one of this kind."""
     component: str | None = None
     template: Template | None = None
     prelude: bool = False
@@ -238,33 +238,33 @@ class Policy:
     name: str
     kind: Kind
     arguments: Mapping[str, Value]
-    """Every parameter of the kind, defaults filled in, in the kind's order."""
+    """Every parameter of the kind with its value, in the kind's order."""
     sides: frozenset[Side]
-    """Sides that the kind and the policy's own narrowing both allow; never empty."""
+    """Sides that both the kind and the policy's own annotations allow; never empty."""
     sources: frozenset[str]
-    """Selected services and externals, declared to call or not."""
+    """Selected services and externals, with or without a declared call."""
     open_sources: bool
-    """The sources were written with `*`: every caller able to reach the destination is meant (rule R7)."""
+    """The sources include `*`: every caller that can reach the destination (rule R7)."""
     destinations: tuple[str, ...]
-    """Selected destinations in canonical (name) order. Never holds one that has no port."""
+    """Selected destinations with a port, by name."""
     calls: tuple[int, ...]
     """Indices into `Program.calls` of the declared calls in scope, ascending."""
     effects: tuple[Effect, ...] | None
-    """The kind's effects with header names filled in, plus what `match` reads."""
+    """The kind's effects with header names filled in, and the reads of `match`."""
     span: Span
     ports: frozenset[int] | None = None
-    """Port numbers the scope is narrowed to (`on * -> b:admin`); None: every port."""
+    """Port numbers of the scope (`on * -> b:admin`); None: every port."""
     match: Match | None = None
     narrowing: Span | None = None
     """The policy's own `@ingress` or `@egress`, if it has one."""
     home: Program | None = field(default=None, compare=False, repr=False)
-    """Where its callers are to be looked up; None: in the program that it stands in."""
+    """The program that declares its callers, if it is not the program that holds the policy."""
 
 
 class Pin(NamedTuple):
-    """`pin POLICY at SIDE [on SOURCES -> DESTINATIONS]` (rule R10), one entry for each destination meant.
+    """`pin POLICY at SIDE [on SOURCES -> DESTINATIONS]` (rule R10), as one entry for each destination.
 
-    Receiver atomicity (R2) makes a pin on one call a pin of all the policy's calls to that destination.
+    By receiver atomicity (R2), a pin of one call pins all calls of the policy to that destination.
     """
 
     policy: str
@@ -281,11 +281,11 @@ class Metric(StrEnum):
     CPU = "cpu"
     LATENCY = "latency"
     OVERHEAD = "overhead"
-    """CPU cores, like `cpu`; the name the default objective uses."""
+    """CPU cores, as `cpu`; the name in the default objective."""
 
 
 class Input(NamedTuple):
-    """A file that the program was read from: the main file first, then all others by path."""
+    """A file of the program."""
 
     path: str
     sha256: str
@@ -305,11 +305,12 @@ class Program:
     pins: tuple[Pin, ...]
     objective: tuple[Metric, ...]
     inputs: tuple[Input, ...]
+    """The main file first, then all others by path."""
     source: SourceText
     """The main file."""
     warnings: tuple[Diagnostic, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
-    """What is worth knowing and not wrong. Apart from the warnings, since no exit code may depend on it."""
+    """Findings that are not errors or likely mistakes. No exit code depends on them."""
 
     @cached_property
     def policy_by_name(self) -> Mapping[str, Policy]:

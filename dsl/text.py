@@ -1,8 +1,7 @@
 """Source texts and places in them.
 
-Every name a user wrote keeps a `Span` from the parser to the plan, so that an error, a reason and a plan line can all
-point at the same characters. A span is two offsets into a shared text; lines and columns are computed only when
-somebody prints them.
+Every name keeps its `Span` from the parser to the plan, so that errors, reasons and the plan point at the same
+characters. A span is two offsets into a shared text. Lines and columns are computed only when they are printed.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, eq=False)
 class SourceText:
-    """One input file. `path` is what the user would type (relative to the program's folder, `/` separated)."""
+    """One input file. `path` is relative to the program's folder, with `/` between folders."""
 
     path: str
     text: str = field(repr=False)
@@ -44,7 +43,7 @@ class SourceText:
         return (self.text[start:] if end < 0 else self.text[start:end]).removesuffix("\r")
 
     def blank(self) -> SourceText:
-        """The same places without what is written there: of a file that may be any, and somebody's secrets."""
+        """The same text with every character blanked: for a file that may be a wrong one with secrets in it."""
         return SourceText(self.path, re.sub(r"[^\n]", " ", self.text))
 
 

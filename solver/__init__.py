@@ -4,7 +4,7 @@
                  |           |
                  +-----------+-> conflict (no correct placement)
 
-`options` says which sides each decision has (R3, R4, R5, R7, R8, R10), `order` what R6 leaves of them, `cover` finds
-the fewest hosts, `model` does the same with CP-SAT where costs, capacities or an earlier plan take part, and `place`
-ties them together. `verify` judges the result and shares nothing with any of them.
+`rules.options` finds the sides that each decision may take (R3, R4, R5, R7, R8, R10), and `rules.order` removes those
+that R6 excludes. `cover` finds the fewest hosts. `cpsat` does so with costs, capacities or an earlier plan. `place`
+calls them in this order. `verify` checks the result and shares no code with the others.
 """

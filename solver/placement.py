@@ -1,4 +1,4 @@
-"""What the solver hands on: every decision with its reason, and so every ADM.
+"""The solver's result: every decision with its reason, and the ADMs that follow.
 
     program -> [Placement] -> plan
 
@@ -33,7 +33,7 @@ class Rule(StrEnum):
 
 
 class Reason(NamedTuple):
-    """Why a side was not open: the rule, a sentence, and the lines that it rests on (first the most telling)."""
+    """Why a side is excluded: the rule, a sentence, and the lines that cause it, the most specific line first."""
 
     rule: Rule
     message: str
@@ -44,8 +44,8 @@ class Reason(NamedTuple):
 class Decision:
     """One policy at one destination.
 
-    `calls` are indices into `Program.calls`. It is empty where no declared call is in scope: a guard then stands at
-    ingress against undeclared callers, and any other policy holds because the destination is closed to everyone.
+    `calls` are indices into `Program.calls`. They are empty if no declared call is in scope. A guard is then at
+    ingress, for undeclared callers. Any other policy then holds because the destination is closed to such callers.
     """
 
     policy: str
@@ -56,12 +56,12 @@ class Decision:
     ruled_out: Mapping[Side, Reason | None]
     """For each side not taken: the reason, or None where it was free and the objective chose against it."""
     open: bool = False
-    """Undeclared callers are in scope too (rule R7), so at ingress every port of `ports` is enforced for everybody."""
+    """Undeclared callers are in scope too (rule R7), so at ingress each of `ports` is enforced for all callers."""
     ports: tuple[int, ...] = ()
     """Port numbers of the destination that the decision covers, ascending: for an open decision every port in scope
     whose protocol the kind carries, otherwise the ports of `calls`."""
     closes: bool = False
-    """This decision is open and at egress: it holds only if all but the destination's declared senders are kept out."""
+    """The decision is open and at egress, so it holds only if the destination is closed to undeclared callers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Placement:
 
 
 class Cost(NamedTuple):
-    """Predicted load of one thing: CPU in micro-cores, latency in nanoseconds."""
+    """Predicted cost of an ADM or an enforcement: CPU in micro-cores, latency in nanoseconds."""
 
     cpu: int = 0
     latency: int = 0
@@ -110,18 +110,18 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Plain coefficients, handed in by the application. Missing entries cost nothing."""
+    """Cost coefficients from the application. A missing entry costs nothing."""
 
     adm: Mapping[str, Cost] = field(default_factory=dict)
-    """What it costs that a service hosts an ADM at all."""
+    """Service -> cost of an ADM without any policy."""
     enforcement: Mapping[tuple[str, Side, str, str], Cost] = field(default_factory=dict)
-    """(hosting service, side, policy, destination) -> what that share of the work costs there."""
+    """(hosting service, side, policy, destination) -> cost of that share of the work."""
     known: bool = False
-    """False until profiles exist: the plan's overhead is then null, and R9 cannot be judged."""
+    """False without a profile: the plan's overhead is then null, and R9 is not checked."""
 
 
 class ConflictPart(NamedTuple):
-    """A line that takes part in a conflict, and what freeing it would mean."""
+    """A line that takes part in a conflict, and a change of it that resolves the conflict."""
 
     span: Span
     message: str
@@ -141,7 +141,7 @@ class Violation(NamedTuple):
     """What the verifier found wrong with a placement."""
 
     rule: Rule | None
-    """None where the placement contradicts itself (an objective value that it does not have), not one of the rules."""
+    """None if the placement breaks no rule but contradicts itself, such as by a wrong objective value."""
     message: str
     policy: str | None = None
     destination: str | None = None

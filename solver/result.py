@@ -1,7 +1,7 @@
-"""From choices to the placement that others read: decisions with reasons, ADMs, closed destinations.
+"""From the choices to the placement: decisions with reasons, ADMs and closed destinations.
 
-A side that was not taken gets the rule that stood against it: one that looks at the decision alone, or the order, or
-a capacity given everything else as it is; nothing where the objective alone chose.
+A side that was not taken gets the rule that excludes it: a rule on the decision alone, the order, or a capacity, with
+all other decisions fixed. It gets no reason if the objective alone excludes it.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from functools import cached_property
 from dsl.program import Program, Side
 from solver.objective import Levels, Vector, add, hosts
 from solver.placement import Adm, Decision, ObjectiveValue, Placement, Reason, Rule, Status
-from solver.rules.options import Case
+from solver.rules.options import DecisionPoint
 from solver.rules.order import EGRESS, INGRESS, Clash, holds, sides_of
 
 
-class Decided:
-    """Every case with its choice, and what follows for the hosts."""
+class Solution:
+    """Every decision point with its choice, and the ADMs and loads that follow."""
 
     def __init__(
         self,
         program: Program,
-        cases: Sequence[Case],
+        points: Sequence[DecisionPoint],
         choices: Sequence[int],
         clashes: Mapping[str, Sequence[Clash]],
         levels: Levels,
     ) -> None:
         self.program = program
-        self.cases = cases
+        self.points = points
         self.choices = choices
         self.levels = levels
         self._clashes: dict[int, list[Clash]] = {}
@@ -39,12 +39,12 @@ class Decided:
 
     @cached_property
     def adms(self) -> tuple[Adm, ...]:
-        """One for each service with work to do, its policies in declared order."""
+        """One ADM for each service that enforces a policy, with its policies in declared order."""
         work: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
-        for case, choice in zip(self.cases, self.choices, strict=True):
-            name = self.program.policies[case.policy].name
+        for point, choice in zip(self.points, self.choices, strict=True):
+            name = self.program.policies[point.policy].name
             for side in sides_of(choice):
-                for host in hosts(case, side, self.program):
+                for host in hosts(point, side, self.program):
                     work.setdefault(host, ({}, {}))[side is Side.EGRESS][name] = None
         return tuple(Adm(host, tuple(work[host][0]), tuple(work[host][1])) for host in sorted(work))
 
@@ -53,8 +53,8 @@ class Decided:
         """CPU in micro-cores of each ADM."""
         base = self.levels.costs.adm
         load = {adm.service: base[adm.service].cpu if adm.service in base else 0 for adm in self.adms}
-        for case, choice in zip(self.cases, self.choices, strict=True):
-            for host, cost in self.levels.loads(case, choice):
+        for point, choice in zip(self.points, self.choices, strict=True):
+            for host, cost in self.levels.loads(point, choice):
                 load[host] += cost.cpu
         return load
 
@@ -63,14 +63,14 @@ class Decided:
         total = add(self.levels.zero, *(self.levels.host(adm.service) for adm in self.adms))
         if self.levels.hosts_only:
             return total
-        pairs = zip(self.cases, self.choices, strict=True)
-        return add(total, *(self.levels.choice(case, choice) for case, choice in pairs))
+        pairs = zip(self.points, self.choices, strict=True)
+        return add(total, *(self.levels.choice(point, choice) for point, choice in pairs))
 
     def against(self, index: int, side: Side) -> Reason | None:
-        """Why a case does not sit at `side`, everything else being as it is."""
-        case = self.cases[index]
-        reason = case.blocked(side)
-        if reason is not None or case.both:
+        """Why a decision is not at `side`, with all other decisions fixed."""
+        point = self.points[index]
+        reason = point.blocked(side)
+        if reason is not None or point.both:
             return reason
         choice = INGRESS if side is Side.INGRESS else EGRESS
         return self._out_of_order(index, choice) or self._too_much(index, choice)
@@ -79,23 +79,23 @@ class Decided:
         for clash in self._clashes.get(index, ()):
             first, second = self.choices[clash.first], self.choices[clash.second]
             if clash.first == index:
-                kept, other = holds(self.program, self.cases, clash, choice, second), clash.second
+                kept, other = holds(self.program, self.points, clash, choice, second), clash.second
             else:
-                kept, other = holds(self.program, self.cases, clash, first, choice), clash.first
+                kept, other = holds(self.program, self.points, clash, first, choice), clash.first
             if not kept:
                 policies = self.program.policies
-                one, two = policies[self.cases[clash.first].policy], policies[self.cases[clash.second].policy]
+                one, two = policies[self.points[clash.first].policy], policies[self.points[clash.second].policy]
                 message = f"`{one.name}` is declared before `{two.name}`, and the two may not be swapped"
-                own, theirs = self.cases[index].policy, self.cases[other].policy
+                own, theirs = self.points[index].policy, self.points[other].policy
                 return Reason(Rule.ORDER, message, (policies[theirs].span, policies[own].span))
         return None
 
     def _too_much(self, index: int, choice: int) -> Reason | None:
         added: dict[str, int] = {}
-        for host, cost in self.levels.loads(self.cases[index], choice):
+        for host, cost in self.levels.loads(self.points[index], choice):
             added[host] = added.get(host, 0) + cost.cpu
         (side,) = sides_of(choice)
-        for host in hosts(self.cases[index], side, self.program):
+        for host in hosts(self.points[index], side, self.program):
             limit = self.levels.limit(host)
             if limit is None:
                 continue
@@ -107,32 +107,32 @@ class Decided:
         return None
 
 
-def placement(decided: Decided, objectives: tuple[ObjectiveValue, ...]) -> Placement:
-    """The placement of `decided` with the given objective values."""
-    program = decided.program
+def placement(solution: Solution, objectives: tuple[ObjectiveValue, ...]) -> Placement:
+    """The placement of a solution with the given objective values."""
+    program = solution.program
     closed: set[str] = set()
     decisions: list[Decision] = []
-    for index, (case, choice) in enumerate(zip(decided.cases, decided.choices, strict=True)):
+    for index, (point, choice) in enumerate(zip(solution.points, solution.choices, strict=True)):
         sides = sides_of(choice)
-        closes = case.closes and Side.EGRESS in sides
+        closes = point.closes and Side.EGRESS in sides
         if closes:
-            closed.add(case.destination)
+            closed.add(point.destination)
         decisions.append(
             Decision(
-                policy=program.policies[case.policy].name,
-                destination=case.destination,
+                policy=program.policies[point.policy].name,
+                destination=point.destination,
                 sides=sides,
-                calls=case.calls,
-                ruled_out={} if case.both else {sides[0].other: decided.against(index, sides[0].other)},
-                open=case.open,
-                ports=case.ports,
+                calls=point.calls,
+                ruled_out={} if point.both else {sides[0].other: solution.against(index, sides[0].other)},
+                open=point.open,
+                ports=point.ports,
                 closes=closes,
             )
         )
     proven = all(level.value == level.bound for level in objectives)
     return Placement(
         decisions=tuple(decisions),
-        adms=decided.adms,
+        adms=solution.adms,
         closed=tuple(sorted(closed)),
         status=Status.OPTIMAL if proven else Status.FEASIBLE,
         objectives=objectives,

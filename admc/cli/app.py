@@ -19,6 +19,7 @@ from admc.cli.graph import graph
 from admc.cli.parser import Command, Group, usage_error
 from admc.cli.serve import serve
 from admc.cli.status import status
+from admc.cli.try_ import try_
 from admc.exits import Exit, wrong_usage
 from admc.output import write_out
 from admc.terminal import visible
@@ -39,6 +40,7 @@ app.command("check", cls=Command)(check)
 app.command("fmt", cls=Command)(fmt)
 app.command("explain", cls=Command)(explain)
 app.command("graph", cls=Command)(graph)
+app.command("try", cls=Command)(try_)
 app.command("serve", cls=Command)(serve)
 app.command("status", cls=Command)(status)
 app.command("doctor", cls=Command)(doctor)

@@ -29,7 +29,7 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 
 def subjects(incomplete: str) -> list[str]:
     """For the first argument of `admc explain`."""
-    from dsl.kinds.guide import guides
+    from dsl.vocabulary.guide import guides
 
     known = [ALL_KINDS, *guides()]
     if incomplete[:1].isupper():
@@ -101,7 +101,8 @@ def _declared(path: Path, include: Sequence[Path]) -> Iterator[str]:
 
 def _lines(text: str, until: float) -> Iterator[tuple[str, list[str]]]:
     """The keyword of each statement, and the names or the path behind it."""
-    from dsl.syntax.scan import KEYWORDS, next_line
+    from dsl.syntax.scan import next_line
+    from dsl.syntax.tokens import KEYWORDS
 
     position = 0
     while position < len(text) and time.monotonic() < until:

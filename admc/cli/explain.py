@@ -80,7 +80,8 @@ def _general(subject: str) -> Explanation | None:
     from admc.explain.kind import explain_kind, explain_kinds
     from admc.pipeline import program_meant
     from dsl.diagnostics.diagnostic import did_you_mean
-    from dsl.kinds import other_meshes, prelude
+    from dsl.kinds import prelude
+    from dsl.vocabulary import other_meshes
 
     kinds = {name: declared.kind for name, declared in prelude.kinds().items()}
     if subject == ALL_KINDS:

@@ -11,13 +11,13 @@ from admc.explain.explanation import Explanation, Point, section
 from admc.plan.because import named
 from admc.plan.build import SIDES
 from admc.words import counted
+from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics
-from dsl.kinds.guide import Guide, guides
 from dsl.program import Kind, ParameterType, Verb
 from dsl.syntax import tree
 from dsl.syntax.parser import parse
-from dsl.values import units
 from dsl.values.typed import describe
+from dsl.vocabulary.guide import Guide, guides
 
 DECLARATION_LINES = 60
 
@@ -68,7 +68,7 @@ def arguments(kind: Kind) -> list[Point]:
 
 
 def elsewhere(guide: Guide | None) -> list[Point]:
-    return [] if guide is None else [Point(f"{mesh}: {said}") for mesh, said in guide.elsewhere]
+    return [] if guide is None else [Point(f"{mesh}: {said}") for mesh, said in guide.equivalents]
 
 
 def _takes(type_: ParameterType, written: tree.TypeName) -> str:

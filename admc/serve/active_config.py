@@ -1,6 +1,6 @@
 """What is in force: one state, who is who in it, and the way to the next one.
 
-    Change --apply--> Moving --publish--> SnapshotStore --> XdsServer
+    Change --apply--> Moving --publish--> SnapshotCache --> XdsServer
                       identities ------------------------^
 
 All calls belong on the server's event loop and take no time there.
@@ -21,7 +21,7 @@ from admc.serve.auth import identity
 from admc.serve.rollout.controller import DRAIN_SECONDS, Moving
 from admc.serve.rollout.underway import Planned
 from xds_server.limits.limits import Limits
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.client import Admission
 from xds_server.transport.server import XdsServer
 
@@ -87,7 +87,7 @@ class InForce:
     def __init__(self, options: Options, problems: Problems) -> None:
         self.options = options
         self.problems = problems
-        self.store = SnapshotStore()
+        self.store = SnapshotCache()
         limits = Limits(connections=file_descriptors.connections(Limits().connections))
         self.server = XdsServer(self.store, self.identify, limits)
         self.moving = Moving(
@@ -150,7 +150,7 @@ class InForce:
 
     def _know(self, identities: Identities) -> None:
         self.identities = identities
-        self.server.identify_again()
+        self.server.recheck_identities()
 
     def begin(self, state: State, recipe: Recipe) -> None:
         """With what an earlier server had in force. Nobody is told anything yet."""
@@ -227,7 +227,7 @@ class InForce:
     @property
     def taken(self) -> dict[str, Snapshot]:
         """What some proxy of each service has acknowledged as a whole."""
-        found = {name: self.store.taken(name) for name in self.store.groups}
+        found = {name: self.store.last_acked(name) for name in self.store.groups}
         return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
 
     async def _settle(self, recipe: Recipe | None) -> None:

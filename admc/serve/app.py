@@ -29,8 +29,8 @@ from admc.transition.marker import concealed, concealed_text
 from emitters.envoy import Mode
 from xds_server import csds
 from xds_server.health import Health
-from xds_server.transport.event_loop import Loop
-from xds_server.transport.process import suit_many_streams
+from xds_server.transport.event_loop import GrpcEventLoop
+from xds_server.transport.process import tune_garbage_collection
 from xds_server.transport.server import ServerError
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class Listening(NamedTuple):
 
 def serve(options: Options, listening: Listening) -> int:
     """Serve until a signal says to stop. Raises `CommandError` where it cannot begin."""
-    suit_many_streams()
+    tune_garbage_collection()
     sys.setswitchinterval(SWITCH_SECONDS)
-    with asyncio.Runner(loop_factory=Loop) as runner:
+    with asyncio.Runner(loop_factory=GrpcEventLoop) as runner:
         return runner.run(_serve(options, listening))
 
 

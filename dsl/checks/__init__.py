@@ -1,1 +1,1 @@
-"""What policies of a resolved program mean together."""
+"""Checks across the policies of a resolved program."""

@@ -1,11 +1,11 @@
-"""Declared calls, and questions, that a guard refuses whatever the request is: hardly what the program is to mean."""
+"""Declared calls and callouts of ADMs that a guard refuses for every request: most likely a mistake."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dsl.checks.disjoint import disjoint
-from dsl.checks.loops import asked
+from dsl.checks.loops import callouts
 from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.match import And, Match, Not
 from dsl.program import Call, Element, Policy, Side, Verb
@@ -13,16 +13,16 @@ from dsl.program import Call, Element, Policy, Side, Verb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dsl.resolve.entities import Application
+    from dsl.graph.application import Application
 
 _CALLS = 3
-"""Refused calls that a warning points at."""
+"""Most refused calls that a warning points at."""
 _WRITTEN = (Element.PATH, Element.METHOD, Element.HEADER)
 
 
 def warn_of_refused_calls(application: Application, policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
-    """Warns once for each guard, or for guards that leave nothing together, about the calls that never get through."""
-    guards = [policy for policy in policies if _judges(policy)]
+    """Warns once for each guard, or group of guards, that refuses every request of a declared call."""
+    guards = [policy for policy in policies if _judges_caller(policy)]
     always = {policy.name for policy in guards if _always((policy,))}
     parts: dict[int, list[Policy]] = {}
     for policy in guards:
@@ -34,7 +34,7 @@ def warn_of_refused_calls(application: Application, policies: Sequence[Policy], 
             for index in refused:
                 parts.setdefault(index, []).append(policy)
     if any(_writes(policy) for policy in policies):
-        return  # what one guard matches on is then not what another one does
+        return  # the guards may then see different requests
     together: dict[tuple[Policy, ...], list[int]] = {}
     for index, found in sorted(parts.items()):
         together.setdefault(tuple(found), []).append(index)
@@ -43,53 +43,52 @@ def warn_of_refused_calls(application: Application, policies: Sequence[Policy], 
             _warn(application, several, calls, diagnostics)
 
 
-def warn_of_refused_questions(application: Application, policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
-    """Warns of guards that refuse the ADMs that ask a service for another policy, whichever of them asks."""
-    guards = [policy for policy in policies if _judges(policy) and _always((policy,))]
+def warn_of_refused_callouts(application: Application, policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
+    """Warns of guards that refuse the callouts of another policy from every ADM that may make them."""
+    guards = [policy for policy in policies if _judges_caller(policy) and _always((policy,))]
     for policy in policies if guards else ():
-        for helper, port in asked(application, policy):
+        for helper, port in callouts(application, policy):
             for guard in guards:
                 if helper in guard.destinations and (guard.ports is None or port.number in guard.ports):
-                    destination, asker = _unheard(application, policy, helper, guard)
-                    if asker:
-                        _warn_of_question(policy, guard, helper, destination, asker, diagnostics)
+                    destination, caller = _refused_caller(application, policy, helper, guard)
+                    if caller:
+                        _warn_of_callout(policy, guard, helper, destination, caller, diagnostics)
 
 
-def _unheard(application: Application, policy: Policy, helper: str, guard: Policy) -> tuple[str, str]:
-    """A destination of the policy, and an asker, where each service that may ask about it is refused; empty names
-    where there is none."""
-    askers: dict[str, set[str]] = {}
+def _refused_caller(application: Application, policy: Policy, helper: str, guard: Policy) -> tuple[str, str]:
+    """A destination and a caller of callouts about it, if the guard refuses all such callers. Empty names if none."""
+    callers: dict[str, set[str]] = {}
     for index in policy.calls:
         call = application.calls[index]
-        found = askers.setdefault(call.destination, set())
+        found = callers.setdefault(call.destination, set())
         found.update((call.destination,) if Side.INGRESS in policy.sides else ())
         found.update((call.source,) if Side.EGRESS in policy.sides else ())
     admitted = _admitted(guard)
-    for destination, found in askers.items():
+    for destination, found in callers.items():
         hosts = sorted(name for name in found if name in application.services)
         if hosts and all(name in guard.sources and name not in admitted and name != helper for name in hosts):
             return destination, hosts[0]
     return "", ""
 
 
-def _warn_of_question(
-    policy: Policy, guard: Policy, helper: str, destination: str, asker: str, diagnostics: Diagnostics
+def _warn_of_callout(
+    policy: Policy, guard: Policy, helper: str, destination: str, caller: str, diagnostics: Diagnostics
 ) -> None:
-    hint = f"leave `{asker}` out of the sources of `{guard.name}`"
+    hint = f"leave `{caller}` out of the sources of `{guard.name}`"
     parameter = _callers_parameter(guard)
     if parameter is not None:
-        hint = f"add `{asker}` to the `{parameter}` of `{guard.name}`"
+        hint = f"add `{caller}` to the `{parameter}` of `{guard.name}`"
     diagnostics.warning(
         "ADM425",
-        f"`{guard.name}` refuses what `{policy.name}` asks `{helper}` about requests to `{destination}`",
+        f"`{guard.name}` refuses the requests by which `{policy.name}` asks `{helper}` about calls to `{destination}`",
         guard.span,
-        cause=f"the ADM of `{asker}` asks, so the question comes from `{asker}`, which `{guard.name}` does not admit",
+        cause=f"the ADM of `{caller}` sends them, so their caller is `{caller}`, which `{guard.name}` does not admit",
         hint=hint,
         related=(Related(policy.span, f"`{policy.name}` is here"),),
     )
 
 
-def _judges(policy: Policy) -> bool:
+def _judges_caller(policy: Policy) -> bool:
     return policy.kind.traits.judges_caller_alone
 
 
@@ -109,9 +108,9 @@ def _writes(policy: Policy) -> bool:
 
 
 def _refused(application: Application, policy: Policy) -> list[int]:
-    """Declared calls in the scope whose caller is certain not to be admitted."""
+    """Indices of declared calls in scope whose caller the guard certainly does not admit."""
     admitted = _admitted(policy)
-    # An external without addresses stands for every unknown caller, and the addresses of two externals may overlap.
+    # An external without addresses may be any unknown caller, and the addresses of two externals may overlap.
     strangers = any(name in application.externals for name in admitted)
     found = []
     for index in policy.calls:
@@ -170,19 +169,19 @@ def _shown(application: Application, call: Call) -> str:
 
 def _why(guards: Sequence[Policy], calls: Iterable[Call]) -> str:
     if len(guards) > 1:
-        return "every request fits the `when` of one of them, and none of them admits the caller"
+        return "every request satisfies the `when` of one of them, and none of them admits the caller"
     (policy,) = guards
     parameter = _callers_parameter(policy)
     if parameter is None:
-        return f"`{policy.kind.name}` admits no caller, and no `when` leaves a request out"
-    return f"its `{parameter}` do not name {_callers(calls)}, and no `when` leaves a request out"
+        return f"`{policy.kind.name}` admits no caller, and has no `when` that excludes a request"
+    return f"its `{parameter}` do not include {_callers(calls)}, and it has no `when` that excludes a request"
 
 
 def _what_to_do(guards: Sequence[Policy], calls: Sequence[Call]) -> str:
     parameter = _callers_parameter(guards[-1])
     if parameter is not None:
-        return f"add {_callers(calls)} to its `{parameter}`, or remove what is not called"
-    return f"leave {_callers(calls)} out of its sources, or remove what is not called"
+        return f"add {_callers(calls)} to its `{parameter}`, or remove calls that are not made"
+    return f"leave {_callers(calls)} out of its sources, or remove calls that are not made"
 
 
 def _callers(calls: Iterable[Call]) -> str:

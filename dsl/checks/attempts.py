@@ -1,4 +1,4 @@
-"""What a timeout limits where a retry is on the same call: all attempts together, or each by itself (rule R6)."""
+"""Whether a timeout on a call with a retry limits all attempts together or each attempt (rule R6)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Limit(NamedTuple):
-    """A timeout and a retry that hold for the same requests."""
+    """A timeout and a retry that apply to the same requests."""
 
     timeout: Policy
     retry: Policy
     together: bool
-    """Declared before the retry, the timeout limits all attempts together; declared after it, each one."""
+    """The timeout is declared before the retry and so limits all attempts together; declared after it, each attempt."""
 
 
 def limits(policies: Sequence[Policy]) -> tuple[Limit, ...]:
@@ -48,7 +48,7 @@ def _with(policies: Sequence[Policy], verb: Verb) -> list[int]:
 
 
 def note_limits(policies: Sequence[Policy], diagnostics: Diagnostics) -> None:
-    """Notes timeouts of attempts where no timeout limits all of these together."""
+    """Notes each timeout of single attempts where no timeout limits all attempts together."""
     found = limits(policies)
     for limit in found:
         if not limit.together and limit.retry.arguments.get("attempts") != 1 and not _limited(limit, found):
@@ -67,10 +67,10 @@ def _note(limit: Limit, diagnostics: Diagnostics) -> None:
     timeout, retry = limit.timeout.name, limit.retry.name
     diagnostics.note(
         "ADM423",
-        f"`{timeout}` limits each attempt of `{retry}` by itself, and nothing limits all attempts together",
+        f"`{timeout}` limits each attempt of `{retry}`, and no timeout limits all attempts together",
         limit.timeout.span,
-        cause=f"`{timeout}` is declared after `{retry}`, so it is met by every attempt; together they may take as many "
-        "times as long, and the waits between them",
-        hint=f"declare `{timeout}` before `{retry}` if it is meant for all attempts together",
+        cause=f"`{timeout}` is declared after `{retry}`, so it applies to every attempt; all attempts together may "
+        "take the timeout times their number, and the backoff between them",
+        hint=f"declare `{timeout}` before `{retry}` if it has to limit all attempts together",
         related=(Related(limit.retry.span, f"`{retry}` is here"),),
     )

@@ -1,13 +1,13 @@
-"""Checks across policies: the targets of copies and routes, and shares of too few replicas."""
+"""Checks of the targets of mirrors and splits, and of shares of replicas that are too small."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsl.checks.narrowing import without
 from dsl.diagnostics.diagnostic import Diagnostics, Related
+from dsl.graph.application import Application
 from dsl.program import Policy, Verb, callee
-from dsl.resolve.entities import Application
-from dsl.resolve.narrowing import without
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ def check_targets(
     scopes: Mapping[str, tree.Scope],
     diagnostics: Diagnostics,
 ) -> None:
-    """The target of a copy or a route has to be a declared call of each sender in scope, and is none of them."""
+    """Each sender in scope must have a declared call to the target, and the target must not be in scope itself."""
     for policy in policies:
         verbs = {effect.verb for effect in policy.effects or ()}
         if verbs & {Verb.COPIES, Verb.ROUTES}:
@@ -47,13 +47,13 @@ def _check_target(
     for index in policy.calls:
         call = calls[index]
         if call.destination == target and number in (None, call.port.number):
-            mended = without(scope, () if own is None else (target,), (target,))
+            fixed_scope = without(scope, () if own is None else (target,), (target,))
             diagnostics.error(
                 "ADM416",
                 f"`{target}` is the target of `{policy.name}` and in its scope as well",
                 policy.span,
-                cause="requests would be sent on to where they go already",
-                hint=f"leave it out: `{mended or f'except {target}'}`",
+                cause="requests would be sent to the service that already receives them",
+                hint=f"leave it out: `{fixed_scope or f'except {target}'}`",
                 related=(Related(call.span, "the call is declared here"),),
             )
             return
@@ -63,27 +63,38 @@ def _check_target(
         if call.port.protocol not in to_target.get(call.source, ()):
             missing.setdefault(call.source, index)
     if own is not None and target in application.services:
-        mended = without(scope, (target,), ())
+        fixed_scope = without(scope, (target,), ())
         diagnostics.error(
             "ADM421",
             f"`{policy.name}` sends requests of `{target}` to `{target}` itself",
             policy.span,
-            cause=f"the calls of `{target}` are in the scope: what it calls because of a request comes back to it as "
-            "another request, and so on without end",
-            hint=f"leave its calls out: `{mended or f'except {target}'}`",
+            cause=f"the calls of `{target}` are in the scope: each call that it makes for a request causes another "
+            "request to it, without end",
+            hint=f"leave its calls out: `{fixed_scope or f'except {target}'}`",
             related=(Related(own.span, f"`{target}` makes this call"),),
         )
         return
-    if not missing or not application.all_calls:
-        return
+    if missing and application.all_calls:
+        _report_missing_calls(application, policy, target, missing, to_target, diagnostics)
+
+
+def _report_missing_calls(
+    application: Application,
+    policy: Policy,
+    target: str,
+    missing: Mapping[str, int],
+    to_target: Mapping[str, set[str]],
+    diagnostics: Diagnostics,
+) -> None:
+    """`missing`: sender -> a call in scope, for senders without a call to the target with the protocol of that call."""
     source, index = min(missing.items())
-    protocol = calls[index].port.protocol
+    protocol = application.calls[index].port.protocol
     known = to_target.get(source)
     more = "" if len(missing) == 1 else f" (and {len(missing) - 1} more senders)"
     if known:
-        spoken = " and ".join(f"`{name}`" for name in sorted(known))
+        protocols = " and ".join(f"`{name}`" for name in sorted(known))
         message = (
-            f"`{source}` speaks {spoken} to `{target}`, but the requests of `{policy.name}` are `{protocol}`{more}"
+            f"`{source}` speaks {protocols} to `{target}`, but the requests of `{policy.name}` are `{protocol}`{more}"
         )
         hint = f"give `{target}` a port for `{protocol}` and declare the call to it"
     else:
@@ -93,9 +104,9 @@ def _check_target(
         "ADM403",
         message,
         policy.span,
-        cause="the target of a mirror or a split is called by the sender, and other policies may hold for that call",
+        cause="the sender calls the target of a mirror or a split, and other policies may apply to that call",
         hint=hint,
-        related=(Related(calls[index].span, "the call in scope is declared here"),),
+        related=(Related(application.calls[index].span, "the call in scope is declared here"),),
     )
 
 

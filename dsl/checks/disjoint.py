@@ -1,8 +1,8 @@
 """Proves that two matches never hold for the same request.
 
-Sound and not complete: True is a proof, False means only that none was found. Regular expressions prove nothing, and a
-header has several values at once: only a comparison and its own negation exclude each other there. What is written
-between the two matches has a value of its own for each of them, and so proves nothing, either.
+The proof is sound but not complete: True is a proof, False means that no proof was found. Regular expressions are not
+analysed. A header may have several values at once, so only a comparison and its own negation exclude each other there.
+A field that a policy writes between the two matches has a different value for each match, so it proves nothing.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _Conjunction = frozenset[_Literal]
 
 
 def disjoint(one: Match | None, other: Match | None, writers: Iterable[Policy] = ()) -> bool:
-    """True where it is proven that no request satisfies both. None matches every request.
+    """Whether it is proven that no request satisfies both. None matches every request.
 
-    `writers` may change a request between the two: what they write, each match may see with another value.
+    `writers` may change a request between the two, so each match may see another value of the fields that they write.
     """
     if one is not None and other is not None:
         changed: list[Effect] = []
@@ -40,7 +40,7 @@ def disjoint(one: Match | None, other: Match | None, writers: Iterable[Policy] =
             if policy.effects is None:
                 return False
             changed += (effect for effect in policy.effects if effect.verb is Verb.WRITES)
-        one = _apart(one, changed) if changed else one
+        one = _renamed(one, changed) if changed else one
     given = tuple(match for match in (one, other) if match is not None)
     if not given:
         return False
@@ -49,24 +49,24 @@ def disjoint(one: Match | None, other: Match | None, writers: Iterable[Policy] =
 
 
 def writes_to(policy: Policy, match: Match | None) -> bool:
-    """Whether a policy may change something that a match looks at."""
+    """Whether a policy may write a field that a match compares."""
     if match is None:
         return False
     if policy.effects is None:
         return True
     written = [effect for effect in policy.effects if effect.verb is Verb.WRITES]
-    return bool(written) and _apart(match, written) != match
+    return bool(written) and _renamed(match, written) != match
 
 
-def _apart(match: Match, written: Sequence[Effect]) -> Match:
-    """The match with every written field renamed, so that it shares no value with another match."""
+def _renamed(match: Match, written: Sequence[Effect]) -> Match:
+    """The match with every written field renamed, so that it shares no field with another match."""
     if isinstance(match, Comparison):
         if any(_touches(effect, match.field) for effect in written):
             return match._replace(field=Field(f"{match.field.name} before", match.field.header))
         return match
     if isinstance(match, Not):
-        return Not(_apart(match.operand, written))
-    return type(match)(tuple(_apart(operand, written) for operand in match.operands))
+        return Not(_renamed(match.operand, written))
+    return type(match)(tuple(_renamed(operand, written) for operand in match.operands))
 
 
 def _touches(effect: Effect, field: Field) -> bool:
@@ -109,7 +109,7 @@ def _impossible(conjunction: _Conjunction) -> bool:
 
 def _contradicts(literals: list[_Literal]) -> bool:
     if literals[0].comparison.field.header is not None:
-        asserted = {_essence(literal) for literal in literals}
+        asserted = {_canonical(literal) for literal in literals}
         return any((operator, value, not holds) in asserted for operator, value, holds in asserted)
     equal: set[str] = set()
     unequal: set[str] = set()
@@ -126,7 +126,7 @@ def _contradicts(literals: list[_Literal]) -> bool:
             return True
     if len(equal) > 1 or equal & unequal:
         return True
-    # A value that has to be there, be it whole or only how it begins.
+    # Values that are required, in full or as a prefix.
     beginnings = equal | prefixes
     if any(start.startswith(tuple(other_prefixes)) for start in beginnings):
         return True
@@ -137,8 +137,8 @@ def _contradicts(literals: list[_Literal]) -> bool:
     return not all(longest.startswith(prefix) for prefix in prefixes)
 
 
-def _essence(literal: _Literal) -> tuple[Operator, str, bool]:
-    """What a literal says, with `!=` as the negation of `==`."""
+def _canonical(literal: _Literal) -> tuple[Operator, str, bool]:
+    """A literal as (operator, value, asserted), with `!=` as the negation of `==`."""
     (_, operator, value), positive = literal
     if operator is Operator.NOT_EQUALS:
         return Operator.EQUALS, value, not positive

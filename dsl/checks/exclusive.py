@@ -1,8 +1,8 @@
-"""At most one policy of an exclusive kind holds for a request.
+"""At most one policy of an exclusive kind applies to a request.
 
-Two of them on one call need matches that are proven never to hold together. Each match is looked at where its policy
-stands, so what a policy between the two writes proves nothing: the first may hold for a request before, and the second
-for the same one after.
+Two such policies on one call need matches that are proven to exclude each other. Each match sees the request as it is
+at its own policy. If a policy between the two writes a field that they compare, nothing is proven: the first match may
+hold before the write, and the second after it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from dsl.diagnostics.diagnostic import Diagnostics
+    from dsl.graph.application import Application
     from dsl.program import Policy
-    from dsl.resolve.entities import Application
 
 Place = int | tuple[str, int]
-"""A declared call, by its index; or a destination and port, for the callers that no call declares."""
+"""A declared call, by its index; or a destination and port, for undeclared callers."""
 
 
-class _Declared:
-    """All policies in declared order, and where requests meet each."""
+class _DeclaredPolicies:
+    """All policies in declared order, with the places at which requests meet each."""
 
     def __init__(self, application: Application, policies: Sequence[Policy]) -> None:
         self.application = application
@@ -34,8 +34,8 @@ class _Declared:
         self._writers: dict[tuple[int, int], tuple[Policy, ...]] = {}
 
     def writers(self, first: _Rival, second: _Rival, place: Place) -> tuple[Policy, ...]:
-        """The policies that a request at some place meets from the first rival on, and before the second, and that
-        may write what the match of either looks at."""
+        """The policies from the first rival up to the second that a request meets at `place`, and that may write a
+        field which the match of either compares."""
         pair = first.position, second.position
         if pair not in self._writers:
             self._writers[pair] = tuple(
@@ -58,8 +58,8 @@ class _Rival(NamedTuple):
 
 
 def check_exclusive(application: Application, policies: Iterable[Policy], diagnostics: Diagnostics) -> None:
-    """Report pairs of one exclusive kind that may hold for one request."""
-    declared = _Declared(application, tuple(policies))
+    """Report pairs of policies of one exclusive kind that may apply to one request."""
+    declared = _DeclaredPolicies(application, tuple(policies))
     by_kind: dict[str, list[_Rival]] = {}
     for position, policy in enumerate(declared.policies):
         if policy.kind.exclusive:
@@ -69,7 +69,7 @@ def check_exclusive(application: Application, policies: Iterable[Policy], diagno
             _check_rivals(declared, rivals, diagnostics)
 
 
-def _check_rivals(declared: _Declared, rivals: Sequence[_Rival], diagnostics: Diagnostics) -> None:
+def _check_rivals(declared: _DeclaredPolicies, rivals: Sequence[_Rival], diagnostics: Diagnostics) -> None:
     at: dict[Place, list[_Rival]] = {}
     proven: set[tuple[int, int, tuple[str, ...]]] = set()
     clashing: set[tuple[int, int]] = set()
@@ -93,7 +93,7 @@ def _check_rivals(declared: _Declared, rivals: Sequence[_Rival], diagnostics: Di
 
 
 def _places(application: Application, policy: Policy) -> Iterator[Place]:
-    """Where requests meet a policy."""
+    """The places at which requests meet a policy."""
     yield from policy.calls
     if not policy.open_sources or Side.INGRESS not in policy.kind.sides:
         return
@@ -112,14 +112,14 @@ def _clash(
     place: Place,
     diagnostics: Diagnostics,
 ) -> None:
-    cause = f"at most one `{second.kind.name}` can hold for a request"
+    cause = f"at most one `{second.kind.name}` can apply to a request"
     hint = "narrow one of them with `except` or another scope, or give both a `when` that excludes the other"
     related = [Related(first.span, f"`{first.name}` is here")]
     if between and disjoint(first.match, second.match):
         names = " and ".join(f"`{policy.name}`" for policy in between[:2])
         names += f" and {len(between) - 2} more" if len(between) > 2 else ""
-        cause += f", and {names} may write what their matches look at between the two"
-        hint = "declare both of them on one side of what is written, or let their matches look at something else"
+        cause += f", and {names} may write a field between the two that their matches compare"
+        hint = "declare both before that policy or both after it, or compare other fields in their matches"
         related += (Related(policy.span, f"`{policy.name}` is here") for policy in between[:2] if policy is not first)
     elif first.match is not None and second.match is not None:
         cause += ", and nothing proves that their matches never hold together"

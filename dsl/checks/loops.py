@@ -1,11 +1,12 @@
-"""Questions and copies that make others of their kind, and so never end.
+"""Callouts and copies that cause further callouts and copies without end.
 
-An ADM that asks a service calls it from behind its own filters: such a question meets only what stands at the ingress
-of the asked service. Where a policy that asks stands there too, the question is asked about. Rules R4 and R7 keep such
-a policy at that ingress in every placement, so whether it ends can be told from the program alone.
+A callout is a request that an ADM makes itself, such as the one of `external_authorization`. It leaves the ADM behind
+the ADM's filters, so it meets only policies at the ingress of the service that it calls. If one of these makes callouts
+too, the callout causes another one. Rules R4 and R7 keep such a policy at that ingress in every placement, so the
+program alone shows whether callouts end.
 
-What the asked service itself calls, or the target of a copy, cannot be told so: a path of declared calls back into the
-scope may lead to a loop, and is worth a warning.
+The program does not show which calls a service makes for each callout or copy. A path of declared calls from there back
+into the scope may be a loop, and gets a warning.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.checks.disjoint import disjoint
+from dsl.checks.narrowing import without
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostics, Related
 from dsl.match import And, Comparison, Field, Match, Operator
 from dsl.program import Policy, Port, Protocol, Side, Verb, callee
-from dsl.resolve.narrowing import without
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dsl.resolve.entities import Application
+    from dsl.graph.application import Application
     from dsl.syntax import tree
 
 
-class _Asking(NamedTuple):
-    """A policy at the ingress of a service that is itself asked by some policy."""
+class _Callout(NamedTuple):
+    """A callout to `asked`, made for a policy at the ingress of `at`, which is itself called by callouts."""
 
     policy: int
     at: str
@@ -35,23 +36,23 @@ class _Asking(NamedTuple):
     port: int
 
 
-def check_questions(
+def check_callouts(
     application: Application,
     policies: Sequence[Policy],
     scopes: Mapping[str, tree.Scope],
     diagnostics: Diagnostics,
 ) -> None:
-    """Refuses policies whose questions are asked about without an end."""
-    questions = _Questions(application, policies)
-    left: dict[int, list[Sequence[_Asking]]] = {}
+    """Refuses policies whose callouts cause further callouts without end."""
+    questions = _CalloutGraph(application, policies)
+    left: dict[int, list[Sequence[_Callout]]] = {}
     for ring in questions.rings(MAX_DIAGNOSTICS):
         left.setdefault(ring[0].policy, []).append(ring)
     for position in sorted(left):
         _refuse(application, policies, position, left[position], scopes, diagnostics)
 
 
-def asked(application: Application, policy: Policy) -> tuple[tuple[str, Port], ...]:
-    """Services, with the port, that an ADM calls by itself for a policy. Copies and routes are not questions."""
+def callouts(application: Application, policy: Policy) -> tuple[tuple[str, Port], ...]:
+    """Services, with the port, to which an ADM makes callouts for a policy. Copies and splits are not callouts."""
     if _forwards(policy):
         return ()
     found = []
@@ -67,7 +68,7 @@ def _forwards(policy: Policy) -> bool:
 
 
 def callees(policy: Policy) -> Iterator[tuple[str, int | None]]:
-    """Names and ports of the services that a policy's arguments name, alone or in lists."""
+    """Names and ports of the services in a policy's arguments, alone or in lists."""
     for parameter in policy.kind.parameters:
         value = policy.arguments[parameter.name]
         listed = parameter.type.element is not None and parameter.type.element.name == "service"
@@ -77,15 +78,15 @@ def callees(policy: Policy) -> Iterator[tuple[str, int | None]]:
             yield from (callee(item) for item in value if isinstance(item, str))
 
 
-class _Questions:
-    """Who asks because of whose question. The edges between two `_Asking` are looked up as they are needed: where many
-    services are asked there are far more of them than it takes to find a ring."""
+class _CalloutGraph:
+    """Which callout causes which other callouts. Edges are computed on demand: a search for cycles needs only
+    few of the edges of a large application."""
 
     def __init__(self, application: Application, policies: Sequence[Policy]) -> None:
         self.application = application
         self.policies = policies
         self.asked = {
-            position: found for position, policy in enumerate(policies) if (found := asked(application, policy))
+            position: found for position, policy in enumerate(policies) if (found := callouts(application, policy))
         }
         helpers = {name for found in self.asked.values() for name, _ in found if name in application.services}
         self.at: dict[str, list[int]] = {}
@@ -97,16 +98,18 @@ class _Questions:
         edges = {
             name: sorted({helper for p in found for helper, _ in self.asked[p]}) for name, found in self.at.items()
         }
-        self.groups = _groups({name: [other for other in found if other in edges] for name, found in edges.items()})
+        self.components = _components(
+            {name: [other for other in found if other in edges] for name, found in edges.items()}
+        )
 
-    def rings(self, most: int) -> Iterator[Sequence[_Asking]]:
-        """Rings of questions, none of which is left if the policy of each one's first node is kept from that node."""
+    def rings(self, most: int) -> Iterator[Sequence[_Callout]]:
+        """Cycles of callouts. If the policy of each cycle's first node leaves out that node's service, none remains."""
         nodes = [
-            _Asking(position, name, helper, port.number)
+            _Callout(position, name, helper, port.number)
             for name, positions in self.at.items()
             for position in positions
             for helper, port in self.asked[position]
-            if self.groups.get(name) == self.groups.get(helper)
+            if self.components.get(name) == self.components.get(helper)
         ]
         gone = set()
         for node in nodes:
@@ -117,27 +120,27 @@ class _Questions:
             ring = self._ring(nodes, gone)
             if not ring:
                 return
-            # Of several policies the last one is to change, but rather one that holds elsewhere as well.
+            # Of several policies the last one has to change; better, one that also has other destinations.
             first = max(ring, key=lambda node: (len(self.policies[node.policy].destinations) > 1, node))
             gone.add(first)
             at = ring.index(first)
             yield (*ring[at:], *ring[:at])
 
-    def following(self, node: _Asking) -> Iterator[_Asking]:
-        """Who asks because of the question of `node`."""
+    def following(self, node: _Callout) -> Iterator[_Callout]:
+        """The callouts that the callout `node` causes."""
         policy = self.policies[node.policy]
         port = next(port for name, port in self.asked[node.policy] if (name, port.number) == node[2:])
-        question = _question(policy, port)
+        question = _callout_match(policy, port)
         for other in self.at.get(node.asked, ()):
             before = [each for each in self.policies[:other] if node.asked in each.destinations]
             if _covers(self.application, self.policies[other], node.at, node.asked, port, question, before):
                 for helper, number in self.asked[other]:
-                    if self.groups.get(helper) == self.groups[node.asked]:
-                        yield _Asking(other, node.asked, helper, number.number)
+                    if self.components.get(helper) == self.components[node.asked]:
+                        yield _Callout(other, node.asked, helper, number.number)
 
-    def _ring(self, nodes: Iterable[_Asking], gone: set[_Asking]) -> list[_Asking]:
-        """Some nodes each of which leads to the next, and the last one to the first; empty where there are none."""
-        seen: set[_Asking] = set(gone)
+    def _ring(self, nodes: Iterable[_Callout], gone: set[_Callout]) -> list[_Callout]:
+        """The nodes of one cycle, in order; empty if there is none."""
+        seen: set[_Callout] = set(gone)
         for start in nodes:
             path = [] if start in seen else [start]
             rest = [self.following(start)]
@@ -157,10 +160,10 @@ class _Questions:
         return []
 
 
-def _question(policy: Policy, port: Port) -> Match | None:
-    """A match that every request holds by which an ADM asks this port; None where nothing is known of them.
+def _callout_match(policy: Policy, port: Port) -> Match | None:
+    """A match that every callout to this port satisfies; None if its requests are unknown.
 
-    Over HTTP, such a request has the path of the request that it is about.
+    Over HTTP, a callout has the path of the request that it is about.
     """
     method = policy.kind.traits.grpc_method
     if method is None or port.protocol is not Protocol.GRPC:
@@ -178,9 +181,9 @@ def _covers(
     question: Match | None,
     before: Sequence[Policy],
 ) -> bool:
-    """Whether a call from inside the ADM of `caller` to a port of `helper` is in the scope of `policy`.
+    """Whether a callout of the ADM of `caller` to a port of `helper` is in the scope of `policy`.
 
-    `before`: policies that the call meets earlier, and that may write what the match looks at.
+    `before`: policies that the callout meets earlier, and that may write a field which the match compares.
     """
     if policy.ports is not None and port.number not in policy.ports:
         return False
@@ -189,7 +192,7 @@ def _covers(
     if policy.match is not None and question is not None and disjoint(policy.match, question, before):
         return False
     if caller == helper and policy.open_sources:
-        # What a service calls at itself may come from the address of its node, which no `except` leaves out.
+        # A call of a service to itself may have the address of its node, which no `except` can exclude.
         return True
     if caller not in policy.sources:
         return False
@@ -203,7 +206,7 @@ def _refuse(
     application: Application,
     policies: Sequence[Policy],
     position: int,
-    rings: Sequence[Sequence[_Asking]],
+    rings: Sequence[Sequence[_Callout]],
     scopes: Mapping[str, tree.Scope],
     diagnostics: Diagnostics,
 ) -> None:
@@ -214,27 +217,31 @@ def _refuse(
     listed = ", ".join(f"`{each}`" for each in names)
     related = [Related(application.services[name].span, f"`{name}` is declared here")]
     if len(ring) == 1:
-        message = f"`{policy.name}` asks `{name}` about its own questions, which never end"
+        message = f"the requests by which `{policy.name}` asks `{name}` cause more of such requests, without end"
         cause = (
-            f"a question is a call to `{name}`, and calls to `{name}` are in the scope of `{policy.name}`, "
-            "so each question needs another one"
+            f"such a request is a call to `{name}`, and calls to `{name}` are in the scope of `{policy.name}`, "
+            "so each request causes another one"
         )
     else:
         others = dict.fromkeys(policies[node.policy].name for node in ring[1:])
-        message = f"`{policy.name}` and {_and(others)} ask about each other's questions, which never end"
+        message = f"the requests by which `{policy.name}` and {_and(others)} ask services cause each other, without end"
         if policy.name in others:
-            message = f"`{policy.name}` asks about its own questions, which never end"
+            message = f"the requests by which `{policy.name}` asks services cause more of such requests, without end"
         asks = [f"the ADM of `{node.at}` asks `{node.asked}` for `{policies[node.policy].name}`" for node in ring]
-        cause = f"{', '.join(asks)}; each of these questions is a call in the scope of the next policy"
+        cause = f"{', '.join(asks)}; each of these requests is a call in the scope of the next policy"
         related = [
             Related(policies[node.policy].span, f"`{policies[node.policy].name}` is here")
             for node in ring[1:]
             if node.policy != position
         ]
-    mended = without(scopes.get(policy.name), (), names) if len(policy.destinations) > len(names) else None
-    hint = f"leave {listed} out: `{mended}`" if mended else f"leave {listed} out of its destinations with `except`"
+    fixed_scope = without(scopes.get(policy.name), (), names) if len(policy.destinations) > len(names) else None
+    hint = (
+        f"leave {listed} out: `{fixed_scope}`"
+        if fixed_scope
+        else f"leave {listed} out of its destinations with `except`"
+    )
     if len(policy.destinations) == len(names):
-        hint = f"remove `{policy.name}`, or name a service for it to ask whose calls it does not hold for"
+        hint = f"remove `{policy.name}`, or let it ask a service that is not in its scope"
     diagnostics.error("ADM420", message, policy.span, cause=cause, hint=hint, related=tuple(related))
 
 
@@ -243,19 +250,19 @@ def _and(names: Iterable[str]) -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
-def warn_of_returns(
+def warn_of_callback_paths(
     application: Application,
     policies: Sequence[Policy],
     scopes: Mapping[str, tree.Scope],
     diagnostics: Diagnostics,
 ) -> None:
-    """Warns where a service that is asked, or gets copies, calls what leads back into the scope of the policy."""
+    """Warns if the calls of a service that receives callouts or copies lead back into the scope of the policy."""
     helped = [(policy, sorted({name for name, _ in callees(policy)})) for policy in policies if policy.calls]
     helped = [(policy, names) for policy, names in helped if names]
     if not helped:
         return
     edges = _edges(application, helped)
-    groups = _groups(edges)
+    groups = _components(edges)
     for policy, names in helped:
         for name in names:
             group = groups.get(name)
@@ -267,7 +274,7 @@ def warn_of_returns(
 
 
 def _edges(application: Application, helped: Iterable[tuple[Policy, Sequence[str]]]) -> dict[str, list[str]]:
-    """Which services get a request because a service got one, if each makes all its calls."""
+    """Service -> services that receive a request because it received one, if each service makes all its calls."""
     edges: dict[str, dict[str, None]] = {name: {} for name in application.services}
     for call in application.calls:
         if call.source in edges and call.destination in edges:
@@ -279,8 +286,8 @@ def _edges(application: Application, helped: Iterable[tuple[Policy, Sequence[str
     return {name: sorted(found) for name, found in edges.items()}
 
 
-def _groups(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """A number for each service: those with the same number can all reach each other (Kosaraju's algorithm)."""
+def _components(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Strongly connected components, as a number for each service (Kosaraju's algorithm)."""
     done: list[str] = []
     seen: set[str] = set()
     for start in edges:
@@ -313,7 +320,7 @@ def _groups(edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 
 def _path(edges: Mapping[str, Sequence[str]], start: str, ends: frozenset[str]) -> list[str]:
-    """A shortest way from a service to one of others."""
+    """A shortest path from a service to one of `ends`."""
     before: dict[str, str] = {}
     layer = [start]
     while layer and not ends.intersection(layer):
@@ -340,18 +347,22 @@ def _warn(
     call = next(application.calls[index] for index in policy.calls if application.calls[index].source == path[-1])
     steps = [f"`{one}` calls `{other}`" for one, other in pairwise((*path, call.destination))]
     steps = [*steps[:2], "...", steps[-1]] if len(steps) > 4 else steps
-    mended = without(scopes.get(policy.name), back, ())
+    fixed_scope = without(scopes.get(policy.name), back, ())
     listed = _and(back[:3]) if len(back) <= 3 else ", ".join(f"`{name}`" for name in back[:3]) + " and others"
-    hint = f"leave the calls of {listed} out: `{mended}`" if mended else f"leave the calls of {listed} out of the scope"
+    hint = (
+        f"leave the calls of {listed} out: `{fixed_scope}`"
+        if fixed_scope
+        else f"leave the calls of {listed} out of the scope"
+    )
     if all(application.calls[index].source in back for index in policy.calls):
-        hint = f"remove one of these calls if it is not made, or `{policy.name}`"
+        hint = f"remove one of these calls if it is not made, or remove `{policy.name}`"
     verb = "sends requests to" if _forwards(policy) else "asks"
     diagnostics.warning(
         "ADM422",
         f"`{policy.name}` {verb} `{helper}`, whose own calls lead back into its scope",
         policy.span,
-        cause=f"{', '.join(steps)}; the last of these calls is in the scope, and makes `{helper}` get one more "
-        "request: if each service makes its call for each request, they never end",
+        cause=f"{', '.join(steps)}; the last of these calls is in the scope, so it causes one more request to "
+        f"`{helper}`: if each service makes its call for each request, the requests never end",
         hint=hint,
         related=(Related(call.span, "the call in scope is declared here"),),
     )

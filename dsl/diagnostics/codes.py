@@ -1,6 +1,6 @@
-"""Every code that reading a program can give, with an example of the mistake and of the remedy.
+"""All codes of the language, each with an example of the mistake and a corrected example.
 
-Codes are stable: one is never given another meaning. docs/architecture.md says which range is about what.
+Codes are stable: the meaning of a code never changes. docs/architecture.md lists the ranges of codes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dsl.diagnostics.codes_values import FILES, VALUES
 
 
 class CodeInfo(NamedTuple):
-    """Both examples are whole programs. Where files are needed beside them, the explanation says so."""
+    """Both examples are complete programs. The explanation names the other files that they need."""
 
     title: str
     explanation: str

@@ -1,34 +1,35 @@
-"""Codes about kinds: data only, apart because it is long."""
+"""Codes about kinds. This module holds data only."""
 
 from __future__ import annotations
 
 KINDS: dict[str, tuple[str, str, str, str]] = {
     "ADM301": (
-        "an annotation is unknown, or cannot stand there",
+        "an annotation is unknown, or not allowed here",
         "Kinds take `@ingress`, `@egress`, `@both`, `@guard`, `@state`, `@per_replica`, `@exclusive`,"
         " `@effect` and `@component`; policies take `@ingress` and `@egress`.",
         'app shop\n\n@ingres\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@ingress\nkind own() for http template "own.yaml"\n',
     ),
     "ADM302": (
-        "what an annotation has in parentheses does not fit",
-        "Sides take a stage (`filter`, `routing`, `upstream`, `cluster`), `@state` takes "
-        "`destination`, `@component` one name, `@effect` effects.",
+        "the parentheses of an annotation are wrong",
+        "The sides take a stage (`filter`, `routing`, `upstream`, `cluster`), `@state` takes `destination`, "
+        "`@component` takes one name, and `@effect` takes effects.",
         'app shop\n\n@ingress(filters)\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@ingress(filter)\nkind own() for http template "own.yaml"\n',
     ),
     "ADM303": (
         "annotations contradict each other",
-        "A kind needs a side. What is kept for each replica stays at ingress and is no state of the "
-        "destination; what needs both ends keeps no state.",
+        "A kind needs at least one side. A kind with a limit for each replica can only be enforced at ingress, "
+        "and its state is not that of the destination as a whole. A kind that works at both ends cannot count: it "
+        "would count each request twice.",
         'app shop\n\n@guard\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@guard @ingress\nkind own() for http template "own.yaml"\n',
     ),
     "ADM304": (
         "an effect is unknown",
-        "Effects are `reads(x)`, `writes(x)`, `rejects`, `delays`, `repeats`, `counts`, `times_out`, "
-        "`routes`, `copies`, where `x` is `header`, `path`, `method`, `body`, `status`, "
-        "`response_header` or `response_body`; `none` says that there are none.",
+        "Effects are `reads(x)`, `writes(x)`, `rejects`, `delays`, `repeats`, `counts`, `times_out`, `routes` and "
+        "`copies`, where `x` is `header`, `path`, `method`, `body`, `status`, `response_header` or "
+        "`response_body`. `none` declares that the kind has no effects.",
         'app shop\n\n@ingress @effect(reads(headers))\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@ingress @effect(reads(header))\nkind own() for http template "own.yaml"\n',
     ),
@@ -62,7 +63,7 @@ KINDS: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM307": (
         "a policy that needs both ends is narrowed to one",
-        "A kind marked `@both` works only if sender and receiver take part.",
+        "A kind with `@both` works only if it is enforced at sender and receiver.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -86,29 +87,30 @@ KINDS: dict[str, tuple[str, str, str, str]] = {
         "policy s = sealed() on web -> api\n",
     ),
     "ADM308": (
-        "a template has a place that is no parameter",
-        "Each `${name}` in the template is the name of a parameter of the kind. The template of the "
-        "example has `${max}`.",
+        "a template uses an undeclared parameter",
+        "Each `${name}` in the template must be the name of a parameter of the kind. The template of the example "
+        "has `${max}`.",
         'app shop\n\n@ingress\nkind own(limit: int) for http template "filter.yaml"\n',
         'app shop\n\n@ingress\nkind own(max: int) for http template "filter.yaml"\n',
     ),
     "ADM309": (
         "an annotation or an effect is given twice",
-        "Each annotation stands once, except `@effect`, whose effects add up.",
+        "An annotation may occur once. Only `@effect` may occur several times; its effects add up.",
         'app shop\n\n@ingress @ingress(filter)\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@ingress(filter)\nkind own() for http template "own.yaml"\n',
     ),
     "ADM310": (
-        "a kind of one's own has no template",
-        "What a kind of the prelude becomes in a proxy is part of admc. A kind of your own is carried out by the Envoy "
-        "filter that its template describes.",
+        "a user's kind has no template",
+        "Only for built-in kinds does admc provide the Envoy configuration. A kind of your own needs a template "
+        "of the Envoy filter that implements it.",
         "app shop\n\n@ingress\nkind own() for http\n",
         'app shop\n\n@ingress\nkind own() for http template "own.yaml"\n',
     ),
     "ADM311": (
-        "a kind of one's own is no filter",
-        "A template describes a filter, so its kind works at the stage `filter`, or at the egress of `http` and `grpc` "
-        "at the stage `upstream`, where it meets each attempt of a retry. Routing and clusters are for built-in kinds.",
+        "a stage that a user's kind cannot have",
+        "A template describes a filter, so its kind works at the stage `filter`. At the egress of `http` and "
+        "`grpc` it may also work at the stage `upstream`, where it handles each attempt of a retry. Only built-in "
+        "kinds work in routing and in clusters.",
         'app shop\n\n@egress(routing)\nkind own() for http template "own.yaml"\n',
         'app shop\n\n@egress\nkind own() for http template "own.yaml"\n',
     ),

@@ -1,13 +1,13 @@
-"""Codes about scopes and policies: data only, apart because it is long."""
+"""Codes about scopes and policies. This module holds data only."""
 
 from __future__ import annotations
 
 SCOPES: dict[str, tuple[str, str, str, str]] = {
     "ADM401": (
-        "a kind does not carry the protocol of a call in scope",
-        "Requests can be seen on `http` and `grpc` only, and each kind says which protocols it is "
-        "for. `*` means every call, also those of databases. Narrow the scope with `except`. What is inside TLS "
-        "that the application speaks itself cannot be seen either: such a port is `tcp`, whatever it carries.",
+        "a kind does not support the protocol of a call in scope",
+        "Only `http` and `grpc` calls have requests, and each kind lists its protocols. `*` means every call, "
+        "also calls to databases. Narrow the scope with `except`. Requests inside TLS that the application itself "
+        "speaks are not visible to a proxy: declare such a port as `tcp`.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -27,9 +27,10 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM402": (
         "two policies of an exclusive kind on one call",
-        "Of two timeouts, retries or balancing choices for the same request only one could hold. They"
-        " may share a call if their matches are proven to exclude each other. A policy between the two that writes what"
-        " the matches look at leaves nothing to prove: each match is looked at where its policy stands.",
+        "Of two timeouts, retries or load balancing choices for one request, only one can apply. Two such "
+        "policies may share a call if their matches are proven to exclude each other. Each match sees the request "
+        "as it is at its own policy. So if a policy between the two writes what the matches compare, nothing is "
+        "proven.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -51,8 +52,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM403": (
         "the target of a mirror or a split is not a declared call",
-        "The sender itself calls the target, so that call has to be declared like any other, with the"
-        " protocol of the requests.",
+        "The sender calls the target, so that call has to be declared like any other call, with the protocol of "
+        "the requests.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -75,7 +76,7 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM404": (
         "a policy applies to no declared call",
-        "This is a warning. A guard still refuses undeclared callers; any other policy does nothing.",
+        "This is a warning. A guard still refuses undeclared callers. Any other policy has no effect.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -95,8 +96,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM405": (
         "a selector selects nothing",
-        "This is a warning: no service has a name that fits the pattern, or those labels, or `except` leaves all out "
-        "again that were selected.",
+        "This is a warning. No name matches the pattern, no service has the labels, or `except` leaves out all "
+        "that was selected.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -116,8 +117,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM406": (
         "`*` cannot mean every caller of an external",
-        "This is a warning. No NetworkPolicy closes a party outside the mesh, so the policy is "
-        "enforced at the callers that the program declares.",
+        "This is a warning. No NetworkPolicy can close a party outside the mesh to undeclared callers, so the "
+        "policy is enforced at the declared callers only.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -133,8 +134,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM407": (
         "not a regular expression that Envoy can run",
-        "Envoy uses RE2: no lookaround, no backreferences, no possessive repetition. The whole value has to match, and "
-        "the expression may take 90 instructions (`admc check` says how many it takes).",
+        "Envoy uses RE2, which has no lookaround, no backreferences and no possessive repetition. The expression "
+        "must match the whole value, and may take 90 instructions; the message gives the number that it takes.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -194,7 +195,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM410": (
         "a pin has no effect",
-        "The calls of a pin are among those of its policy, and so is whatever it names.",
+        "The scope of a pin lies within the scope of its policy. A service or external that the pin names must be "
+        "part of a call that the policy applies to.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -243,8 +245,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
         "app shop\n\nobjective minimize adms\n",
     ),
     "ADM413": (
-        "a port among the sources",
-        "Callers have no port that a policy could speak of; destinations have.",
+        "a source with a port",
+        "Callers have no ports. Only destinations do.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -264,8 +266,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM414": (
         "no request has such a value",
-        "A path starts with `/` and is compared without its query; a method is a word such as `GET`; cookies are "
-        "compared one by one, and none holds `;` or `,`.",
+        "A path starts with `/` and is compared without its query. A method is a word such as `GET`. Cookies are "
+        "compared one by one, and a cookie contains neither `;` nor `,`.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -284,9 +286,9 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
         'policy log = access_log() on web -> api when path == "/users"\n',
     ),
     "ADM415": (
-        "the ports of a scope cannot be told apart",
-        "The ports of a scope hold for all its destinations. Destinations of which different ports "
-        "are meant need policies of their own.",
+        "different ports of several destinations",
+        "The ports of a scope apply to all its destinations. Write one policy for each group of destinations with "
+        "the same ports.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -303,7 +305,7 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM416": (
         "the target of a mirror or a split is in its own scope",
-        "Requests that go to the target already would be sent there again.",
+        "Requests that already go to the target would be sent to it again.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -325,8 +327,8 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM417": (
         "a named source is not declared to call a destination",
-        "A policy whose sources are named holds for their declared calls. One that is not declared meets no policy "
-        "there, except guards, and policies whose source is `*`.",
+        "A policy with named sources applies to their declared calls. An undeclared call meets only guards and "
+        "policies whose source is `*`.",
         "app shop\n"
         "\n"
         "service web, mobile { http 8080 }\n"
@@ -341,10 +343,10 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
         "policy log = access_log() on web, mobile -> api\n",
     ),
     "ADM418": (
-        "an outlier detection that never puts anybody out",
-        "This is a warning. `max_ejected` is the share of a service's replicas that may be out at a time. Where there "
-        "are several, one of them may always be; the only one stays, whatever it answers, unless the share is 100%. A "
-        "service has one replica unless it says how many.",
+        "an outlier detection that never ejects a replica",
+        "This is a warning. `max_ejected` is the share of a service's replicas that may be ejected at a time. "
+        "With several replicas, Envoy may always eject one. A single replica is never ejected, unless the share "
+        "is 100%. A service has one replica unless it declares `replicas`.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -360,8 +362,7 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM419": (
         "a method that is not written in capitals",
-        "This is a warning. Methods of requests are compared letter by letter: `get` is another method than `GET`, and "
-        "no client sends it.",
+        "This is a warning. Methods are compared exactly: `get` is not `GET`, and no client sends it.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"

@@ -1,21 +1,21 @@
-"""Codes about text, syntax and names: data only, apart because it is long."""
+"""Codes about text, syntax and names. This module holds data only."""
 
 from __future__ import annotations
 
 SYNTAX: dict[str, tuple[str, str, str, str]] = {
     "ADM001": (
         "a statement is not complete or has something out of place",
-        "The statement has a word or sign where another one has to stand, or ends before it is "
-        "complete. The message lists what could stand there. A statement ends at the end of its line,"
-        " except inside brackets and after a `,` or `->`: then it goes on in the next line that is not blank, unless "
-        "that begins a statement.",
+        "The statement has a word or sign in a place where another one must be, or it ends too early. The message "
+        "lists the words and signs that can be there. A statement ends at the end of its line, except inside "
+        "brackets and after a `,` or `->`: then it continues in the next line that is not blank, unless that line "
+        "begins a statement.",
         "app shop\n\nservice web { http }\n",
         "app shop\n\nservice web { http 8080 }\n",
     ),
     "ADM002": (
         "a character has no meaning",
-        "Outside strings and comments, programs are made of names, numbers, strings in double quotes,"
-        " and the signs `-> == != .. { } ( ) [ ] , : = @ ?`.",
+        "Outside strings and comments, a program consists of names, numbers, strings in double quotes, and the "
+        "signs `-> == != .. { } ( ) [ ] , : = @ ?`.",
         "app shop\n\nservice web { http 8080; replicas 2 }\n",
         "app shop\n\nservice web { http 8080  replicas 2 }\n",
     ),
@@ -26,9 +26,9 @@ SYNTAX: dict[str, tuple[str, str, str, str]] = {
         'app shop\n\nexternal stripe { tcp 443  host "api.stripe.com" }\n',
     ),
     "ADM004": (
-        "a backslash starts something unknown",
-        'In a string, `\\"`, `\\\\`, `\\n`, `\\t`, `\\r` and `\\uXXXX` are known. A backslash itself is '
-        'written twice, also in regular expressions: `"\\\\d+"`.',
+        "an unknown escape in a string",
+        'In a string, `\\"`, `\\\\`, `\\n`, `\\t`, `\\r` and `\\uXXXX` are escapes. A backslash itself is written '
+        'twice, also in regular expressions: `"\\\\d+"`.',
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -48,15 +48,15 @@ SYNTAX: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM005": (
         "a bracket is never closed",
-        "Inside brackets a statement goes on over the end of the line. One that is never closed would"
-        " swallow the rest of the file, so the next line that plainly begins a statement ends it.",
+        "Inside brackets a statement continues after the end of the line. So that an unclosed bracket does not "
+        "take the rest of the file, the statement also ends at the next line that clearly begins a statement.",
         "app shop\n\nservice web { http 8080\nservice api { http 8080 }\n",
         "app shop\n\nservice web { http 8080 }\nservice api { http 8080 }\n",
     ),
     "ADM006": (
         "nesting is too deep",
-        "Brackets nest at most 64 levels, and `and`, `or` and `not` in a match at most 16: Envoy reads no deeper. An "
-        "`and` in an `and` and an `or` in an `or` are no levels.",
+        "Brackets may be nested 64 levels deep, and `and`, `or` and `not` in a match 16 levels: Envoy accepts no "
+        "deeper configuration. An `and` directly in an `and`, or an `or` directly in an `or`, is not a level.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -75,9 +75,9 @@ SYNTAX: dict[str, tuple[str, str, str, str]] = {
         'policy log = access_log() on web -> api when path == "/"\n',
     ),
     "ADM007": (
-        "an annotation belongs to nothing",
-        "Annotations stand before the `kind` or the `policy` that they describe, on the same line or "
-        "on lines of their own.",
+        "an annotation without a kind or policy",
+        "An annotation stands before the `kind` or the `policy` that it describes, on the same line or on a line "
+        "of its own.",
         "app shop\n\n@ingress\nservice web { http 8080 }\n",
         "app shop\n\nservice web { http 8080 }\n",
     ),
@@ -96,8 +96,8 @@ SYNTAX: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM010": (
         "two labels without a value stand side by side",
-        "A label without a value has the name of its service. Two of them on one line have a `,` between them: "
-        'without it, `tier "db"` would be two labels, and not one label whose `=` is missing.',
+        "A label without a value has the name of its service as its value. Two such labels on one line need a `,` "
+        'between them. Without this rule, `tier "db"`, a label whose `=` is missing, would be two labels.',
         'app shop\n\nservice web { http 8080  labels { tier "front" } }\n',
         'app shop\n\nservice web { http 8080  labels { app  tier = "front" } }\n',
     ),
@@ -111,8 +111,8 @@ NAMES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM102": (
         "a kind is not declared",
-        "The kind is neither built in nor declared with `kind`. `admc explain kinds` lists what is built in. A name "
-        "that Istio, Linkerd or Envoy has for one gets a hint with the name here.",
+        "The kind is neither built in nor declared with `kind`. `admc explain kinds` lists the built-in kinds. "
+        "For a name that Istio, Linkerd or Envoy uses, the message names the matching built-in kind.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -154,14 +154,14 @@ NAMES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM104": (
         "a port does not exist",
-        "A port is named by its name or its number, and the service has to have it.",
+        "A call or a policy names a port by its name or its number. The service has no such port.",
         "app shop\n\nservice web { http 8080 }\nservice api { http 8080  http admin 9000 }\ncall web -> api:amin\n",
         "app shop\n\nservice web { http 8080 }\nservice api { http 8080  http admin 9000 }\ncall web -> api:admin\n",
     ),
     "ADM105": (
         "a name is declared twice",
-        "Services and externals share one set of names; kinds, policies and the parameters of one "
-        "kind have theirs. A kind cannot have the name of a built-in one.",
+        "Services and externals share one set of names. Kinds, policies and the parameters of a kind each have "
+        "their own set. A kind cannot have the name of a built-in kind.",
         "app shop\n\nservice web { http 8080 }\nexternal web\n",
         "app shop\n\nservice web { http 8080 }\nexternal internet\n",
     ),
@@ -173,44 +173,44 @@ NAMES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM107": (
         "a second `app` line",
-        "A program is about one application.",
+        "A program describes one application.",
         "app shop\napp store\n",
         "app shop\n",
     ),
     "ADM108": (
         "a used file has an `app` line",
-        "A file that others `use` is a part of their application, so only the main file has an `app` "
-        "line. The example uses a file `other.adm` that is a program of its own.",
+        "A file that another file uses is part of that application, so only the main file has an `app` line. The "
+        "example uses a file `other.adm` that is a program of its own.",
         'app shop\n\nuse "other.adm"\n',
         'app shop\n\nuse "kinds.adm"\n',
     ),
     "ADM109": (
-        "something in a body is given twice",
-        "Each port number, port name, label, `replicas`, `rate` and so on stands once in a body.",
+        "an item of a body is given twice",
+        "Each port number, port name, label, `replicas`, `rate` and so on may occur once in a body.",
         "app shop\n\nservice web { http 8080  replicas 2  replicas 3 }\n",
         "app shop\n\nservice web { http 8080  replicas 3 }\n",
     ),
     "ADM111": (
         "a callee has no port",
-        "Only what has a port can be called or be a destination of a policy.",
+        "A service or external needs a port to be called, or to be the destination of a policy.",
         "app shop\n\nservice web { http 8080 }\nservice batch\ncall web -> batch\n",
         "app shop\n\nservice web { http 8080 }\nservice batch { http 8080 }\ncall web -> batch\n",
     ),
     "ADM112": (
         "a call does not say which port",
-        "Where the destination has several ports, the call names one.",
+        "If the destination has several ports, the call must name one.",
         "app shop\n\nservice web { http 8080 }\nservice api { http 8080  http admin 9000 }\ncall web -> api\n",
         "app shop\n\nservice web { http 8080 }\nservice api { http 8080  http admin 9000 }\ncall web -> api:8080\n",
     ),
     "ADM113": (
         "a call between two externals",
-        "Traffic between two parties outside the mesh never meets it, so nothing could be enforced there.",
+        "Traffic between two parties outside the mesh does not pass the mesh, so no policy can be enforced on it.",
         "app shop\n\nexternal office\nexternal stripe { tcp 443 }\ncall office -> stripe\n",
         "app shop\n\nservice web { http 8080 }\nexternal stripe { tcp 443 }\ncall web -> stripe\n",
     ),
     "ADM114": (
         "a call is declared twice",
-        "Source, destination and port together name a call. Its `rate` is that of all its requests.",
+        "Source, destination and port identify a call. Its `rate` is the rate of all its requests.",
         "app shop\n"
         "\n"
         "service web { http 8080 }\n"
@@ -221,7 +221,7 @@ NAMES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM115": (
         "a second `objective`",
-        "The program says once what is minimized first, and what then.",
+        "A program declares its objective once, with all metrics in their order.",
         "app shop\n\nobjective minimize adms\nobjective minimize sidecars\n",
         "app shop\n\nobjective minimize adms, then sidecars\n",
     ),

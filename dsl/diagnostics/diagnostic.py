@@ -1,7 +1,7 @@
-"""The one diagnostic model: what went wrong, where, why, and what to do.
+"""The model of all diagnostics: message, place, cause and hint.
 
-Errors are collected, not raised, so that a user sees all of a file's errors in one run. Rendering (text, JSON, SARIF,
-...) belongs to the application.
+Errors are collected, not raised, so that a user sees all errors of a file in one run. The application renders them as
+text, JSON, SARIF and other formats.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Severity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"
-    """Worth knowing, and not wrong: has no say in any exit code."""
+    """Neither an error nor a likely mistake: no exit code depends on it."""
 
 
 class Related(NamedTuple):
-    """A second place that belongs to the cause, such as the earlier of two definitions."""
+    """A second place that is part of the cause, such as the earlier of two declarations."""
 
     span: Span
     message: str
@@ -35,7 +35,7 @@ class Related(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. `message` is lower case, without a final period, with backticks round what the user wrote."""
+    """One finding. `message` is lower case, without a final period, with backticks around quotations of the program."""
 
     code: str
     severity: Severity
@@ -47,7 +47,7 @@ class Diagnostic:
 
 
 class ProgramError(Exception):
-    """The input is wrong: carries every diagnostic of the run, of each severity, in the order of their places."""
+    """The input has errors. `diagnostics` are all findings of the run, in the order of their places."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -106,7 +106,7 @@ class Diagnostics:
         self.add(Diagnostic(code, Severity.NOTE, message, span, cause, hint, related))
 
     def did_you_mean(self, name: str, known: Iterable[str]) -> str | None:
-        """A hint for the next error; None where that error will not be shown, since looking for one is slow."""
+        """A hint for the next error; None if that error is not shown, since the search for a hint is slow."""
         return None if self.full else did_you_mean(name, known)
 
     @property
@@ -115,17 +115,17 @@ class Diagnostics:
 
     @property
     def errors(self) -> int:
-        """How many errors there are, shown or not."""
+        """Number of errors, including those that are not shown."""
         return self.counts[Severity.ERROR]
 
     @property
     def full(self) -> bool:
-        """True where one more error would not be shown: time to stop looking."""
+        """No further error is shown, so checks may stop."""
         return self.counts[Severity.ERROR] >= MAX_DIAGNOSTICS
 
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str | None:
-    """A hint naming the closest known name, with what is written `before` it, or None where nothing is close."""
+    """A hint with the closest known name, and the text `before` it; None if no name is close."""
     candidates = list(known)
     if len(candidates) > _MANY:
         # Comparing takes about 10 us a name, and a large application has 50,000.
@@ -138,5 +138,5 @@ def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str | Non
 
 
 def squeezed(name: str) -> str:
-    """A name without what people write in different ways: `MaxRequests`, `max-requests`, `max_requests` are alike."""
+    """A name without capitals, `-` and `_`: `MaxRequests`, `max-requests` and `max_requests` give the same result."""
     return name.replace("_", "").replace("-", "").lower()

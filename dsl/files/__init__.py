@@ -1,1 +1,1 @@
-"""Reading the files of a program, within bounds and from permitted folders."""
+"""Reads the files of a program, within limits and from permitted folders."""

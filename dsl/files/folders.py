@@ -1,8 +1,8 @@
-"""Which files of a machine a program may be read from: those of its own folder, and of folders that the user names.
+"""The files that a program may use: those of its own folder, and of folders that the user names.
 
-A program names files, and what they hold goes into findings and into configuration. Without a bound, a program that is
-proposed for review could bring any file of the machine that compiles it into view. Links are resolved before the test,
-and the file is opened along the path that was tested.
+The content of files that a program names appears in messages and configuration. Without this limit, a program that is
+proposed for review could show any file of the machine that compiles it. Links are resolved before the check, and the
+file is opened along the path that was checked.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 Read = Callable[[str], bytes]
 
 _ATTEMPTS: Final = 3
-"""A mounted folder may be replaced between the look at a link and the opening of its target."""
+"""A mounted folder may be replaced after its link was resolved and before its target is opened."""
 _REPLACED: Final = (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EINVAL)
-"""What the system says then."""
+"""The errors that the system then returns."""
 _STEP: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
-# A named pipe without a writer would block for ever; opened without waiting it does not.
+# Without O_NONBLOCK, to open a named pipe that has no writer would block forever.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -37,7 +37,7 @@ class OutsideError(OSError):
     def __init__(self, *, linked: bool) -> None:
         super().__init__(errno.EACCES, "it lies outside of the folders that may be read")
         self.linked = linked
-        """The path, as it is written, leads into one of them: it is a link that leads out."""
+        """Whether the path as written is inside one of these folders: a link then leads out of it."""
 
 
 def folder_reader(folder: Path, include: Sequence[Path] = ()) -> Read:
@@ -66,9 +66,9 @@ def leads_out(path: str) -> bool:
 
 
 def resolved(path: Path, folders: Sequence[Path]) -> tuple[str, tuple[str, ...]]:
-    """Where a path leads: one of the folders without links, and the names of the way down from there, none a link.
+    """The target of a path: one of the folders, resolved, and the names from there to the target, none of them a link.
 
-    The file's name has to end as that of the path: a link would else be a way round what names say. Raises `OSError`.
+    The target must have the suffix of the path, so that a link cannot bypass the check of suffixes. Raises `OSError`.
     """
     real = Path(os.path.realpath(path))
     for folder in folders:
@@ -77,7 +77,7 @@ def resolved(path: Path, folders: Sequence[Path]) -> tuple[str, tuple[str, ...]]
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
         if real.is_relative_to(root):
             if real.suffix != path.suffix:
-                raise OSError(errno.EINVAL, "it is a link to a file whose name ends in another way")
+                raise OSError(errno.EINVAL, "it is a link to a file with another suffix")
             return root, real.relative_to(root).parts
     raise OutsideError(linked=any(_as_written(path).is_relative_to(_as_written(folder)) for folder in folders))
 
@@ -97,7 +97,7 @@ def _opened(path: Path, folders: Sequence[Path]) -> int:
 
 
 def _open_below(root: str, names: Sequence[str]) -> int:
-    """Opened one name after the other, so that a link that takes a folder's place meanwhile is not followed."""
+    """Opens each name in turn without following links, so a folder that is replaced by a link meanwhile is refused."""
     at = os.open(root, _STEP)
     try:
         for name in names[:-1]:

@@ -1,7 +1,7 @@
-"""Reading the files that a program is made of, within bounds.
+"""Reads the files of a program, within limits of number and size.
 
-All reading goes through one `Reader`, so that the list of inputs is complete and no file is read twice. Paths in a
-program are relative to the file that they are written in, and are kept relative to the main program's folder.
+One `Reader` reads all files, so that the list of inputs is complete and no file is read twice. A path in a file is
+relative to that file; the reader stores it relative to the folder of the main program.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MAX_TOTAL_BYTES = 256 * 1024 * 1024
 PROGRAM = (".adm",)
 TOPOLOGY = (".json",)
 TEMPLATE = (".yaml", ".yml", ".json")
-"""How the names of files end that a program uses. Findings quote the lines of a file, so a program from elsewhere must
-not make admc show those of any other file (`.git/config`, keys, environments)."""
+"""Suffixes of the files that a program may use. Messages quote lines of a file, so a program from elsewhere must not
+make admc quote other files (`.git/config`, keys, environments)."""
 
 
 def no_reader(path: str) -> bytes:
@@ -38,7 +38,7 @@ class Reader:
     folder: str = ""
     """The program's folder as the user typed it, for hints."""
     included: bool = False
-    """Whether the user names other folders. `read` knows which: a path may then lead out of the program's."""
+    """Whether the user allows other folders. Paths may then lead out of the program's folder; `read` checks them."""
     contents: dict[str, bytes] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     total: int = 0
@@ -85,7 +85,7 @@ class Reader:
         if len(self.contents) >= MAX_FILES or self.total + len(content) > MAX_TOTAL_BYTES:
             error(
                 "ADM503",
-                f"the program is made of too many files: `{path}` is beyond the limit",
+                f"the program has too many files: `{path}` is beyond the limit",
                 span,
                 cause=f"at most {MAX_FILES} files and {MAX_TOTAL_BYTES // 1024 // 1024} MiB in all are read",
             )
@@ -93,9 +93,9 @@ class Reader:
         return content
 
     def resolve(self, given: str, span: Span, endings: tuple[str, ...] = ()) -> str | None:
-        """The path of a file that is written at `span`, relative to the program's folder; None after an error.
+        """The path written at `span`, relative to the program's folder; None after an error.
 
-        `endings`: what its name may end in.
+        `endings` are the allowed suffixes.
         """
         path = resolve_path(given, span.source, span, self.diagnostics, endings)
         if path is not None and leads_out(path) and not self.included:
@@ -111,8 +111,8 @@ class Reader:
             folder = posixpath.normpath(posixpath.join(self.folder, posixpath.dirname(path)))
             hint = f"move the file into the program's folder, or allow its folder with `--include {folder}`"
         else:
-            what = f"`{path}` is a link, and leads out of the folders that may be read"
-            hint = "put the file in the link's place, or name the folder that the link leads to with `--include DIR`"
+            what = f"`{path}` is a link out of the folders that may be read"
+            hint = "replace the link by the file, or allow the folder of the link's target with `--include DIR`"
         self.diagnostics.error("ADM509", what, span, cause=cause, hint=hint)
 
     def text(self, path: str, span: Span | None) -> SourceText | None:
@@ -121,7 +121,7 @@ class Reader:
         return None if content is None else decode(path, content, span, self.diagnostics)
 
     def inputs(self, main: str) -> tuple[Input, ...]:
-        """The main file first, then all others by path: shuffled lines give the same list."""
+        """The main file first, then all others by path, whatever the order of their use."""
         others = sorted(path for path in self.contents if path != main)
         return tuple(Input(path, hashlib.sha256(self.contents[path]).hexdigest()) for path in (main, *others))
 
@@ -141,7 +141,7 @@ def _looked(span: Span | None) -> str | None:
 
 
 def decode(path: str, content: bytes, span: Span | None, diagnostics: Diagnostics) -> SourceText | None:
-    """Bytes to text; reports what is not UTF-8 text with the place of the first wrong byte."""
+    """Bytes to text. Content that is not UTF-8 is an error at the first invalid byte."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -149,7 +149,7 @@ def decode(path: str, content: bytes, span: Span | None, diagnostics: Diagnostic
         before = content[: error.start].decode("utf-8")
         diagnostics.error(
             "ADM502",
-            f"`{path}` is not UTF-8 text: byte 0x{content[error.start]:02x} on line {line} does not fit",
+            f"`{path}` is not UTF-8 text: byte 0x{content[error.start]:02x} on line {line} is invalid",
             span or Span(SourceText(path, before), len(before), len(before)),
             hint="save the file as UTF-8",
         )
@@ -169,17 +169,17 @@ def decode(path: str, content: bytes, span: Span | None, diagnostics: Diagnostic
 def resolve_path(
     given: str, source: SourceText, span: Span, diagnostics: Diagnostics, endings: tuple[str, ...] = ()
 ) -> str | None:
-    """The path relative to the program's folder, or None after an error. `endings`: what its name may end in."""
+    """The path relative to the program's folder, or None after an error. `endings` are the allowed suffixes."""
     problem = None
     hint = "write a path relative to this file, with `/` between folders: `shared/kinds.adm`"
     if not given or given.endswith("/"):
         problem = "it names no file"
     elif given.startswith(("/", "~")) or given[1:2] == ":":
-        problem = "it is absolute, so the program would mean something else on another machine"
+        problem = "it is absolute, so it names different files on different machines"
     elif "\\" in given:
         problem = "it has a backslash in it"
     elif not given.isprintable() or len(given) > 1000:
-        problem = "it has characters in it that no path should have, or is too long"
+        problem = "it contains characters that are not printable, or is too long"
     elif endings and not given.endswith(endings):
         problem = f"the name of such a file ends in {' or '.join(f'`{ending}`' for ending in endings)}"
         hint = "check that it is the right file; if so, give it another name"

@@ -1,13 +1,13 @@
-"""Annotations of a kind: read, and held against each other."""
+"""Reads the annotations of a kind, and checks that they do not contradict each other."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
-from dsl.kinds import other_meshes
 from dsl.program import Effect, Element, Side, Stage, Verb
 from dsl.syntax import tree
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ _ELEMENTS = list(Element)
 
 
 class Annotations:
-    """Reads the annotations of one kind, and finds those that contradict each other."""
+    """The annotations of one kind, and errors for those that contradict each other."""
 
     def __init__(self, statement: tree.Kind, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics
@@ -61,7 +61,9 @@ class Annotations:
         self._contradictions(statement, seen)
 
     def _wrong(self, annotation: tree.Annotation, hint: str) -> None:
-        self.diagnostics.error("ADM302", f"`{annotation.span.text[:60]}` does not fit", annotation.span, hint=hint)
+        self.diagnostics.error(
+            "ADM302", f"`{annotation.span.text[:60]}` is not a valid annotation", annotation.span, hint=hint
+        )
 
     def _take(self, name: str, annotation: tree.Annotation) -> None:
         words = [argument.name.text for argument in annotation.arguments]
@@ -131,12 +133,12 @@ class Annotations:
         listed = ", ".join(f"`{element}`" for element in elements)
         if len(argument.inner) != 1:
             hint = f"write one of {listed} in parentheses: `{name}(header)`"
-            self.diagnostics.error("ADM304", f"`{name}` needs to say what", argument.span, hint=hint)
+            self.diagnostics.error("ADM304", f"`{name}` does not say what it {name}", argument.span, hint=hint)
             return None
         what = argument.inner[0]
         if what.text not in elements:
             hint = did_you_mean(what.text, elements) or f"known are {listed}"
-            self.diagnostics.error("ADM304", f"nothing is called `{what.text}` in an effect", what.span, hint=hint)
+            self.diagnostics.error("ADM304", f"an effect cannot name `{what.text}`", what.span, hint=hint)
             return None
         return Effect(verb, Element(what.text))
 
@@ -147,16 +149,16 @@ class Annotations:
         if not self.sides and not self.unknown and not seen.keys() & {"ingress", "egress"}:
             self.diagnostics.error(
                 "ADM303",
-                f"`{name}` can be enforced at no side",
+                f"`{name}` has no side at which it can be enforced",
                 statement.name.span,
-                cause="a kind can be enforced only where an annotation says so",
+                cause="a kind can be enforced only at the sides of its annotations",
                 hint="put `@ingress` or `@egress` (or both of them) before it, or `@both` where both ends are needed",
             )
         clashes = (
-            ("per_replica", "egress", "a limit of one replica can only be kept at that replica, which is the ingress"),
-            ("per_replica", "both", "a limit of one replica can only be kept at that replica, which is the ingress"),
-            ("per_replica", "state", "what is kept for each replica is not kept for the destination as a whole"),
-            ("both", "state", "what counts at both ends would count each request twice"),
+            ("per_replica", "egress", "only the ingress of a replica can enforce a limit of that replica"),
+            ("per_replica", "both", "only the ingress of a replica can enforce a limit of that replica"),
+            ("per_replica", "state", "a limit of each replica is not a state of the destination as a whole"),
+            ("both", "state", "a kind that counts at both ends would count each request twice"),
         )
         for one, other, why in clashes:
             if one in seen and other in seen:

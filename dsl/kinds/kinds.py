@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
 from dsl.files.reading import TEMPLATE, Reader
 from dsl.kinds.annotations import Annotations
 from dsl.kinds.built_in import TRAITS
 from dsl.program import NO_TRAITS, Kind, Parameter, ParameterType, Protocol, Side, Stage, Template, Value
 from dsl.syntax import hints, tree
-from dsl.values import units
 from dsl.values.contents import FORMATS
-from dsl.values.typed import SCALARS, Bad, Context, convert
+from dsl.values.typed import SCALARS, Context, Invalid, convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,35 +23,49 @@ if TYPE_CHECKING:
 _PLACE = re.compile(r"\$\{([^}\n]*)\}")
 
 
-class Constant(NamedTuple):
-    """A default that means the same everywhere."""
+class ConstantDefault(NamedTuple):
+    """A default that is the same in every application."""
 
     value: Value
 
 
-class Earlier(NamedTuple):
-    """A default that is the value of an earlier parameter."""
+class SameAsParameter(NamedTuple):
+    """A default that is the value of an earlier parameter of the kind."""
 
     name: str
 
 
-class Later(NamedTuple):
-    """A default that names a service, and so is looked up in the application that uses the kind."""
+class ServiceDefault(NamedTuple):
+    """A default that names a service or external, resolved in the application that uses the kind."""
 
     value: tree.Value
 
 
-Default = Constant | Earlier | Later
+Default = ConstantDefault | SameAsParameter | ServiceDefault
 
 
-class Declared(NamedTuple):
+class DeclaredKind(NamedTuple):
+    """A kind with the defaults of its parameters; a `Signature` of `dsl.vocabulary.other_meshes`."""
+
     kind: Kind
     defaults: Mapping[str, Default]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(parameter.name for parameter in self.kind.parameters)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        return tuple(name for name in self.parameters if name not in self.defaults)
+
+    @property
+    def needs_argument(self) -> bool:
+        return self.kind.traits.needs_argument
 
 
 def resolve_kind(
     statement: tree.Kind, reader: Reader | None, diagnostics: Diagnostics, *, prelude: bool = False
-) -> Declared | None:
+) -> DeclaredKind | None:
     """The kind, or None where it has an error."""
     before = diagnostics.errors
     parameters, defaults = _parameters(statement.parameters, Context(diagnostics, reader))
@@ -79,21 +93,21 @@ def resolve_kind(
         prelude,
         TRAITS.get(statement.name.text, NO_TRAITS) if prelude else NO_TRAITS,
     )
-    return Declared(kind, defaults)
+    return DeclaredKind(kind, defaults)
 
 
 def _check_own(
     statement: tree.Kind, annotations: Annotations, protocols: frozenset[Protocol], diagnostics: Diagnostics
 ) -> None:
-    """Only for kinds of the prelude is it known without a template what they are in a proxy, and at which stage."""
+    """Checks the template and the stages of a user's kind. A built-in kind has no template and may have any stage."""
     name = statement.name.text
     if statement.template is None:
         diagnostics.error(
             "ADM310",
-            f"`{name}` does not say what it is in a proxy",
+            f"`{name}` has no template",
             statement.name.span,
-            cause="a kind of your own is carried out by an Envoy filter that its template describes",
-            hint='name one behind its protocols: `template "filter.yaml"`',
+            cause="the template of a user's kind describes the Envoy filter that implements it",
+            hint='name one after its protocols: `template "filter.yaml"`',
         )
     for side, stage in annotations.sides.items():
         if stage is Stage.FILTER:
@@ -113,7 +127,7 @@ def _check_own(
                 "ADM311",
                 f"`{name}` cannot work at the `{word}` stage of `tcp`",
                 place,
-                cause="what passes that stage are attempts at a request, and `tcp` has none",
+                cause="this stage handles attempts of a request, and `tcp` has no requests",
                 hint=f"leave `tcp` out, or write `@{side}`",
             )
 
@@ -167,11 +181,11 @@ def _file(written: tree.TypeName, diagnostics: Diagnostics) -> ParameterType | N
     if len(words) == 1 and words[0] in FORMATS:
         return ParameterType("file", None, words)
     hint = did_you_mean(words[0], FORMATS) or "formats are " + ", ".join(f"`{word}`" for word in FORMATS)
-    diagnostics.error("ADM211", f"`{written.span.text[:60]}` is no format of a file", written.span, hint=hint)
+    diagnostics.error("ADM211", f"`{written.span.text[:60]}` is not a format of a file", written.span, hint=hint)
     return None
 
 
-_BOUNDS: Mapping[str, Callable[[str], float | units.Wrong]] = {
+_BOUNDS: Mapping[str, Callable[[str], float | units.BadNumber]] = {
     "int": units.integer,
     "float": units.decimal,
     "duration": units.duration,
@@ -179,7 +193,7 @@ _BOUNDS: Mapping[str, Callable[[str], float | units.Wrong]] = {
     "percent": units.percent,
     "string": units.integer,
 }
-"""How a bound of each type that takes a range is written."""
+"""Type with a range -> how its bounds are read."""
 _STEPPED = ("duration", "size", "percent")
 
 
@@ -191,7 +205,7 @@ def _ranged(written: tree.TypeName, name: str, diagnostics: Diagnostics) -> Para
             diagnostics.error("ADM211", f"`{name}` takes no range", written.span, hint=f"ranges are for {takers}")
             return None
         value = None if number is None else _BOUNDS[name](number.text)
-        if isinstance(value, units.Wrong):
+        if isinstance(value, units.BadNumber):
             diagnostics.error(value.code, value.message, written.span, hint=value.hint)
             return None
         bounds.append(value)
@@ -200,7 +214,7 @@ def _ranged(written: tree.TypeName, name: str, diagnostics: Diagnostics) -> Para
     if step is not None and name not in _STEPPED:
         problem = f"`{name}` takes no `by`", "only durations, sizes and percentages do"
     elif step is not None and step <= 0:
-        problem = "this `by` is not more than zero", "write the finest difference between two values, such as `1ms`"
+        problem = "this `by` is not more than zero", "write the smallest difference between two values, such as `1ms`"
     elif low is not None and high is not None and low > high:
         problem = "this range is empty", "write the smaller number first"
     if problem is not None:
@@ -235,7 +249,7 @@ def _parameters(
             if default is not None:
                 defaults[name] = default
         elif item.type.optional:
-            defaults[name] = Constant(None)
+            defaults[name] = ConstantDefault(None)
         parameters[name] = Parameter(name, type_, item.type.optional)
     return tuple(parameters.values()), defaults
 
@@ -248,7 +262,7 @@ def _default(
         other = earlier.get(name)
         if other is not None and not (type_.name == "one_of" and name in type_.items):
             if other.type == type_ and not other.optional:
-                return Earlier(name)
+                return SameAsParameter(name)
             what = "can be left out" if other.optional else "is of another type"
             context.diagnostics.error("ADM212", f"`{name}` cannot be the default here, since it {what}", value.span)
             return None
@@ -257,9 +271,9 @@ def _default(
             context.diagnostics.error("ADM212", f"there is no earlier parameter `{name}`", value.span, hint=hint)
             return None
     if type_.name in ("service", "caller") or (type_.element and type_.element.name in ("service", "caller")):
-        return Later(value)
+        return ServiceDefault(value)
     converted = convert(value, type_, context)
-    return None if isinstance(converted, Bad) else Constant(converted)
+    return None if isinstance(converted, Invalid) else ConstantDefault(converted)
 
 
 def _template(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
-from dsl.kinds.kinds import Declared, resolve_kind
+from dsl.kinds.kinds import DeclaredKind, resolve_kind
 from dsl.syntax import tree
 from dsl.syntax.parser import parse
 from dsl.text import SourceText
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _FILE = Path(__file__).parent.parent / "prelude.adm"
 _SHOWN = "<prelude>"
-"""No path: a program may have a `prelude.adm` of its own."""
+"""Not a path, since a program may have a `prelude.adm` of its own."""
 
 
 @lru_cache(maxsize=1)
-def kinds() -> Mapping[str, Declared]:
+def kinds() -> Mapping[str, DeclaredKind]:
     diagnostics = Diagnostics()
     source = SourceText(_SHOWN, _FILE.read_text(encoding="utf-8"))
-    found: dict[str, Declared] = {}
+    found: dict[str, DeclaredKind] = {}
     for statement in parse(source, diagnostics).statements:
         if isinstance(statement, tree.Kind):
             declared = resolve_kind(statement, None, diagnostics, prelude=True)

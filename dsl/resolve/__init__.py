@@ -1,1 +1,1 @@
-"""Syntax tree to program: every name looked up, every policy held against the calls in its scope."""
+"""Syntax tree to program: resolves every name, and checks every policy against the calls in its scope."""

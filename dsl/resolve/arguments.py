@@ -1,16 +1,16 @@
-"""Arguments of policies against the parameters of their kinds: by place or by name, with defaults filled in."""
+"""Arguments of policies: assigned to the parameters of their kinds by position or name, with defaults filled in."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Related
-from dsl.kinds import other_meshes
-from dsl.kinds.kinds import Constant, Declared, Earlier, Later
+from dsl.kinds.kinds import ConstantDefault, DeclaredKind, SameAsParameter, ServiceDefault
 from dsl.syntax import tree
 from dsl.values.formats import format_errors
 from dsl.values.headers import unwritable, written
-from dsl.values.typed import Bad, Context, convert, describe
+from dsl.values.typed import Context, Invalid, convert, describe
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class Arguments:
-    """Resolves the arguments of one policy after another."""
+    """Resolves the arguments of policies."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.diagnostics = context.diagnostics
 
-    def resolve(self, statement: tree.Policy, declared: Declared) -> Mapping[str, Value] | None:
+    def resolve(self, statement: tree.Policy, declared: DeclaredKind) -> Mapping[str, Value] | None:
         """Every parameter with its value, or None after an error."""
         kind = declared.kind
         error = self.diagnostics.error
@@ -71,7 +71,7 @@ class Arguments:
         return self._values(statement, declared, given, unknown=unknown)
 
     def _values(
-        self, statement: tree.Policy, declared: Declared, given: Mapping[str, tree.Argument], *, unknown: bool
+        self, statement: tree.Policy, declared: DeclaredKind, given: Mapping[str, tree.Argument], *, unknown: bool
     ) -> Mapping[str, Value] | None:
         values: dict[str, Value] = {}
         missing: list[str] = []
@@ -80,26 +80,26 @@ class Arguments:
             name = parameter.name
             argument = given.get(name)
             default = declared.defaults.get(name)
-            value: Value | Bad
+            value: Value | Invalid
             if argument is not None:
                 value = convert(argument.value, parameter.type, self.context)
-            elif isinstance(default, Constant):
+            elif isinstance(default, ConstantDefault):
                 value = default.value
-            elif isinstance(default, Earlier):
+            elif isinstance(default, SameAsParameter):
                 if default.name in bad or default.name in missing:
                     bad.add(name)
                     continue
                 value = values[default.name]
-            elif isinstance(default, Later):
+            elif isinstance(default, ServiceDefault):
                 value = convert(default.value, parameter.type, self.context)
             else:
                 missing.append(name)
                 continue
-            if isinstance(value, Bad):
+            if isinstance(value, Invalid):
                 bad.add(name)
             else:
                 values[name] = value
-        # A misspelt argument is missing as well, but that is one mistake.
+        # A misspelt argument is also missing, but that is one error.
         if missing and not unknown:
             types = {parameter.name: parameter.type for parameter in declared.kind.parameters}
             listed = " and ".join(f"`{name}`" for name in missing)
@@ -117,9 +117,9 @@ class Arguments:
     def _check_headers(
         self, statement: tree.Policy, given: Mapping[str, tree.Argument], kind: Kind, values: Mapping[str, Value]
     ) -> None:
-        """No policy writes what frames a message, or what proxies write; and what it writes is written as it stands.
+        """Refuses headers that frame a message or that proxies write, and values that break the kind's formats.
 
-        A default of a kind is no exception.
+        This also applies to defaults.
         """
         for name in header_parameters(kind):
             span = given[name].span if name in given else statement.kind.span

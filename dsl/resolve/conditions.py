@@ -1,20 +1,20 @@
-"""`when`: the syntax of a match against what requests have."""
+"""`when`: conditions to matches."""
 
 from __future__ import annotations
 
 import re
 
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
-from dsl.kinds import other_meshes
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or, elements_of
 from dsl.program import Effect, Element, Verb
 from dsl.syntax import tree
 from dsl.values.headers import header_name
 from dsl.values.patterns import wrong_pattern
+from dsl.vocabulary import other_meshes
 
 MAX_COMPARISONS = 1000
 MAX_LEVELS = 16
-"""How deep `and`, `or` and `not` stand inside one another: Envoy reads JSON of 100 levels, and each takes three."""
+"""Most nested levels of `and`, `or` and `not`: Envoy accepts JSON of 100 levels, and each of these takes three."""
 FIELDS = ("path", "method", "header")
 _METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
@@ -36,8 +36,8 @@ class _Resolver:
                 "ADM006",
                 f"this match is nested deeper than {MAX_LEVELS} levels",
                 condition.span,
-                cause="each `and` in an `or`, `or` in an `and`, and `not` is a level, and Envoy reads no deeper",
-                hint="write it as alternatives side by side: `a and b or a and c`",
+                cause="each `and` in an `or`, `or` in an `and`, and `not` is a level, and Envoy accepts no more levels",
+                hint="write it as a list of alternatives: `a and b or a and c`",
             )
             return None
         if isinstance(condition, tree.Comparison):
@@ -66,8 +66,8 @@ class _Resolver:
             self.diagnostics.error("ADM407", message, comparison.value.span, hint=hint)
             return None
         if operator is Operator.MATCHES and field.name == "method" and not comparison.value.value.isascii():
-            hint = "leave out letters beyond ASCII"
-            self.diagnostics.error("ADM414", "no method has such letters", comparison.value.span, hint=hint)
+            hint = "leave out letters that are not ASCII"
+            self.diagnostics.error("ADM414", "a method contains only ASCII letters", comparison.value.span, hint=hint)
             return None
         if operator is not Operator.MATCHES and not self._value(comparison, field):
             return None
@@ -88,7 +88,7 @@ class _Resolver:
                 return None
             return Field(name)
         if comparison.argument is None:
-            error("ADM408", "this does not say which header", comparison.field.span, hint='write `header("x-name")`')
+            error("ADM408", "the header has no name", comparison.field.span, hint='write `header("x-name")`')
             return None
         header = header_name(comparison.argument, self.diagnostics)
         return None if header is None else Field("header", header)
@@ -106,7 +106,10 @@ class _Resolver:
         if problem is None and not text.isprintable():
             problem = "no request has such a value", "leave out line breaks and control characters"
         if field.header is not None and problem is None and not _may_be_part(field.header, text):
-            problem = "no single cookie holds `;` or `,`", "compare with one cookie; several of them take `and`"
+            problem = (
+                "a cookie contains neither `;` nor `,`",
+                "compare with one cookie; combine several comparisons with `and`",
+            )
         if problem is None and not text and comparison.operator == "starts_with":
             problem = "every value starts with an empty string", "write how the value begins"
         if problem is None:
@@ -115,7 +118,7 @@ class _Resolver:
                     "ADM419",
                     f"the method `{text}` is not `{text.upper()}`",
                     comparison.value.span,
-                    cause="methods are compared letter by letter, and clients send this one in capitals",
+                    cause="methods are compared exactly, and clients send this method in capitals",
                     hint=f'write `"{text.upper()}"`',
                 )
             return True
@@ -124,7 +127,7 @@ class _Resolver:
 
 
 def _side_by_side(condition: tree.Conjunction | tree.Disjunction) -> list[tree.Condition]:
-    """The operands of an `and` with those of each `and` inside of it in its place, and of an `or` likewise."""
+    """The operands of an `and`, with each nested `and` replaced by its own operands; for `or` in the same way."""
     found: list[tree.Condition] = []
     left = list(reversed(condition.operands))
     while left:
@@ -137,13 +140,13 @@ def _side_by_side(condition: tree.Conjunction | tree.Disjunction) -> list[tree.C
 
 
 def _may_be_part(header: str, text: str) -> bool:
-    """Whether a literal can be, or begin, something that a header's value is compared by."""
+    """Whether a literal can equal, or begin, an element of the header's value."""
     of = elements_of(header)
     return of.whole or not set(of.separators) & set(text)
 
 
 def what_it_reads(match: Match) -> set[Effect]:
-    """A match reads what it compares (rule R6)."""
+    """The effects of a match: it reads the fields that it compares (rule R6)."""
     if isinstance(match, Comparison):
         field = match.field
         if field.header is not None:

@@ -1,29 +1,29 @@
-"""Pins: which decisions a `pin` line settles (rule R10). What it names and cannot settle is an error."""
+"""Pins: the decisions that a `pin` line fixes (rule R10). A name in a pin that fixes no decision is an error."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
-from dsl.kinds import other_meshes
+from dsl.graph.application import Application
 from dsl.program import Pin, Policy, Protocol, Side
-from dsl.resolve.entities import Application
 from dsl.resolve.selectors import Destinations, Selectors, written
 from dsl.syntax import tree
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
 def resolve_pins(
-    statements: Sequence[object],
+    statements: Sequence[tree.Declared],
     policies: Mapping[str, Policy],
     broken: frozenset[str],
     selectors: Selectors,
     application: Application,
     diagnostics: Diagnostics,
 ) -> tuple[Pin, ...]:
-    """Every pin, one for each destination meant."""
+    """All pins, one for each pinned destination."""
     pins: dict[tuple[str, str, Side], Pin] = {}
     for statement in statements:
         if not isinstance(statement, tree.Pin):
@@ -67,7 +67,7 @@ def _pinned(
     application: Application,
     diagnostics: Diagnostics,
 ) -> tuple[str, ...]:
-    """Destinations of the policy that a pin means."""
+    """Destinations of the policy that a pin fixes."""
     scope = statement.scope
     if scope is None:
         found, absent = policy.destinations, None
@@ -112,7 +112,7 @@ def _of_calls(
         and (destinations.ports is None or call.port.number in destinations.ports)
     }
     if (policy.open_sources or policy.kind.guard) and sources & policy.sources:
-        # It means undeclared callers, too: there it stands whether a call is declared or not.
+        # It also applies to undeclared callers, so it is enforced there with or without a declared call.
         called.update(
             name
             for name in wanted.intersection(policy.destinations).difference(called)
@@ -138,7 +138,7 @@ def _absent(
     destinations: Destinations,
     application: Application,
 ) -> tree.Word | None:
-    """The first service or external that the pin names, and that no decision it settles has to do with."""
+    """The first service or external in the pin that is part of no decision which the pin fixes."""
     for word in written(scope.destinations):
         if word.text not in found:
             return word

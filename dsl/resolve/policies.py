@@ -1,4 +1,4 @@
-"""Policies: a kind with arguments, a scope resolved to declared calls, a match, and the effects that follow."""
+"""Policies: a kind with arguments, a scope resolved to declared calls, a match, and the resulting effects."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related, did_you_mean
 from dsl.files.reading import Reader
-from dsl.kinds import other_meshes
+from dsl.graph.application import Application
 from dsl.kinds.annotations import effect_order
-from dsl.kinds.kinds import Declared
+from dsl.kinds.kinds import DeclaredKind
 from dsl.program import Effect, Kind, Policy, Protocol, Side, Value
 from dsl.resolve.arguments import Arguments, header_names, header_parameters, report_unwritable
 from dsl.resolve.conditions import resolve_condition, what_it_reads
-from dsl.resolve.entities import Application
 from dsl.resolve.scopes import ScopeChecks
 from dsl.resolve.selectors import Destinations, Selectors, Sources
 from dsl.syntax import tree
 from dsl.values.headers import ELEMENTS
 from dsl.values.typed import Context
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ class PolicyResolver:
     def __init__(
         self,
         application: Application,
-        kinds: Mapping[str, Declared],
+        kinds: Mapping[str, DeclaredKind],
         broken_kinds: frozenset[str],
         selectors: Selectors,
         reader: Reader,
@@ -65,7 +65,7 @@ class PolicyResolver:
             return None
         calls = self._calls(sources, destinations)
         self.checks.check(statement, kind, destinations, calls)
-        if self._grpc(sources, destinations, calls):
+        if self._includes_grpc(sources, destinations, calls):
             names = sorted(_headers(kind, arguments) or ())
             report_unwritable(kind, names, statement.kind.span, self.diagnostics, grpc=True)
         if self.diagnostics.errors > before:
@@ -87,7 +87,7 @@ class PolicyResolver:
             narrowing,
         )
 
-    def _kind(self, statement: tree.Policy) -> Declared | None:
+    def _kind(self, statement: tree.Policy) -> DeclaredKind | None:
         name = statement.kind.text
         declared = self.kinds.get(name)
         if declared is None and name not in self.broken_kinds and self.application.complete:
@@ -111,9 +111,9 @@ class PolicyResolver:
             if name not in ("ingress", "egress") or annotation.arguments:
                 error(
                     "ADM301",
-                    f"`{annotation.span.text[:60]}` cannot stand before a policy",
+                    f"`{annotation.span.text[:60]}` is not an annotation of policies",
                     annotation.span,
-                    cause="the annotations of a policy narrow where it may be enforced",
+                    cause="the annotations of a policy narrow the sides at which it may be enforced",
                     hint=other_meshes.side(name, "@")
                     or did_you_mean(name, ("ingress", "egress"), "@")
                     or "write `@ingress` or `@egress`",
@@ -150,8 +150,8 @@ class PolicyResolver:
 
     # ---- scope ----
 
-    def _grpc(self, sources: Sources, destinations: Destinations, calls: tuple[int, ...]) -> bool:
-        """Whether some call of a scope, declared or not, is one of gRPC."""
+    def _includes_grpc(self, sources: Sources, destinations: Destinations, calls: tuple[int, ...]) -> bool:
+        """Whether a call of a scope, declared or not, uses gRPC."""
         if any(self.application.calls[index].port.protocol is Protocol.GRPC for index in calls):
             return True
         services = self.application.services
@@ -163,11 +163,11 @@ class PolicyResolver:
         )
 
     def _calls(self, sources: Sources, destinations: Destinations) -> tuple[int, ...]:
-        """Declared calls in scope. Scopes are kept, so policies that select the same share one tuple."""
+        """Indices of the declared calls in scope. Policies with the same scope share one tuple."""
         key = id(sources), id(destinations)
         known = self._scopes.get(key)
         if known is None:
-            # Keeping both in the entry keeps their identities from being used again.
+            # The entry holds both objects, so that their identities are not reused.
             known = sources, destinations, _calls(self.application, sources, destinations)
             self._scopes[key] = known
         return known[2]
@@ -201,7 +201,7 @@ def _calls(application: Application, sources: Sources, destinations: Destination
 
 
 def _effects(kind: Kind, arguments: Mapping[str, Value], match: Match | None) -> tuple[Effect, ...] | None:
-    """The kind's effects with header names filled in, plus what the match reads."""
+    """The kind's effects with header names filled in, and the reads of the match."""
     if kind.effects is None:
         return None
     headers = _headers(kind, arguments)
@@ -215,7 +215,7 @@ def _effects(kind: Kind, arguments: Mapping[str, Value], match: Match | None) ->
 
 
 def _headers(kind: Kind, arguments: Mapping[str, Value]) -> frozenset[str] | None:
-    """Names given to header parameters; None where the kind has no such parameter, and so means every header."""
+    """Names given to header parameters; None where the kind has no such parameter, and so uses every header."""
     named = list(header_parameters(kind))
     if not named:
         return None

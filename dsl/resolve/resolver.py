@@ -1,19 +1,19 @@
-"""Statements to `Program`: every name looked up, everything in canonical order."""
+"""Statements to `Program`: resolves all names, and puts all declarations into canonical order."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dsl.checks.always_refused import warn_of_refused_calls, warn_of_refused_questions
+from dsl.checks.always_refused import warn_of_refused_callouts, warn_of_refused_calls
 from dsl.checks.attempts import note_limits
 from dsl.checks.copies import check_targets, warn_of_shares
 from dsl.checks.exclusive import check_exclusive
-from dsl.checks.loops import check_questions, warn_of_returns
-from dsl.diagnostics.diagnostic import Diagnostics, Related, Severity, did_you_mean
+from dsl.checks.loops import check_callouts, warn_of_callback_paths
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Related, Severity, did_you_mean
+from dsl.graph.application import declare
 from dsl.kinds import prelude
-from dsl.kinds.kinds import Declared, resolve_kind
+from dsl.kinds.kinds import DeclaredKind, resolve_kind
 from dsl.program import Metric, Policy, Program
-from dsl.resolve.entities import declare
 from dsl.resolve.pins import resolve_pins
 from dsl.resolve.policies import PolicyResolver
 from dsl.resolve.selectors import Selectors
@@ -30,7 +30,7 @@ DEFAULT_OBJECTIVE = (Metric.ADMS, Metric.OVERHEAD)
 
 def resolve(
     source: SourceText,
-    given: list[tree.Statement | tree.Broken],
+    given: list[tree.Declared],
     reader: Reader,
     diagnostics: Diagnostics,
     *,
@@ -38,7 +38,7 @@ def resolve(
 ) -> Program | None:
     """The program, or None after an error; empties `given`.
 
-    `complete` is False where a file that it uses could not be read.
+    `complete` is False if a file of the program could not be read.
     """
     app = _app(source, given, diagnostics)
     application = declare(given, diagnostics, complete=complete)
@@ -51,11 +51,11 @@ def resolve(
     check_exclusive(application, policies.values(), diagnostics)
     scopes = {item.name.text: item.scope for item in statements if isinstance(item, tree.Policy)}
     check_targets(application, policies.values(), scopes, diagnostics)
-    check_questions(application, tuple(policies.values()), scopes, diagnostics)
-    warn_of_returns(application, tuple(policies.values()), scopes, diagnostics)
+    check_callouts(application, tuple(policies.values()), scopes, diagnostics)
+    warn_of_callback_paths(application, tuple(policies.values()), scopes, diagnostics)
     warn_of_shares(application, policies.values(), diagnostics)
     warn_of_refused_calls(application, tuple(policies.values()), diagnostics)
-    warn_of_refused_questions(application, tuple(policies.values()), diagnostics)
+    warn_of_refused_callouts(application, tuple(policies.values()), diagnostics)
     note_limits(tuple(policies.values()), diagnostics)
     pins = resolve_pins(statements, policies, broken, selectors, application, diagnostics)
     objective = _objective(statements, diagnostics)
@@ -77,16 +77,16 @@ def resolve(
     )
 
 
-def in_order(diagnostics: Diagnostics, only: Severity | None = None) -> tuple[Any, ...]:
-    """Findings by place, of one severity or of all."""
+def in_order(diagnostics: Diagnostics, only: Severity | None = None) -> tuple[Diagnostic, ...]:
+    """Findings in the order of their places, of one severity or of all."""
 
-    def place(item: Any) -> tuple[str, int, str]:
+    def place(item: Diagnostic) -> tuple[str, int, str]:
         return ("", -1, item.code) if item.span is None else (item.span.source.path, item.span.start, item.code)
 
     return tuple(sorted((item for item in diagnostics.items if only in (None, item.severity)), key=place))
 
 
-def _app(source: SourceText, statements: Sequence[object], diagnostics: Diagnostics) -> str | None:
+def _app(source: SourceText, statements: Sequence[tree.Declared], diagnostics: Diagnostics) -> str | None:
     first: tree.App | None = None
     for statement in statements:
         if isinstance(statement, tree.Broken) and statement.keyword == "app":
@@ -96,10 +96,10 @@ def _app(source: SourceText, statements: Sequence[object], diagnostics: Diagnost
         if statement.span.source is not source:
             diagnostics.error(
                 "ADM108",
-                f"`{statement.span.source.path}` is used by another program, and has an `app` line of its own",
+                f"`{statement.span.source.path}` is used by another program, but has an `app` line",
                 statement.span,
-                cause="one program names the application",
-                hint="move what both share to a third file without `app`, and `use` that",
+                cause="only the main file of a program names the application",
+                hint="move the shared statements to a third file without `app`, and `use` that file",
             )
         elif first is not None:
             diagnostics.error(
@@ -114,7 +114,7 @@ def _app(source: SourceText, statements: Sequence[object], diagnostics: Diagnost
     if first is None:
         diagnostics.error(
             "ADM106",
-            "this program does not say which application it is for",
+            "this program does not name its application",
             Span(source, 0, 0),
             hint="begin it with `app NAME`",
         )
@@ -123,8 +123,8 @@ def _app(source: SourceText, statements: Sequence[object], diagnostics: Diagnost
 
 
 def _kinds(
-    statements: Sequence[object], reader: Reader, diagnostics: Diagnostics
-) -> tuple[dict[str, Declared], frozenset[str]]:
+    statements: Sequence[tree.Declared], reader: Reader, diagnostics: Diagnostics
+) -> tuple[dict[str, DeclaredKind], frozenset[str]]:
     kinds = dict(prelude.kinds())
     broken: set[str] = set()
     own: dict[str, Span] = {}
@@ -156,7 +156,7 @@ def _kinds(
 
 
 def _policies(
-    statements: Sequence[object], resolver: PolicyResolver, diagnostics: Diagnostics
+    statements: Sequence[tree.Declared], resolver: PolicyResolver, diagnostics: Diagnostics
 ) -> tuple[dict[str, Policy], frozenset[str]]:
     policies: dict[str, Policy] = {}
     broken: set[str] = set()
@@ -186,7 +186,7 @@ def _policies(
     return policies, frozenset(broken)
 
 
-def _objective(statements: Sequence[object], diagnostics: Diagnostics) -> tuple[Metric, ...]:
+def _objective(statements: Sequence[tree.Declared], diagnostics: Diagnostics) -> tuple[Metric, ...]:
     first: tree.Objective | None = None
     known = [metric.value for metric in Metric]
     metrics: list[Metric] = []

@@ -1,10 +1,10 @@
-"""Whether a policy can hold for the calls in its scope, and what a reader of the scope may take it for by mistake."""
+"""Whether a policy can be enforced on the calls in its scope, and warnings about scopes that are easily misread."""
 
 from __future__ import annotations
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
+from dsl.graph.application import Application
 from dsl.program import Kind, Protocol
-from dsl.resolve.entities import Application
 from dsl.resolve.selectors import Destinations, Sources, written
 from dsl.syntax import tree
 
@@ -17,7 +17,7 @@ class ScopeChecks:
         self.diagnostics = diagnostics
 
     def check(self, statement: tree.Policy, kind: Kind, destinations: Destinations, calls: tuple[int, ...]) -> None:
-        """Reports calls, or ports that a guard has to stand at, which the kind or the match cannot deal with."""
+        """Reports calls, and ports of a guard, whose protocol the kind or the match does not support."""
         before = self.diagnostics.errors
         self._check_protocols(statement, kind, calls)
         if kind.guard and self.diagnostics.errors == before:
@@ -43,7 +43,7 @@ class ScopeChecks:
                 self._refuse(
                     "ADM409",
                     "this match cannot be made on",
-                    "a `tcp` call has no requests to look into",
+                    "a `tcp` call has no requests",
                     statement,
                     wrong,
                 )
@@ -51,7 +51,7 @@ class ScopeChecks:
     def _check_uncalled(
         self, statement: tree.Policy, kind: Kind, destinations: Destinations, calls: tuple[int, ...]
     ) -> None:
-        """A guard also stands where no declared call is in scope, so it has to be able to speak a protocol there."""
+        """A guard is enforced also at destinations without a declared call, so it needs a port that it supports."""
         carried = kind.protocols if statement.condition is None else kind.protocols - {Protocol.TCP}
         if carried == frozenset(Protocol):
             return
@@ -65,7 +65,7 @@ class ScopeChecks:
                     "ADM401" if port.protocol not in kind.protocols else "ADM409",
                     f"`{kind.name}` cannot guard port {port.number} of `{name}`, which is `{port.protocol}`",
                     statement.scope.destinations.span,
-                    cause="a guard refuses undeclared callers as well, so it stands there even without a declared call",
+                    cause="a guard also refuses undeclared callers, so it is enforced even without a declared call",
                     hint=f"leave it out: `except {name}`",
                 )
                 return
@@ -82,12 +82,12 @@ class ScopeChecks:
             f"narrow the scope: `on {_short(scope.sources.span.text)} -> {_short(scope.destinations.span.text)} {part}`"
         )
         if scope.destinations.without:
-            hint = f"add `{shown}` to what `except` leaves out"
+            hint = f"add `{shown}` to the names after `except`"
         ports = {port.protocol for port in self.application.ports(first.destination)}
         if len(scope.destinations.terms) == 1 and isinstance(scope.destinations.terms[0].atom, tree.NameAtom):
             hint = f"use a kind for `{first.port.protocol}`"
             if len(ports) > 1:
-                hint = f"name the port that is meant: `-> {first.destination}:PORT`"
+                hint = f"name the port: `-> {first.destination}:PORT`"
         self.diagnostics.error(
             code,
             f"{start} the call `{first.source} -> {first.destination}`, which is `{first.port.protocol}`{more}",
@@ -100,7 +100,7 @@ class ScopeChecks:
     def warn(
         self, statement: tree.Policy, kind: Kind, sources: Sources, destinations: Destinations, calls: tuple[int, ...]
     ) -> None:
-        """Warns of scopes that mean less than they seem to."""
+        """Warns of scopes that apply to less than they seem to."""
         name = statement.name.text
         nothing = not sources.names or not destinations.names
         if not calls and not nothing and self.application.all_calls:
@@ -129,7 +129,7 @@ class ScopeChecks:
                 )
 
     def _warn_of_undeclared(self, statement: tree.Policy, calls: tuple[int, ...]) -> None:
-        """Whoever names a source and a destination means its calls; but only declared ones are meant."""
+        """Warns of a named source without a declared call: the policy applies to declared calls only."""
         made = {(self.application.calls[index].source, self.application.calls[index].destination) for index in calls}
         callers = {source for source, _ in made}
         scope = statement.scope
@@ -151,7 +151,7 @@ class ScopeChecks:
             "ADM417",
             f"`{caller.text}` is not declared to call {callee}, so `{statement.name.text}` is not enforced there{more}",
             caller.span,
-            cause="only declared calls of named sources are meant; undeclared ones meet a policy whose source is `*`",
+            cause="a named source stands for its declared calls; undeclared calls meet a policy whose source is `*`",
             hint="declare the call, leave it out of the scope, or use a guard to refuse it",
         )
 

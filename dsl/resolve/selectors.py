@@ -1,6 +1,6 @@
-"""Selectors: which services and externals, and which of their ports, a scope means.
+"""Selectors: the services and externals, and their ports, that a scope selects.
 
-Many policies of a large application select the same things, so results are kept and shared.
+Many policies of a large application have the same selectors, so results are cached.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostics
-from dsl.resolve.entities import Application, find_port, match_port
+from dsl.graph.application import Application, find_port, match_port
 from dsl.syntax import tree
 
 
 class Sources(NamedTuple):
     names: frozenset[str]
     everything: bool
-    """Written with `*`: every caller is meant, declared or not."""
+    """The selection includes `*`: every caller, declared or not."""
 
 
 class Destinations(NamedTuple):
@@ -31,7 +31,7 @@ _Chosen = dict[str, frozenset[int] | None]
 
 
 def _key(selection: tree.Selection) -> str:
-    """The selection as text without blanks: equal keys select the same."""
+    """The selection as text without blanks: selections with equal keys select the same."""
     return "".join(_term_key(term) for term in selection.terms) + (
         " except " + "".join(_term_key(term) for term in selection.without) if selection.without else ""
     )
@@ -51,7 +51,7 @@ def _term_key(term: tree.Term) -> str:
 
 
 def written(selection: tree.Selection) -> Iterator[tree.Word]:
-    """Names that stand in a selection by themselves, not by a glob or a label, and are not left out again."""
+    """Names that a selection lists, not by a glob or a label, and that its `except` does not list."""
     without = {word.text for word in _words(selection.without)}
     return (word for word in _words(selection.terms) if word.text not in without)
 
@@ -78,7 +78,7 @@ class Selectors:
     # ---- sources ----
 
     def sources(self, selection: tree.Selection) -> Sources | None:
-        """What a selection of sources means, or None after an error."""
+        """The sources of a selection, or None after an error."""
         key = _key(selection)
         known = self._sources.get(key)
         if known is not None:
@@ -89,30 +89,30 @@ class Selectors:
         if self.diagnostics.errors > before[1] or names is None or without is None:
             return None
         left = names - without if without else names
-        self._warn_of_nobody(selection, names, left)
+        self._warn_of_empty(selection, names, left)
         found = Sources(left, _everything(selection.terms))
         if len(self.diagnostics.items) == before[0]:
             self._sources[key] = found
         return found
 
-    def _warn_of_nobody(self, selection: tree.Selection, chosen: Collection[str], left: Collection[str]) -> None:
+    def _warn_of_empty(self, selection: tree.Selection, chosen: Collection[str], left: Collection[str]) -> None:
         if chosen and not left and self.application.complete:
             self.diagnostics.warning(
                 "ADM405",
                 f"`{selection.span.text}` selects nothing",
                 selection.span,
-                cause="everything that it selects is left out again by its `except`",
+                cause="its `except` leaves out all that it selects",
                 hint="leave out less, or remove the policy",
             )
 
     def _named(self, terms: tuple[tree.Term, ...]) -> frozenset[str] | None:
-        """Names of terms that may carry no port; None where one of them is unknown."""
+        """Names of terms that must not have a port; None if one of them is unknown."""
         parts: list[frozenset[str]] = []
         for term in terms:
             if term.port is not None:
                 self.diagnostics.error(
                     "ADM413",
-                    f"`{term.span.text}` has a port, but this selects callers or exceptions",
+                    f"`{term.span.text}` has a port, but callers and exceptions have no ports",
                     term.port.span,
                     hint="ports belong to the destinations, on the right of `->`",
                 )
@@ -141,7 +141,7 @@ class Selectors:
                 "ADM405",
                 f"{shown} selects nothing",
                 atom.span,
-                hint="check it for a slip, or remove it",
+                hint="check its spelling, or remove it",
             )
         return found
 
@@ -180,7 +180,7 @@ class Selectors:
         before_except = tuple(chosen)
         for name in without:
             chosen.pop(name, None)
-        self._warn_of_nobody(selection, before_except, chosen)
+        self._warn_of_empty(selection, before_except, chosen)
         ports = self._ports(chosen, selection)
         if self.diagnostics.errors > before[1]:
             return None
@@ -246,9 +246,9 @@ class Selectors:
             if (own if ports is None else ports) != own & union:
                 self.diagnostics.error(
                     "ADM415",
-                    f"one policy cannot mean these ports of `{name}` and those of the other destinations",
+                    f"one policy cannot apply to these ports of `{name}` and other ports of other destinations",
                     selection.span,
-                    cause="the ports of a scope hold for all its destinations",
+                    cause="the ports of a scope apply to all its destinations",
                     hint=f"give `{name}` a policy of its own",
                 )
                 return None
@@ -264,7 +264,7 @@ def _everything(terms: tuple[tree.Term, ...]) -> bool:
 
 
 def _fits(name: str, at: int, rest: list[str]) -> bool:
-    """Whether `name` from `at` on is anything, then the pieces in order with anything between them."""
+    """Whether `name` from `at` on contains the pieces in order, with any text between them, and ends with the last."""
     *middle, tail = rest
     for piece in middle:
         found = name.find(piece, at)

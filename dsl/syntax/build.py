@@ -1,7 +1,7 @@
-"""Turns reductions of the LALR parser into syntax nodes.
+"""Builds syntax nodes from the reductions of the LALR parser.
 
-Each method is named after its rule in grammar.lark and gets the rule's children: nodes, tokens, and None for an
-optional part that is not there. lark calls them while it parses, so no second tree is ever built.
+Each method has the name of its rule in grammar.lark and receives the rule's children: nodes, tokens, and None for an
+absent optional part. lark calls the methods while it parses, so it builds no tree of its own.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from dsl.syntax import tree
 from dsl.text import Span
 
 
-class Located(Token):
-    """A token that knows its source."""
+class SpannedToken(Token):
+    """A token of lark with its place in the source."""
 
     __slots__ = ("span",)
     span: Span
 
 
 Children = list[Any]
+"""The children of a rule: their types follow from the grammar, which the type checker does not know."""
 
 
-def word(token: Located) -> tree.Word:
+def word(token: SpannedToken) -> tree.Word:
     return tree.Word(token.value, token.span)
 
 
-def _operand(token: Located) -> tree.Word | tree.Number | tree.String:
+def _operand(token: SpannedToken) -> tree.Word | tree.Number | tree.String:
     if token.type == "NUMBER":
         return tree.Number(token.value, token.span)
     if token.type == "STRING":
@@ -36,20 +37,20 @@ def _operand(token: Located) -> tree.Word | tree.Number | tree.String:
     return tree.Word(token.value, token.span)
 
 
-def _port(token: Located | None) -> tree.Word | tree.Number | None:
+def _port(token: SpannedToken | None) -> tree.Word | tree.Number | None:
     return None if token is None else cast("tree.Word | tree.Number", _operand(token))
 
 
-def _number(token: Located | None) -> tree.Number | None:
+def _number(token: SpannedToken | None) -> tree.Number | None:
     return None if token is None else tree.Number(token.value, token.span)
 
 
-def _string(token: Located | None) -> tree.String | None:
+def _string(token: SpannedToken | None) -> tree.String | None:
     return None if token is None else tree.String(token.value, token.span)
 
 
-def _value(child: Located | tree.Value) -> tree.Value:
-    if isinstance(child, Located):
+def _value(child: SpannedToken | tree.Value) -> tree.Value:
+    if isinstance(child, SpannedToken):
         operand = _operand(child)
         return tree.Reference(operand, None, operand.span) if isinstance(operand, tree.Word) else operand
     return child
@@ -63,8 +64,8 @@ def _present(children: Children) -> tuple[Any, ...]:
     return tuple(child for child in children if child is not None)
 
 
-class Builder(Transformer[Located, Any]):
-    """Spans of whole statements are set by the caller, who knows where a statement starts and ends."""
+class Builder(Transformer[SpannedToken, Any]):
+    """The parser sets the spans of whole statements, since it knows where a statement starts and ends."""
 
     def __init__(self, nowhere: Span) -> None:
         super().__init__()
@@ -134,9 +135,12 @@ class Builder(Transformer[Located, Any]):
     def annotations(self, children: Children) -> tuple[tree.Annotation, ...]:
         return tuple(children)
 
+    def annotation_line(self, children: Children) -> tree.AnnotationLine:
+        return tree.AnnotationLine(children[0], self._nowhere)
+
     def annotation(self, children: Children) -> tree.Annotation:
         at, name, *rest = children
-        last = next((child for child in reversed(rest) if isinstance(child, Located)), name)
+        last = next((child for child in reversed(rest) if isinstance(child, SpannedToken)), name)
         arguments = tuple(child for child in rest if isinstance(child, tree.AnnotationArgument))
         return tree.Annotation(word(name), arguments, _to(at.span, last.span))
 
@@ -208,7 +212,7 @@ class Builder(Transformer[Located, Any]):
     def term(self, children: Children) -> tree.Term:
         child, port = children
         atom: tree.Atom
-        if not isinstance(child, Located):
+        if not isinstance(child, SpannedToken):
             atom = child
         elif child.type == "GLOB":
             atom = tree.GlobAtom(child.value, child.span)

@@ -1,7 +1,7 @@
-"""Reads the plainest statements, of which large applications have hundreds of thousands, without the parser.
+"""Reads the simplest statements without the parser, since large applications have hundreds of thousands of them.
 
-Two shapes only: a one-line `service` with one port, and a one-line `call` with one source and one destination. What
-does not match exactly is left to the LALR parser; a property test holds that both build the same nodes.
+There are two forms: a one-line `service` with one port, and a one-line `call` with one source and one destination. The
+LALR parser reads all other lines. A property test checks that both build the same nodes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from sys import intern
 from typing import TYPE_CHECKING
 
-from dsl.syntax.scan import MAX_WORD, NAME
+from dsl.syntax.tokens import MAX_WORD, NAME
 from dsl.syntax.tree import Attribute, Call, Number, PortItem, Reference, Service, Word
 from dsl.text import SourceText, Span
 
@@ -32,7 +32,7 @@ _CALL = re.compile(
 
 
 def read(source: SourceText, position: int, statements: list[Statement | Broken]) -> int:
-    """Appends the plain statements found from `position` on; returns where the first other line begins.
+    """Appends the simple statements from `position` on; returns the offset of the first other line.
 
     `position` has to be the start of a line.
     """
@@ -46,7 +46,7 @@ def read(source: SourceText, position: int, statements: list[Statement | Broken]
         if found is None:
             found = service(text, position)
             build = _service
-        # On a line as short as this no name and no number is too long.
+        # On a line of this length, no name and no number is too long.
         if found is None or found.end() - position > MAX_WORD:
             return position
         append(build(source, found))

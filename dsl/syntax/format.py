@@ -1,8 +1,8 @@
-"""Canonical layout. Works on tokens, not on the syntax tree, so that no comment can get lost.
+"""Canonical layout. It works on tokens, not on the syntax tree, so that it keeps all comments.
 
-One statement a line, of at most `WIDTH` columns without its comment. A longer one is broken where a statement may go
-on, outside of as many brackets as can be; one that is broken keeps its breaks. Neighbouring one-line statements of the
-same sort are aligned, as are their trailing comments; one that would get too long by it is not moved.
+A statement is one line of at most `WIDTH` columns, without its comment. A longer statement is broken where it may
+continue in the next line, inside as few brackets as possible. Line breaks inside a statement are kept. Neighbouring
+one-line statements of one keyword are aligned, and so are their trailing comments, unless a line would get too long.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from dsl.diagnostics.diagnostic import Diagnostics, ProgramError
 from dsl.syntax import layout
 from dsl.syntax.layout import BODIES, WIDTH
 from dsl.syntax.parser import parse
-from dsl.syntax.scan import Token, next_line
+from dsl.syntax.scan import next_line
+from dsl.syntax.tokens import Token
 from dsl.text import SourceText
 
 MAX_COLUMN = 60
-"""What starts right of this is not waited for when columns are aligned."""
+"""A cell that would start to the right of this column does not move the cells of other lines."""
 
 
 class _Row(NamedTuple):
-    """One line: its cells are what alignment may move apart."""
+    """One line, as cells that alignment may move apart."""
 
     cells: tuple[str, ...]
     comment: str
@@ -72,7 +73,7 @@ def _rows(text: str) -> Iterator[_Row]:
 
 
 def _parts(tokens: list[Token]) -> list[list[Token]]:
-    """Annotations in front of a statement get lines of their own where one line is too long."""
+    """Splits annotations from their statement if one line is too long."""
     if not tokens or tokens[0].text != "@" or len(layout.text(tokens, "@")) <= WIDTH:
         return [tokens]
     at = layout.statement(tokens)
@@ -139,7 +140,7 @@ def _cells(tokens: list[Token]) -> tuple[tuple[str, ...], str]:
     wanted = {"service": (), "external": (), "call": ("->",), "policy": ("=", "on")}[keyword]
     depth = 0
     for index, token in enumerate(tokens):
-        # Names that look like keywords stand before the first cut or inside brackets, except after a `,`.
+        # A name that equals a keyword stands before the first cut or inside brackets, except after a `,`.
         if depth == 0 and index > 1 and len(cuts) < len(wanted) and token.text == wanted[len(cuts)]:
             cuts.append(index)
         depth += layout.deeper(token)

@@ -1,25 +1,25 @@
-"""What somebody most likely meant who wrote what no statement allows: slips that a parser alone cannot explain."""
+"""Hints for text that no statement allows: likely intentions that the parser alone cannot derive."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsl.kinds import other_meshes
-from dsl.values import units
+from dsl import units
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from dsl.syntax.scan import Token
+    from dsl.syntax.tokens import Token
 
 WITHIN_TLS = frozenset(("https", "grpcs", "tls", "ssl", "mtls"))
 LINE_ENDS = "end each line with a line feed (LF), or with CR and LF"
-GOES_ON = "a line goes on in the next one only inside brackets, or where it ends in `,` or `->`"
+CONTINUES = "a statement continues in the next line only inside brackets, or after a `,` or `->`"
 
-_NO_YAML = "write what it asks for as policies; `admc explain kinds` lists what Istio and Envoy call each kind"
+_NO_YAML = "write its rules as policies; `admc explain kinds` lists what Istio and Envoy call each kind"
 _FIRST_WORDS = frozenset(("app", "use", "topology", "external", "service", "call", "policy", "pin", "objective"))
-"""Of statements; `kind` is none of them here, since files of Kubernetes begin with it."""
+"""First words of statements, except `kind`, with which files of Kubernetes begin."""
 # Blank lines, comments and `---`, then `---` or a key.
 _YAML = re.compile(
     r"\ufeff?(?:[ \t]*(?:#[^\n]*|//[^\n]*|---[ \t]*)?\r?\n)*"
@@ -32,8 +32,8 @@ _BEFORE_QUANTITIES = frozenset((":", "=", ",", "(", "[", "rate", "size"))
 _OPERATORS = ("==", "!=")
 
 
-class Other(NamedTuple):
-    """A text that is no program but something else, and the place that gives it away."""
+class OtherLanguage(NamedTuple):
+    """A text in another language than this one, with the place that shows it."""
 
     language: str
     start: int
@@ -42,41 +42,41 @@ class Other(NamedTuple):
     hint: str
 
 
-def other_language(text: str) -> Other | None:
+def other_language(text: str) -> OtherLanguage | None:
     """For YAML and JSON, by the first line that is neither blank nor a comment. No statement begins like either."""
     if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         at = len(text) - len(text.lstrip("\ufeff \t\r\n"))
         cause = "no statement starts with a bracket"
-        hint = "give the program itself; it names a topology in JSON with `topology "
-        return Other("JSON", at, at + 1, cause, hint + '"FILE.json"`')
+        hint = "give the program itself; a program includes a JSON topology with `topology "
+        return OtherLanguage("JSON", at, at + 1, cause, hint + '"FILE.json"`')
     found = _YAML.match(text)
     if found is None or found["key"] in _FIRST_WORDS:
         return None
     if found["key"] is None:
-        return Other("YAML", found.start("line"), found.end("line"), "no statement starts with `---`", _NO_YAML)
+        return OtherLanguage("YAML", found.start("line"), found.end("line"), "no statement starts with `---`", _NO_YAML)
     cause = f"it starts with the key `{found['key'][:40]}`"
     if found["key"] in ("apiVersion", "kind", "metadata", "spec"):
         cause += ", as configuration of Kubernetes and Istio does"
-    return Other("YAML", found.start("key"), found.end("key"), cause, _NO_YAML)
+    return OtherLanguage("YAML", found.start("key"), found.end("key"), cause, _NO_YAML)
 
 
 def protocol(word: str, number: str = "") -> str | None:
-    """For a protocol that is another one inside TLS, of a port whose `number` may be known."""
+    """For a protocol inside TLS, of the port `number`."""
     if word not in WITHIN_TLS:
         return None
-    return f"no proxy on the way can look into TLS, so its port is `{f'tcp {number}'.rstrip()}`"
+    return f"a proxy cannot read inside TLS, so declare its port as `{f'tcp {number}'.rstrip()}`"
 
 
-def apart(text: str, token: Token) -> str | None:
-    """For a unit that no word can be (`/s`, `%`) and that stands apart from the number `token`."""
+def detached_unit(text: str, token: Token) -> str | None:
+    """For a unit that is not a word (`/s`, `%`) and is separated from its number `token` by blanks."""
     unit = _UNIT.match(text, token.end)
     if token.type != "NUMBER" or unit is None:
         return None
     return _joined(token.text + unit[1])
 
 
-def of(text: str, tokens: Sequence[Token], at: int, expected: Collection[str]) -> str | None:
-    """For token `at`, which is unexpected where the words and signs of `expected` could stand."""
+def unexpected_token(text: str, tokens: Sequence[Token], at: int, expected: Collection[str]) -> str | None:
+    """For token `at`, which stands where only the words and signs of `expected` are allowed."""
     token = tokens[at]
     before = tokens[at - 1] if at else None
     if before is not None and "\r" in text[before.end : token.start].replace("\r\n", ""):
@@ -93,8 +93,8 @@ def of(text: str, tokens: Sequence[Token], at: int, expected: Collection[str]) -
     return protocol(token.text, next((after.text for after in tokens[at + 1 : at + 3] if after.type == "NUMBER"), ""))
 
 
-def possible(expected: Collection[str], before: str) -> list[str]:
-    """What can stand here after `before`: only `header` takes something in parentheses, and it always does."""
+def following(expected: Collection[str], before: str) -> list[str]:
+    """The words and signs of `expected` that can follow `before`: `(` follows `header`, and nothing else does."""
     if not all(operator in expected for operator in _OPERATORS):
         return list(expected)
     return ["("] if before == "header" else [word for word in expected if word != "("]

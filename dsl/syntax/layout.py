@@ -1,17 +1,18 @@
-"""One statement as lines: which blanks stand between its tokens, and where it goes on in the next line.
+"""One statement as lines: the blanks between its tokens, and its line breaks.
 
-Nothing is added but blanks and line breaks, and a line is broken only where the language reads on: inside brackets,
-and after a `,` or `->`. What has no such place stays in one line, however long.
+The layout adds only blanks and line breaks. It breaks a line only where a statement may continue in the next line:
+inside brackets, and after a `,` or `->`. A line without such a place stays whole, even if it is too long.
 """
 
 from __future__ import annotations
 
 from itertools import accumulate
 
-from dsl.syntax.scan import GOES_ON, KEYWORDS, Token, begins
+from dsl.syntax.scan import begins
+from dsl.syntax.tokens import CONTINUATION, KEYWORDS, Token
 
 WIDTH = 100
-"""Most columns of a line, without the comment at its end."""
+"""Most columns of a line, not counting the comment at its end."""
 BODIES = ("service", "external", "call")
 _INDENT = "  "
 _OPEN = ("(", "[", "{")
@@ -19,7 +20,7 @@ _CLOSE = (")", "]", "}")
 _LOGIC = ("when", "and", "or", "not")
 _SIGNIFICANT = ("COMMENT", "NEWLINE")
 _AHEAD = 8
-"""Tokens that tell whether a line would begin a statement."""
+"""Number of tokens that show whether a line would begin a statement."""
 
 
 def text(tokens: list[Token], keyword: str) -> str:
@@ -27,7 +28,7 @@ def text(tokens: list[Token], keyword: str) -> str:
 
 
 def statement(tokens: list[Token]) -> int:
-    """Where the statement's own keyword stands, past its annotations; their end where there are only these."""
+    """Index of the statement's keyword, after its annotations; the number of tokens if there are only annotations."""
     depth = 0
     previous = ""
     for index, token in enumerate(tokens):
@@ -39,7 +40,7 @@ def statement(tokens: list[Token]) -> int:
 
 
 def body(tokens: list[Token], keyword: str) -> int | None:
-    """Where the body's bracket stands; the brackets of a set stand before it, after `call`, `->` or `,`."""
+    """Index of the body's bracket, or None. The brackets of a set come before it, after `call`, `->` or `,`."""
     if keyword not in BODIES:
         return None
     depth = 0
@@ -47,7 +48,7 @@ def body(tokens: list[Token], keyword: str) -> int | None:
     for index, token in enumerate(tokens):
         if token.type in _SIGNIFICANT:
             continue
-        if token.text == "{" and depth == 0 and (keyword != "call" or (before not in GOES_ON and index > 1)):
+        if token.text == "{" and depth == 0 and (keyword != "call" or (before not in CONTINUATION and index > 1)):
             return index
         depth += deeper(token)
         before = token.text
@@ -55,7 +56,7 @@ def body(tokens: list[Token], keyword: str) -> int | None:
 
 
 def lines(tokens: list[Token], keyword: str) -> list[str]:
-    """Lines of at most `WIDTH` columns where that can be, indented by their depth; breaks in `tokens` are kept."""
+    """Lines of at most `WIDTH` columns where possible, indented by depth. Line breaks in `tokens` are kept."""
     pieces = pieces_of(tokens, keyword)
     lengths = [
         0,
@@ -92,7 +93,7 @@ def _pairs(tokens: list[Token], pieces: list[str]) -> zip[tuple[Token, str]]:
 
 
 def _indent(token: Token, depth: int) -> str:
-    """Of a line that begins with `token`, and is not the statement's first one."""
+    """The indent of a later line of a statement, which begins with `token`."""
     closes = token.type == "SIGN" and token.text in _CLOSE
     return _INDENT * (depth if closes else max(depth, 1))
 
@@ -102,7 +103,7 @@ def deeper(token: Token) -> int:
 
 
 def _depths(tokens: list[Token]) -> list[int]:
-    """In how many brackets each token stands; a bracket stands outside of itself."""
+    """The number of brackets around each token; a bracket is not inside itself."""
     depths: list[int] = []
     depth = 0
     for token in tokens:
@@ -113,7 +114,7 @@ def _depths(tokens: list[Token]) -> list[int]:
 
 
 def _places(tokens: list[Token], keyword: str, pieces: list[str]) -> frozenset[int]:
-    """Before which tokens a line may be broken, to be read as the same statement again."""
+    """Indices of tokens before which a line break does not end the statement."""
     starts = _item_starts(tokens, keyword)
     places: set[int] = set()
     depth = 0
@@ -170,7 +171,7 @@ def pieces_of(tokens: list[Token], keyword: str) -> list[str]:
 
 
 def _apart(before: Token, token: Token, *, padded: bool, tight_colon: bool) -> bool:
-    """Whether a blank stands between two tokens."""
+    """Whether a blank separates two tokens."""
     one, other = before.text, token.text
     if "STRING" in (before.type, token.type) and before.type != "SIGN" and token.type != "SIGN":
         return True
@@ -194,7 +195,7 @@ def _apart(before: Token, token: Token, *, padded: bool, tight_colon: bool) -> b
 
 
 def _item_starts(tokens: list[Token], keyword: str) -> frozenset[int]:
-    """Where the items of a body and its labels begin: two blanks stand before each of them."""
+    """Indices at which items of a body and of its labels begin; two blanks separate them."""
     opening = body(tokens, keyword)
     if opening is None:
         return frozenset()

@@ -1,6 +1,6 @@
-"""Text to syntax tree, one statement at a time, so that one run finds the errors of every line.
+"""Text to syntax tree, one statement at a time, so that one run finds the errors of all statements.
 
-lark and its grammar are loaded on first use: a help page needs neither.
+lark and its grammar are loaded on first use, since help pages need neither.
 """
 
 from __future__ import annotations
@@ -8,26 +8,28 @@ from __future__ import annotations
 import difflib
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
-from dsl.kinds.guide import guides
 from dsl.syntax import fastpath, hints, tree
-from dsl.syntax.scan import GOES_ON, KEYWORDS, Fault, Line, Token, begins, first_token, next_line, unescape
+from dsl.syntax.scan import begins, first_token, next_line, unescape
+from dsl.syntax.tokens import CONTINUATION, KEYWORDS, LexicalError, LogicalLine, Token
 from dsl.text import SourceText, Span
+from dsl.vocabulary.guide import guides
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import lark
+    from lark.exceptions import UnexpectedToken
 
 _GRAMMAR = Path(__file__).with_name("grammar.lark")
 
 
 def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) -> tree.Module:
-    """All statements of one file. Without `fast` every statement goes through lark (tests compare the two)."""
+    """All statements of one file. Without `fast`, lark parses every statement (tests compare both ways)."""
     text = source.text
-    statements: list[tree.Statement | tree.Broken] = []
+    statements: list[tree.Declared] = []
     pending: list[tree.Annotation] = []
     position = 0
     if "\n" not in text and "\r" in text.rstrip():
@@ -42,8 +44,8 @@ def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) ->
         if not line.tokens:
             break
         statement, position = _statement(source, line, diagnostics)
-        if isinstance(statement, tuple) and not hasattr(statement, "_fields"):
-            pending.extend(statement)
+        if isinstance(statement, tree.AnnotationLine):
+            pending.extend(statement.annotations)
             continue
         if pending and isinstance(statement, tree.Kind | tree.Policy):
             statement = statement._replace(annotations=(*pending, *statement.annotations))
@@ -57,7 +59,7 @@ def parse(source: SourceText, diagnostics: Diagnostics, *, fast: bool = True) ->
 
 
 def _one_line(source: SourceText, diagnostics: Diagnostics) -> tree.Module:
-    """Lines that end as none has for decades would be one statement, or one comment: nothing in it can be told."""
+    """A file whose lines end with CR alone: it would be a single line, so it gets one error."""
     at = source.text.index("\r")
     span = Span(source, at, at + 1)
     message = "the lines of this file end with a carriage return (CR) alone"
@@ -65,8 +67,8 @@ def _one_line(source: SourceText, diagnostics: Diagnostics) -> tree.Module:
     return _unread(source, span)
 
 
-def _no_program(source: SourceText, other: hints.Other, diagnostics: Diagnostics) -> tree.Module:
-    """YAML or JSON: one finding says so, where each of its lines would be another one."""
+def _no_program(source: SourceText, other: hints.OtherLanguage, diagnostics: Diagnostics) -> tree.Module:
+    """A file in YAML or JSON gets one error, instead of one for each line."""
     span = Span(source, other.start, other.end)
     message = f"this file is {other.language}, and a program is expected"
     diagnostics.error("ADM008", message, span, cause=other.cause, hint=other.hint)
@@ -80,27 +82,32 @@ def _unread(source: SourceText, span: Span) -> tree.Module:
 def _stray(annotations: list[tree.Annotation], diagnostics: Diagnostics) -> None:
     diagnostics.error(
         "ADM007",
-        f"the annotation `{annotations[0].span.text}` belongs to nothing",
+        f"no kind or policy follows the annotation `{annotations[0].span.text}`",
         annotations[0].span,
         cause="annotations describe the `kind` or the `policy` that follows them",
         hint="put it on the line before a `kind` or a `policy`, or remove it",
     )
 
 
-def _statement(source: SourceText, line: Line, diagnostics: Diagnostics) -> tuple[Any, int]:
-    """A statement, a tuple of annotations, or `Broken`; and where the next statement begins."""
+def _statement(source: SourceText, line: LogicalLine, diagnostics: Diagnostics) -> tuple[Parsed, int]:
+    """The statement or the annotations of a line, and the offset at which the next statement begins."""
     span = line.span(source)
     values: dict[int, str] = {}
-    fault = line.fault
-    for token in line.tokens if fault is None else ():
+    lexical_error = line.error
+    for token in line.tokens if lexical_error is None else ():
         if token.type == "STRING":
             value = unescape(token.text)
-            if isinstance(value, Fault):
-                fault = value._replace(start=value.start + token.start, end=value.end + token.start)
+            if isinstance(value, LexicalError):
+                lexical_error = value._replace(start=value.start + token.start, end=value.end + token.start)
                 break
             values[token.start] = value
-    if fault is not None:
-        diagnostics.error(fault.code, fault.message, Span(source, fault.start, fault.end), hint=fault.hint)
+    if lexical_error is not None:
+        diagnostics.error(
+            lexical_error.code,
+            lexical_error.message,
+            Span(source, lexical_error.start, lexical_error.end),
+            hint=lexical_error.hint,
+        )
         return _broken(line, span), line.next
     first = line.tokens[0]
     if first.text not in KEYWORDS and first.text != "@":
@@ -109,31 +116,29 @@ def _statement(source: SourceText, line: Line, diagnostics: Diagnostics) -> tupl
     from lark.exceptions import UnexpectedToken
 
     try:
-        node: Any = _lark().parse(_Input(source, line.tokens, values))
+        node = _parsed(source, line.tokens, values)
     except UnexpectedToken as error:
         cut = _misspelt(source.text, line, error)
         if cut is not None:
-            # Read like this it is the line before that is not complete, and this one tells what is wrong with it.
-            line = Line(line.tokens[:cut], source.text.rindex("\n", 0, line.tokens[cut].start) + 1, None)
+            # The statement before ends too early. The misspelt statement is parsed next, and gets its own error.
+            line = LogicalLine(line.tokens[:cut], source.text.rindex("\n", 0, line.tokens[cut].start) + 1, None)
             diagnostics.error(
                 "ADM001",
                 f"the statement ends too early, after `{line.tokens[-1].text}`",
                 Span(source, line.tokens[-1].end, line.tokens[-1].end),
-                hint=_goes_on(source.text, line),
+                hint=_incomplete(source.text, line),
             )
             return _broken(line, line.span(source)), line.next
         return _broken(line, span), _unexpected(source, line, error, diagnostics)
-    if not hasattr(node, "_fields"):
-        return node, line.next
     start = span.start
-    if first.text == "@":
+    if first.text == "@" and isinstance(node, tree.Kind | tree.Policy):
         # The statement itself begins at its keyword, which is the token before its name.
         start = max(token.start for token in line.tokens if token.start < node.name.span.start)
     return node._replace(span=Span(source, start, span.end)), line.next
 
 
-def _broken(line: Line, span: Span) -> tree.Broken:
-    """What a statement that does not parse would have declared, as far as that can be told."""
+def _broken(line: LogicalLine, span: Span) -> tree.Broken:
+    """The names that a statement which does not parse declares, as far as these are known."""
     tokens = line.tokens
     at = next((i for i, token in enumerate(tokens) if token.text in KEYWORDS), 0)
     meant = difflib.get_close_matches(tokens[at].text, KEYWORDS, n=1)
@@ -159,16 +164,25 @@ def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostic
 
 _INNER = ("on", "when", "except", "and", "or", "not", "for", "template", "at", "minimize", "then")
 """Words inside a statement that often begin a line elsewhere."""
-_REST = f"if it belongs to the statement before: {hints.GOES_ON}"
+_REST = f"if it continues the previous statement: {hints.CONTINUES}"
 
 
 def _of_a_policy(word: str) -> str | None:
-    """For a kind that stands where its policy begins."""
+    """For the name of a kind at the beginning of a statement."""
     return f"write `policy NAME = {word}(...) on SOURCES -> DESTINATIONS`" if word in guides() else None
 
 
-class _Input:
-    """What the lexer gets from `parse`, handed through lark untouched."""
+Parsed = tree.Statement | tree.AnnotationLine | tree.Broken
+
+
+def _parsed(source: SourceText, tokens: list[Token], values: dict[int, str]) -> tree.Statement | tree.AnnotationLine:
+    """The node that `Builder` makes of one logical line. Raises lark's `UnexpectedToken`."""
+    text: Any = _Tokens(source, tokens, values)  # lark hands to the lexer what `parse` is given, text or not
+    return cast("tree.Statement | tree.AnnotationLine", _lark().parse(text))
+
+
+class _Tokens:
+    """The lexer's input: tokens of one logical line, and the values of its strings by offset."""
 
     __slots__ = ("source", "tokens", "values")
 
@@ -184,10 +198,10 @@ def _lark() -> lark.Lark:
     from lark.common import LexerConf
     from lark.lexer import Lexer, LexerState, PatternStr
 
-    from dsl.syntax.build import Builder, Located
+    from dsl.syntax.build import Builder, SpannedToken
 
     class StatementLexer(Lexer):
-        """Hands on the tokens of one statement; a word is a keyword where the parser can take that keyword."""
+        """Passes on the tokens of one statement. A word is a keyword if the parser accepts that keyword here."""
 
         __future_interface__ = 2
 
@@ -199,7 +213,7 @@ def _lark() -> lark.Lark:
             }
 
         def lex(self, lexer_state: LexerState, parser_state: Any) -> Iterator[lark.Token]:
-            given: Any = lexer_state.text
+            given = cast("_Tokens", lexer_state.text)
             source = given.source
             values = given.values
             literals = self.literals
@@ -216,7 +230,7 @@ def _lark() -> lark.Lark:
                         name = keyword
                 elif type_ == "STRING":
                     value = values[start]
-                token = Located(name, value)
+                token = SpannedToken(name, value)
                 token.span = Span(source, start, end)
                 yield token
 
@@ -239,13 +253,13 @@ _SHOWN = {
 }
 
 
-def _unexpected(source: SourceText, line: Line, error: Any, diagnostics: Diagnostics) -> int:
-    """Reports what stands where it cannot; returns where the next statement begins."""
+def _unexpected(source: SourceText, line: LogicalLine, error: UnexpectedToken, diagnostics: Diagnostics) -> int:
+    """Reports an unexpected token; returns the offset at which the next statement begins."""
     literals = {terminal.name: terminal.pattern.value for terminal in _lark().terminals if terminal.pattern is not None}
     at_end = error.token.type == "$END"
     at = len(line.tokens) if at_end else next(i for i, t in enumerate(line.tokens) if t.start == error.token.span.start)
     states = error.state.parse_conf.states[error.state.position]
-    signs = hints.possible([literals[name] for name in states if name in literals], line.tokens[at - 1].text)
+    signs = hints.following([literals[name] for name in states if name in literals], line.tokens[at - 1].text)
     expected = sorted([f"`{sign}`" for sign in signs] + [_SHOWN[name] for name in states if name in _SHOWN])
     words = sorted(literals[name] for name in error.expected if literals.get(name, "").replace("_", "").isalpha())
     if at_end:
@@ -257,14 +271,14 @@ def _unexpected(source: SourceText, line: Line, error: Any, diagnostics: Diagnos
         message = f"`{_short(span.text)}` is unexpected here"
     beyond = line.next
     if at_end:
-        hint = _goes_on(source.text, line)
+        hint = _incomplete(source.text, line)
         following = first_token(source.text, line.next)
         if hint is None and following is not None and (following.type in states or following.text in signs):
-            # The rest of this statement is no other error.
-            hint = f"`{_short(following.text)}` begins another line: {hints.GOES_ON}"
+            # The remainder of this statement gets no error of its own.
+            hint = f"`{_short(following.text)}` is on the next line: {hints.CONTINUES}"
             beyond = next_line(source.text, line.next).next
     else:
-        hint = hints.of(source.text, line.tokens, at, signs)
+        hint = hints.unexpected_token(source.text, line.tokens, at, signs)
     close = difflib.get_close_matches(span.text, words, n=1, cutoff=0.6)
     if hint is None and close:
         hint = f"did you mean `{close[0]}`?"
@@ -273,13 +287,13 @@ def _unexpected(source: SourceText, line: Line, error: Any, diagnostics: Diagnos
     return beyond
 
 
-def _misspelt(text: str, line: Line, error: Any) -> int | None:
-    """Which token begins a line after a `,` or `->` that is a statement, but for a letter of its first word."""
+def _misspelt(text: str, line: LogicalLine, error: UnexpectedToken) -> int | None:
+    """Index of a token that begins a line after a `,` or `->`, and is a misspelt first word of a statement."""
     tokens = line.tokens
     if error.token.type == "$END":
         return None
     at = next(index for index, token in enumerate(tokens) if token.start == error.token.span.start) - 1
-    if at < 1 or at + 2 >= len(tokens) or tokens[at - 1].text not in GOES_ON:
+    if at < 1 or at + 2 >= len(tokens) or tokens[at - 1].text not in CONTINUATION:
         return None
     depth = sum((token.text in ("(", "[", "{")) - (token.text in (")", "]", "}")) for token in tokens[:at])
     shape = tokens[at].type == tokens[at + 1].type == "NAME" and tokens[at + 2].text in ("{", "=", "->", "(")
@@ -288,15 +302,15 @@ def _misspelt(text: str, line: Line, error: Any) -> int | None:
     return at if difflib.get_close_matches(tokens[at].text, KEYWORDS, n=1, cutoff=0.8) else None
 
 
-def _goes_on(text: str, line: Line) -> str | None:
-    """For a statement that ends in `,` or `->`: why it is not read on in the next line."""
+def _incomplete(text: str, line: LogicalLine) -> str | None:
+    """For a statement that ends in `,` or `->`: why it does not continue in the next line."""
     last = line.tokens[-1].text
-    if last not in GOES_ON:
+    if last not in CONTINUATION:
         return None
     ends = first_token(text, line.next) is None and not begins(text, line.next)
     why = "the file ends here" if ends else "the next line begins a statement"
     remove = ", or remove the `,`" if last == "," else ""
-    return f"after `{last}` a statement goes on in the next line, but {why}: name what comes next{remove}"
+    return f"after `{last}` a statement continues in the next line, but {why}: complete the statement{remove}"
 
 
 def _short(text: str) -> str:

@@ -1,27 +1,21 @@
 """Cuts a text into tokens and logical lines.
 
-A statement ends at the end of its line, except inside brackets and after a `,` or `->`: then it goes on in the next
-line that is not blank. A line that begins a statement ends the one before it, whatever that still waits for. Cutting
-before parsing is what makes recovery by line possible: an error in one statement leaves all others to be parsed. The
-formatter reads the same tokens, so that the two cannot disagree about what a comment or a string is.
+A statement ends at the end of its line, except inside brackets and after a `,` or `->`: then it continues in the next
+line that is not blank. A line that begins a statement always ends the statement before it, even an incomplete one. The
+text is cut before it is parsed, so an error in one statement does not affect the others. The formatter reads the same
+tokens, so parser and formatter agree about comments and strings.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from dsl.syntax import hints
-from dsl.text import SourceText, Span
+from dsl.syntax.tokens import CONTINUATION, KEYWORDS, MAX_WORD, NAME, LexicalError, LogicalLine, Token
 
 MAX_DEPTH = 64
-MAX_WORD = 200
-"""Longest name or number."""
 MAX_TOKENS = 500_000
 """Most tokens in one statement: a call to 200,000 destinations."""
-KEYWORDS = ("app", "use", "topology", "external", "service", "call", "kind", "policy", "pin", "objective")
-
-NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*"
 _TOKEN = re.compile(
     r"""
     (?P<BLANK>[ \t\r\ufeff]+)
@@ -37,57 +31,25 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _BLANKS = r"[ \t\r\ufeff]*"
-# Two names side by side stand neither inside brackets (but see `_LABELS`) nor after a `,` or `->`, so a line that
-# starts like this begins a statement. The one exception, `policy except a` where a service has the name `policy`, is
-# read as one, too. A body never starts with a name and `,`, and nothing follows it: `call {a,` and `call {a} ->` are
+# Inside brackets (except those of `_LABELS`) and after a `,` or `->`, two names never follow each other, so a line that
+# starts like this begins a statement. The one exception, `policy except a` with a service named `policy`, is also read
+# as a statement. A body never starts with a name and `,`, and nothing follows it, so `call {a,` and `call {a} ->` are
 # calls.
 _BEGINS = re.compile(
     rf"{_BLANKS}(?:(?:{'|'.join(KEYWORDS)})[ \t]+[\"A-Za-z_]|@[A-Za-z_]"
     rf"|call[ \t]*\{{[ \t]*{NAME}[ \t]*(?:,|\}}[ \t]*->))"
 )
-# The rest of the braces of `labels`, where `app  tier = "db"` is a line like any other.
+# The remainder of `labels { ... }`, in which `app  tier = "db"` is an ordinary line.
 _LABELS = re.compile(rf'(?:[\s,=]|//[^\n]*|{NAME}|"(?:[^"\\\n]|\\[^\n])*")*+\}}')
 _APP = re.compile(rf"^{_BLANKS}app\b", re.MULTILINE)
 _EMPTY_LINES = re.compile(rf"(?:{_BLANKS}(?://[^\n]*)?\n)*+")
 _NOTHING = re.compile(rf"{_BLANKS}(?://[^\n]*)?\Z")
 _FIRST = re.compile(rf"{_BLANKS}(?:(?P<NAME>{NAME})|(?P<SIGN>->|[=,{{(]))")
-GOES_ON = (",", "->")
-"""What a line ends in whose statement goes on in the next one."""
 _OPENERS = {"(": ")", "[": "]", "{": "}"}
 _CLOSERS = frozenset(_OPENERS.values())
 
 
-class Token(NamedTuple):
-    """`type` is NAME, GLOB, NUMBER, STRING, SIGN, COMMENT or NEWLINE."""
-
-    type: str
-    text: str
-    start: int
-    end: int
-
-
-class Fault(NamedTuple):
-    """A text that cannot be cut into tokens."""
-
-    code: str
-    message: str
-    start: int
-    end: int
-    hint: str | None = None
-
-
-class Line(NamedTuple):
-    """One logical line: its tokens without comments, and where the next one begins."""
-
-    tokens: list[Token]
-    next: int
-    fault: Fault | None
-
-    def span(self, source: SourceText) -> Span:
-        return Span(source, self.tokens[0].start, self.tokens[-1].end)
-
-
-def next_line(text: str, position: int, *, comments: bool = False) -> Line:
+def next_line(text: str, position: int, *, comments: bool = False) -> LogicalLine:
     """The first logical line at or after `position`; it has no tokens where only blank lines are left.
 
     With `comments`, comments and line breaks inside brackets are tokens as well, and a comment before the statement
@@ -95,24 +57,24 @@ def next_line(text: str, position: int, *, comments: bool = False) -> Line:
     """
     tokens: list[Token] = []
     brackets: list[Token] = []
-    fault: Fault | None = None
+    error: LexicalError | None = None
     last = ""
-    plain = position  # no line that starts before this one begins a statement
+    plain = position  # no line that starts before this offset begins a statement
     for found in _TOKEN.finditer(text, position):
         type_ = found.lastgroup
         if type_ == "BLANK":
             continue
         start, end = found.span()
         if type_ == "NEWLINE":
-            if not brackets and last not in GOES_ON:
+            if not brackets and last not in CONTINUATION:
                 if tokens:
-                    return Line(tokens, end, fault)
+                    return LogicalLine(tokens, end, error)
                 continue
             if end > plain:
-                goes_on = _in_brackets(text, end, brackets) if brackets else _after_sign(text, end)
-                if goes_on is None:
-                    return Line(tokens, end, fault or (_unclosed(brackets[0]) if brackets else None))
-                plain = goes_on
+                resume_at = _in_brackets(text, end, brackets) if brackets else _after_sign(text, end)
+                if resume_at is None:
+                    return LogicalLine(tokens, end, error or (_unclosed(brackets[0]) if brackets else None))
+                plain = resume_at
             if comments:
                 tokens.append(Token("NEWLINE", "\n", start, end))
             continue
@@ -127,25 +89,27 @@ def next_line(text: str, position: int, *, comments: bool = False) -> Line:
             if word in _OPENERS:
                 brackets.append(Token("LABELS" if last == "labels" else "SIGN", word, start, end))
                 if len(brackets) > MAX_DEPTH:
-                    fault = fault or _too_deep(start)
+                    error = error or _too_deep(start)
             elif word in _CLOSERS and brackets:
                 brackets.pop()
         elif type_ in ("OPEN", "BAD"):
-            fault = fault or _bad(word, start, end, hints.apart(text, tokens[-1]) if tokens else None)
+            error = error or _bad(word, start, end, hints.detached_unit(text, tokens[-1]) if tokens else None)
         if end - start > MAX_WORD and type_ in ("NAME", "GLOB", "NUMBER"):
-            fault = fault or Fault("ADM009", f"`{word[:40]}...` is longer than {MAX_WORD} characters", start, end)
+            error = error or LexicalError(
+                "ADM009", f"`{word[:40]}...` is longer than {MAX_WORD} characters", start, end
+            )
         if len(tokens) < MAX_TOKENS:
             tokens.append(Token(type_ or "", word, start, end))
         else:
-            fault = fault or Fault("ADM009", f"a statement has at most {MAX_TOKENS} words and signs", start, end)
+            error = error or LexicalError("ADM009", f"a statement has at most {MAX_TOKENS} words and signs", start, end)
         last = word
     if brackets:
-        fault = fault or _unclosed(brackets[0])
-    return Line(tokens, len(text), fault)
+        error = error or _unclosed(brackets[0])
+    return LogicalLine(tokens, len(text), error)
 
 
 def has_app(text: str) -> bool:
-    """Whether a statement of the text starts with `app`, right or wrong."""
+    """Whether a statement of the text, valid or not, starts with `app`."""
     if _APP.search(text) is None:
         return False
     position = 0
@@ -176,37 +140,38 @@ def _past_blank_lines(text: str, position: int) -> int:
 
 
 def _in_brackets(text: str, start: int, brackets: list[Token]) -> int | None:
-    """None if the line at `start` begins a statement although brackets are open, else up to where no other one does."""
+    """None if the line at `start` begins a statement although brackets are open; else an offset before which no line
+    begins one."""
     if _BEGINS.match(text, start) is None:
         return start
-    # A service may have the name `labels`: its braces are not in others.
+    # A service may be named `labels`; its braces are not inside other braces.
     labels = _LABELS.match(text, start) if len(brackets) > 1 and brackets[-1].type == "LABELS" else None
     return None if labels is None else labels.end()
 
 
 def _after_sign(text: str, start: int) -> int | None:
-    """The same after a line that ends in `,` or `->`: the next line that is not blank counts. None, too, at the end."""
+    """The same after a line that ends in `,` or `->`, for the next line that is not blank. Also None at the end."""
     following = _past_blank_lines(text, start)
     return None if _BEGINS.match(text, following) or _NOTHING.match(text, following) else following
 
 
-def _unclosed(opener: Token) -> Fault:
-    return Fault(
+def _unclosed(opener: Token) -> LexicalError:
+    return LexicalError(
         "ADM005",
-        f"`{opener.text}` is never closed",
+        f"`{opener.text}` is not closed",
         opener.start,
         opener.end,
         f"close it with `{_OPENERS[opener.text]}`",
     )
 
 
-def _too_deep(start: int) -> Fault:
-    return Fault("ADM006", f"brackets are nested deeper than {MAX_DEPTH} levels", start, start + 1)
+def _too_deep(start: int) -> LexicalError:
+    return LexicalError("ADM006", f"brackets are nested deeper than {MAX_DEPTH} levels", start, start + 1)
 
 
-def _bad(word: str, start: int, end: int, meant: str | None) -> Fault:
+def _bad(word: str, start: int, end: int, meant: str | None) -> LexicalError:
     if len(word) > 1 or word == '"':
-        return Fault(
+        return LexicalError(
             "ADM003",
             "this string is not closed",
             start,
@@ -226,19 +191,19 @@ def _bad(word: str, start: int, end: int, meant: str | None) -> Fault:
         "~": "write `matches` for a regular expression",
     }.get(word)
     shown = f"`{word}`" if word.isprintable() and not word.isspace() else f"the character U+{ord(word):04X}"
-    return Fault("ADM002", f"{shown} has no meaning here", start, end, hint)
+    return LexicalError("ADM002", f"{shown} is not allowed here", start, end, hint)
 
 
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|[^\n])")
 _PLAIN = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r"}
 
 
-def unescape(literal: str) -> str | Fault:
-    """The value of a string literal with its quotes; a fault has offsets relative to the literal."""
+def unescape(literal: str) -> str | LexicalError:
+    """The value of a string literal, given with its quotes. Offsets of an error are relative to the literal."""
     body = literal[1:-1]
     if "\\" not in body:
         return body
-    fault: list[Fault] = []
+    error: list[LexicalError] = []
 
     def replace(found: re.Match[str]) -> str:
         letter = found[1]
@@ -250,8 +215,8 @@ def unescape(literal: str) -> str | Fault:
             return _PLAIN[letter]
         start, end = found.span()
         hint = 'known are `\\"`, `\\\\`, `\\n`, `\\t`, `\\r` and `\\uXXXX`; a backslash itself is `\\\\`'
-        fault.append(Fault("ADM004", f"`{found[0]}` is not an escape", start + 1, end + 1, hint))
+        error.append(LexicalError("ADM004", f"`{found[0]}` is not an escape", start + 1, end + 1, hint))
         return ""
 
     value = _ESCAPE.sub(replace, body)
-    return fault[0] if fault else value
+    return error[0] if error else value

@@ -1,7 +1,7 @@
-"""The syntax tree: what was written, before any name is looked up.
+"""The syntax tree: the statements as written, before any name is resolved.
 
-Every node keeps its span. Numbers keep their text, because the unit that fits depends on where the number stands, and
-that is the resolver's business.
+Every node keeps its span. Numbers keep their text, because the allowed units depend on the place of the number, which
+the resolver knows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dsl.text import SourceText, Span
 
 
 class Word(NamedTuple):
-    """A name, or a word that stands where a name could."""
+    """A name, or a word in the place of a name."""
 
     text: str
     span: Span
@@ -81,7 +81,7 @@ class Label(NamedTuple):
 
 
 class OwnLabel(NamedTuple):
-    """A label without a value: each service has its own name there."""
+    """A label without a value; its value is the name of the service."""
 
     key: str
     span: Span
@@ -104,7 +104,7 @@ class NameAtom(NamedTuple):
 
 
 class GlobAtom(NamedTuple):
-    """A name with `*` in it; `*` alone is everything."""
+    """A name with `*` in it; `*` alone selects all names."""
 
     pattern: str
     span: Span
@@ -221,6 +221,13 @@ class Annotation(NamedTuple):
     span: Span
 
 
+class AnnotationLine(NamedTuple):
+    """Annotations on a line of their own. They belong to the kind or policy that follows."""
+
+    annotations: tuple[Annotation, ...]
+    span: Span
+
+
 class TypeName(NamedTuple):
     """`int`, `one_of(a, b)`, `[string]`, each perhaps with `?`. A list has an `element` and the name `list`."""
 
@@ -282,15 +289,18 @@ Statement = App | Use | Topology | Service | External | Call | Kind | Policy | P
 
 
 class Broken(NamedTuple):
-    """A statement that could not be parsed. What it would have declared is known, so that nobody calls it unknown."""
+    """A statement that does not parse. It keeps the names that it declares, so that uses of them are no errors."""
 
     keyword: str
     names: tuple[str, ...]
     span: Span
 
 
+Declared = Statement | Broken
+
+
 class Module(NamedTuple):
     """One parsed file."""
 
     source: SourceText
-    statements: tuple[Statement | Broken, ...]
+    statements: tuple[Declared, ...]

@@ -1,1 +1,1 @@
-"""Arguments of policies: units, types, and what the text of each has to be."""
+"""Arguments of policies: their types, and the formats of their text."""

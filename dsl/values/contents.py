@@ -1,17 +1,18 @@
-"""What a file has to be: `file(jwks)`, `file(lua)`, `file(wasm)`.
+"""Formats of files: `file(jwks)`, `file(lua)`, `file(wasm)`.
 
-Each check loads its library when the first such file is named: other programs are read without it.
+Each check loads its library for the first such file, so other programs do not need it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dsl.diagnostics.problem import Problem
 from dsl.values import jwks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
 MAX_LUA: Final = 1 << 20
 _LUA_MEMORY: Final = 64 << 20
@@ -20,39 +21,41 @@ _HOOKS: Final = (b"envoy_on_request", b"envoy_on_response")
 
 
 def lua(content: bytes) -> Problem | None:
-    """Whether LuaJIT, which is what Envoy runs, can read a script. Nothing of it is run."""
+    """Whether LuaJIT, the engine that Envoy runs, can load a script. The script is not run."""
     hint = "`envoy_on_request` and `envoy_on_response` are functions of Lua 5.1, as LuaJIT reads it"
     if not content.strip():
         return Problem("ADM220", "it is empty", hint)
     if len(content) > MAX_LUA:
         return Problem("ADM220", f"it has more than {MAX_LUA:,} bytes", hint)
     if b"\0" in content:
-        return Problem("ADM220", "it holds a NUL byte, and Envoy reads no further", hint)
+        return Problem("ADM220", "it contains a NUL byte, at which Envoy stops reading", hint)
     from lupa import lua52, luajit21
 
-    said, said_by_52 = _read(luajit21, content), _read(lua52, content)
-    # Envoy's LuaJIT is built with more of Lua 5.2: `;;`, a `break` before other statements, and no name `goto`.
-    if said is not None and said_by_52 is None and " near " in said:
-        said = None
-    elif said is None and said_by_52 is not None and "<name> expected near" in said_by_52:
-        said = said_by_52
-    if said is None:
+    error, error_of_52 = _read(luajit21, content), _read(lua52, content)
+    # Envoy's LuaJIT supports more of Lua 5.2: `;;`, a `break` before other statements, and `goto` as a keyword.
+    if error is not None and error_of_52 is None and " near " in error:
+        error = None
+    elif error is None and error_of_52 is not None and "<name> expected near" in error_of_52:
+        error = error_of_52
+    if error is None:
         return None
-    line, colon, what = said.partition(": ")
-    where = f"line {line}: {what}" if colon and line.isdecimal() else said
+    line, colon, what = error.partition(": ")
+    where = f"line {line}: {what}" if colon and line.isdecimal() else error
     return Problem("ADM220", f"LuaJIT cannot read it: {_plain(where)}", hint)
 
 
-def _read(engine: Any, content: bytes) -> str | None:
-    """What one engine says of a script that it cannot read."""
+def _read(engine: ModuleType, content: bytes) -> str | None:
+    """The message of one engine about a script that it cannot load, or None."""
     runtime = engine.LuaRuntime(
         encoding=None, register_eval=False, register_builtins=False, max_memory=_LUA_MEMORY, overflow_handler=None
     )
     loaded = runtime.globals()[b"load"](content, b"=script", b"t")
     if not isinstance(loaded, tuple):
         return None
-    said = loaded[1]
-    return said.decode("utf-8", "replace").removeprefix("script:") if isinstance(said, bytes) else "it cannot be loaded"
+    error = loaded[1]
+    return (
+        error.decode("utf-8", "replace").removeprefix("script:") if isinstance(error, bytes) else "it cannot be loaded"
+    )
 
 
 def _plain(text: str) -> str:
@@ -60,29 +63,31 @@ def _plain(text: str) -> str:
 
 
 def lua_policy(content: bytes) -> Problem | None:
-    """Whether a script is one that a policy can be: once it is loaded, Envoy calls one of two functions."""
+    """Whether a script has an effect as a policy: Envoy calls one of two functions of it."""
     problem = lua(content)
     if problem is not None or any(hook in content for hook in _HOOKS):
         return problem
     return Problem(
         "ADM220",
-        "it has neither `envoy_on_request` nor `envoy_on_response`, so Envoy would do nothing with it",
+        "it has neither `envoy_on_request` nor `envoy_on_response`, so it has no effect",
         "define `function envoy_on_request(handle) ... end`, or `envoy_on_response`",
     )
 
 
 def wasm(content: bytes) -> Problem | None:
-    """Whether it is a WebAssembly module that a proxy can load. Its code is for Envoy to judge."""
+    """Whether it is a WebAssembly module that a proxy can load. Envoy checks its code when it loads it."""
     hint = "name a compiled module (`.wasm`) of the proxy-wasm ABI"
     if not content.startswith(_MAGIC):
-        what = "it is WebAssembly as text" if content.lstrip().startswith(b"(module") else "it is no WebAssembly module"
+        what = (
+            "it is WebAssembly as text" if content.lstrip().startswith(b"(module") else "it is not a WebAssembly module"
+        )
         return Problem("ADM221", what, hint)
     try:
         exports = _exports(content)
     except (IndexError, UnicodeDecodeError, ValueError):
-        return Problem("ADM221", "it is cut off or damaged", hint)
+        return Problem("ADM221", "it is truncated or damaged", hint)
     if not any(name.startswith("proxy_abi_version_") for name in exports):
-        return Problem("ADM221", "it exports no `proxy_abi_version_...`, by which Envoy knows its interface", hint)
+        return Problem("ADM221", "it exports no `proxy_abi_version_...`, from which Envoy derives its interface", hint)
     return None
 
 
@@ -92,7 +97,7 @@ _LAST_SECTION: Final = 13
 
 
 def _exports(content: bytes) -> list[str]:
-    """The names that a module exports. Raises `ValueError` or `IndexError` where its sections do not fit."""
+    """The names that a module exports. Raises `ValueError` or `IndexError` for malformed sections."""
     at = len(_MAGIC)
     names: list[str] = []
     while at < len(content):
@@ -113,7 +118,7 @@ def _exports(content: bytes) -> list[str]:
 
 
 def _number(content: bytes, at: int) -> tuple[int, int]:
-    """An unsigned LEB128 number of 32 bits, and what follows it."""
+    """An unsigned LEB128 number of 32 bits, and the offset after it."""
     value = 0
     for shift in range(0, 35, 7):
         byte = content[at]
@@ -129,4 +134,4 @@ FORMATS: Final[Mapping[str, tuple[str, Callable[[bytes], Problem | None]]]] = {
     "lua": ("a Lua script", lua_policy),
     "wasm": ("a WebAssembly module", wasm),
 }
-"""For each format what it is called, and what checks it."""
+"""Format -> its name in messages, and its check."""

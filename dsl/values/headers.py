@@ -1,4 +1,4 @@
-"""Names of headers: which there are, and which of them a policy can look at or write."""
+"""Names of headers: which names are valid, and which headers a policy can read or write."""
 
 from __future__ import annotations
 
@@ -13,79 +13,86 @@ if TYPE_CHECKING:
     from dsl.syntax import tree
 
 ELEMENTS: Final = (Element.HEADER, Element.RESPONSE_HEADER)
-OWN: Final = "x-admc-"
-"""What the names begin with that ADMs use; what a client sends under one of them is taken away."""
-# Headers that speak of one connection: Envoy takes them out before any filter sees them. Of `te` it leaves `trailers`,
-# and `upgrade` is there for upgrades only, where a match may ask for it; to write one would break the connection.
+RESERVED_PREFIX: Final = "x-admc-"
+"""Prefix of the headers that ADMs use. ADMs remove such headers from requests of clients."""
+# Headers about one connection: Envoy removes them before any filter runs. It keeps `te: trailers`, and
+# `upgrade` for upgrades only, which a match may select. A policy that writes `upgrade` would break the connection.
 UNSEEN: Final = frozenset(("connection", "keep-alive", "proxy-connection", "te", "transfer-encoding"))
 HOP_BY_HOP: Final = UNSEEN | {"upgrade"}
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 
 
-class Why(NamedTuple):
-    """Why a header cannot be written, and what to do instead."""
+class Unwritable(NamedTuple):
+    """Why a policy cannot write a header, and what to do instead."""
 
     cause: str
     hint: str
     code: str = "ADM214"
 
 
-_CALL: Final = Why("gRPC puts the outcome of a call into it", "let the service say it, or use `fault_abort`")
+_CALL: Final = Unwritable("gRPC sends the status of a call in it", "let the service set it, or use `fault_abort`")
 _UNWRITABLE: Final = {
-    "host": Why(
+    "host": Unwritable(
         "a proxy keeps it as the authority of the request, which no filter may change",
         "write another header, such as `x-forwarded-host`",
         "ADM208",
     ),
-    "content-length": Why(
-        "it says where a body ends, and what lies behind that would be read as another message",
-        "leave it to the proxies, which know how long a body is",
+    "content-length": Unwritable(
+        "it defines where a body ends, and a receiver would read the remainder as another message",
+        "leave it to the proxies, which know the length of the body",
     ),
-    "trailer": Why("it announces fields behind the body, and a policy writes none", "write another header"),
-    "expect": Why("it asks whether to send a body, which is on its way by then", "leave it to the client"),
-    "http2-settings": Why("it is about one connection", "write another header"),
-    "content-encoding": Why(
-        "it says how a body is encoded, and the body stays as it is", "use `compression`, which encodes the body too"
+    "trailer": Unwritable(
+        "it announces fields after the body, and a policy writes no such fields", "write another header"
+    ),
+    "expect": Unwritable(
+        "it asks the server whether to send a body, which the client has then already sent", "leave it to the client"
+    ),
+    "http2-settings": Unwritable("it is about one connection", "write another header"),
+    "content-encoding": Unwritable(
+        "it names the encoding of the body, and the policy does not encode the body",
+        "use `compression`, which encodes the body too",
     ),
     "grpc-status": _CALL,
     "grpc-message": _CALL,
     "grpc-status-details-bin": _CALL,
-    "grpc-encoding": Why("it says how messages are encoded, and they stay as they are", "write another header"),
+    "grpc-encoding": Unwritable(
+        "it names the encoding of the messages, and the policy does not encode them", "write another header"
+    ),
 }
 _IN_REQUESTS: Final = {
-    "content-type": Why(
-        "a proxy takes from it whether a call is gRPC, and so in which form to refuse it",
+    "content-type": Unwritable(
+        "a proxy decides by it whether a call is gRPC, and so how to reject it",
         "write another header, such as `accept`",
     )
 }
 _IN_RESPONSES: Final = {
-    "date": Why("a proxy writes it wherever it is missing", "write another header, such as `last-modified`")
+    "date": Unwritable("proxies write it if it is missing", "write another header, such as `last-modified`")
 }
-_OF_PROXIES: Final = Why(
-    "names that begin with `proxy-` are for the proxy next to the client alone",
+_OF_PROXIES: Final = Unwritable(
+    "headers that begin with `proxy-` are for the client's first proxy alone",
     "write another header, such as `authorization`",
 )
-_OF_GRPC: Final = Why("what is not `application/grpc` is no answer of gRPC", "leave it to the service")
+_OF_GRPC: Final = Unwritable("a response of gRPC has the content type `application/grpc`", "leave it to the service")
 
 
 def header_name(value: tree.String, diagnostics: Diagnostics, hidden: frozenset[str] = UNSEEN) -> str | None:
-    """A header's name in lower case, or None after an error; `hidden` are those that no policy can work on."""
+    """A header's name in lower case, or None after an error. `hidden` are the headers that a policy cannot use."""
     name = value.value.lower()
     if name in hidden:
         diagnostics.error(
             "ADM208",
-            f"the header `{name}` is about one connection, and no policy can work on it",
+            f"the header `{name}` is about one connection, and no policy can use it",
             value.span,
-            cause="a proxy ends that connection, and takes such headers out before any filter sees them",
+            cause="a proxy ends that connection, and removes such headers before any filter runs",
             hint="choose another header",
         )
         return None
-    if name.startswith(OWN) and _NAME.fullmatch(name):
+    if name.startswith(RESERVED_PREFIX) and _NAME.fullmatch(name):
         diagnostics.error(
             "ADM214",
-            f"the header `{name[:60]}` has a name that ADMs keep for themselves",
+            f"the header `{name[:60]}` is reserved for ADMs",
             value.span,
-            cause=f"what begins with `{OWN}` is what ADMs tell themselves and each other",
+            cause=f"headers that begin with `{RESERVED_PREFIX}` carry data between ADMs",
             hint="choose another header",
         )
         return None
@@ -98,19 +105,19 @@ def header_name(value: tree.String, diagnostics: Diagnostics, hidden: frozenset[
 
 
 def written(kind: Kind) -> frozenset[Element]:
-    """Whether a kind writes headers of requests, of responses, or both: as one does of which nothing is known."""
+    """The headers that a kind writes: of requests, of responses, or both (also if it declares no effects)."""
     if kind.effects is None:
         return frozenset(ELEMENTS)
     return frozenset(_element(effect) for effect in kind.effects if effect.verb is Verb.WRITES) & frozenset(ELEMENTS)
 
 
 def _element(effect: Effect) -> Element:
-    assert effect.element is not None  # noqa: S101 - a write is of something
+    assert effect.element is not None  # noqa: S101 - a write has an element
     return effect.element
 
 
-def unwritable(name: str, where: frozenset[Element], *, grpc: bool = False) -> Why | None:
-    """Why a header cannot be written there; None where it can. `grpc`: on a call of gRPC, too."""
+def unwritable(name: str, where: frozenset[Element], *, grpc: bool = False) -> Unwritable | None:
+    """Why a policy cannot write a header there; None if it can. `grpc`: the scope includes calls of gRPC."""
     if not where:
         return None
     if name in _UNWRITABLE:

@@ -1,7 +1,7 @@
-"""Key sets (JWKS): whether Envoy verifies tokens with every key of one, and none of them is secret.
+"""Key sets (JWKS): whether Envoy can verify tokens with every key, and whether every key is public.
 
-Envoy leaves out the keys that it cannot use without a word, so a set is refused for one such key: the tokens that it
-signs would be refused one day. What is wrong is said without any part of a key.
+Envoy silently ignores keys that it cannot use, and would then refuse all tokens signed with them. So a key set with one
+such key is refused. Messages contain no part of a key.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Final
+from typing import Final
 
 from dsl.diagnostics.problem import Problem
+from dsl.json_type import Json, JsonObject
 
 MAX_BYTES: Final = 1 << 20
 MAX_KEYS: Final = 200
@@ -25,7 +26,7 @@ _HINT: Final = 'a key set is `{"keys": [...]}` with public keys of the issuer: R
 
 
 class _WrongError(Exception):
-    """What is wrong, and what to do."""
+    """The error, and a hint."""
 
     def __init__(self, message: str, hint: str = _HINT, code: str = "ADM218") -> None:
         super().__init__(message)
@@ -33,13 +34,13 @@ class _WrongError(Exception):
 
 
 def wrong(content: bytes) -> Problem | None:
-    """What is wrong with a key set."""
+    """The error of a key set, or None."""
     try:
         document = _json(content)
         _no_secret(document, "the key set")
         keys = document.get("keys") if isinstance(document, dict) else None
         if not isinstance(keys, list):
-            raise _WrongError("it is no object with a list `keys`")
+            raise _WrongError("it is not an object with a list `keys`")
         if not keys:
             raise _WrongError("it has no keys")
         if len(keys) > MAX_KEYS:
@@ -51,7 +52,7 @@ def wrong(content: bytes) -> Problem | None:
     return None
 
 
-def _json(content: bytes) -> Any:
+def _json(content: bytes) -> Json:
     if not content.strip():
         raise _WrongError("it is empty")
     if len(content) > MAX_BYTES:
@@ -70,7 +71,7 @@ def _json(content: bytes) -> Any:
             "ADM219" if secret else "ADM218",
         )
     try:
-        document = json.loads(
+        document: Json = json.loads(
             text, object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite, parse_int=_finite
         )
     except (ValueError, RecursionError):
@@ -82,10 +83,10 @@ def _json(content: bytes) -> Any:
     return document
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, Json]]) -> JsonObject:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _WrongError("an object in it has a member twice", "keep one of them")
+        raise _WrongError("an object in it has two members of one name", "keep one of them")
     return found
 
 
@@ -94,14 +95,14 @@ def _no_constant(_name: str) -> None:
 
 
 def _finite(text: str) -> float:
-    """Envoy reads every number as one of 64 bits, and refuses the whole set for one that is too large."""
+    """Envoy reads numbers as floats of 64 bits, and refuses the whole set if one is too large."""
     number = float(text)
     if math.isinf(number):
         raise ValueError
     return number
 
 
-def _depth(value: Any) -> int:
+def _depth(value: Json) -> int:
     deepest, left = 0, [(value, 1)]
     while left:
         item, depth = left.pop()
@@ -111,14 +112,14 @@ def _depth(value: Any) -> int:
     return deepest
 
 
-def _no_secret(value: Any, where: str) -> None:
-    """Wherever a private part stands: in a key, in a key outside of `keys`, in what no reader knows."""
+def _no_secret(value: Json, where: str) -> None:
+    """Refuses private parts anywhere in the document, also outside of `keys`."""
     if isinstance(value, dict):
         if value.get("kty") == "oct" or ("kty" in value and _PRIVATE & value.keys()):
             raise _WrongError(
-                f"{where} is a secret one",
+                f"{where} is secret",
                 "use the public part of each key: without `d`, `p`, `q`, `dp`, `dq`, `qi`, `oth` and `k`; "
-                "and take the secret for known if this file was passed on",
+                "and replace the secret key if this file was passed on",
                 "ADM219",
             )
         for name, item in value.items():
@@ -130,12 +131,12 @@ def _no_secret(value: Any, where: str) -> None:
             _no_secret(each, where)
 
 
-def _key(key: Any, where: str) -> None:
+def _key(key: Json, where: str) -> None:
     if not isinstance(key, dict):
-        raise _WrongError(f"{where} is no object")
+        raise _WrongError(f"{where} is not an object")
     for name in ("kty", "kid", "alg", "use", "crv", "n", "e", "x", "y"):
         if name in key and not isinstance(key[name], str):
-            raise _WrongError(f"`{name}` of {where} is no string")
+            raise _WrongError(f"`{name}` of {where} is not a string")
     _for_signatures(key, where)
     kty, crv = key.get("kty"), key.get("crv")
     if kty == "RSA":
@@ -148,7 +149,7 @@ def _key(key: Any, where: str) -> None:
         _parts(key, where, ("x",))
         algorithms = ("EdDSA",)
     else:
-        raise _WrongError(f"{where} is of a type or curve that Envoy does not verify with")
+        raise _WrongError(f"{where} has a type or curve that Envoy does not support")
     algorithm = key.get("alg", algorithms[0])
     if algorithm not in algorithms:
         raise _WrongError(f"`alg` of {where} does not fit its type", f"write {_either(algorithms)}, or leave it out")
@@ -159,23 +160,24 @@ def _either(words: tuple[str, ...]) -> str:
     return " or ".join(f'`"{word}"`' for word in words)
 
 
-def _for_signatures(key: dict[str, Any], where: str) -> None:
+def _for_signatures(key: JsonObject, where: str) -> None:
     operations = key.get("key_ops", ["verify"])
     if key.get("use", "sig") != "sig" or not isinstance(operations, list) or "verify" not in operations:
-        # Envoy looks at neither, and would take what such a key signs.
+        # Envoy reads neither field, and would accept tokens signed with such a key.
         raise _WrongError(f"{where} is not for verifying signatures", "leave it out, or correct `use` and `key_ops`")
 
 
-def _parts(key: dict[str, Any], where: str, names: tuple[str, ...]) -> None:
+def _parts(key: JsonObject, where: str, names: tuple[str, ...]) -> None:
     for name in names:
         if name not in key:
             raise _WrongError(f"{where} has no `{name}`")
-        if not _BASE64URL.fullmatch(key[name]):
+        value = key[name]
+        if not isinstance(value, str) or not _BASE64URL.fullmatch(value):
             raise _WrongError(f"`{name}` of {where} is not base64url without padding")
 
 
-def _usable(key: dict[str, Any], where: str, algorithm: str) -> None:
-    """Whether a crypto library takes it: a point on its curve, a modulus of a fit size."""
+def _usable(key: JsonObject, where: str, algorithm: str) -> None:
+    """Whether a cryptography library accepts the key: a point on its curve, a modulus of a valid size."""
     import jwt
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
@@ -190,7 +192,9 @@ def _usable(key: dict[str, Any], where: str, algorithm: str) -> None:
                 f"use an RSA key of {_FEWEST_BITS} to {_MOST_BITS} bits",
             )
         if found.key.public_numbers().n % 2 == 0:
-            raise _WrongError(f"the modulus of {where} is even, so it is no RSA key", "take the key from its issuer")
+            raise _WrongError(
+                f"the modulus of {where} is even, so it is not an RSA key", "take the key from its issuer"
+            )
         exponent = found.key.public_numbers().e
         if exponent % 2 == 0 or not 3 <= exponent < 1 << 33:
-            raise _WrongError(f"the exponent of {where} is not one that Envoy takes", 'use `"AQAB"`')
+            raise _WrongError(f"the exponent of {where} is not one that Envoy accepts", 'use `"AQAB"`')

@@ -1,6 +1,6 @@
-"""Regular expressions: whether the engine that runs them, RE2, takes them, and at what cost.
+"""Regular expressions: whether RE2, the engine that Envoy uses, accepts them, and their size.
 
-The engine itself judges, since its syntax is its own. It is loaded only for programs that have expressions.
+RE2 itself checks them, since its syntax is its own. It is loaded only for programs with expressions.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Final
 
 MAX_PATTERN = 1024
 MAX_INSTRUCTIONS = 90
-"""Envoy refuses expressions of more than 100 instructions; a few of these are for what admc puts around one."""
+"""Envoy refuses expressions of more than 100 instructions; admc adds a few to each expression."""
 _LITERAL_OR_ESCAPE: Final = re.compile(r"\\Q.*?\\E|\\[^Q]")
 
 
 def wrong_pattern(text: str) -> tuple[str, str | None] | None:
-    """What is wrong with a regular expression, as (message, hint)."""
+    """The error of a regular expression as (message, hint), or None."""
     if len(text) > MAX_PATTERN:
         return f"a regular expression has at most {MAX_PATTERN} characters", "use several comparisons with `or`"
     if not text.isprintable():
@@ -31,12 +31,12 @@ def wrong_pattern(text: str) -> tuple[str, str | None] | None:
         shown = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         hint = None
         if "perl operator" in shown or "repetition" in shown:
-            hint = "what runs it (RE2) has no lookaround, no possessive and no very long repetition"
+            hint = "the engine (RE2) has no lookaround, no possessive and no very long repetition"
         elif "escape" in shown or shown.startswith("trailing \\"):
-            hint = "a backslash is written `\\\\` in a string; what runs the expression (RE2) has no backreferences"
+            hint = "a backslash is written `\\\\` in a string; RE2 has no backreferences"
         what, colon, where = shown.partition(": ")
         place = f": `{where.replace('`', chr(39))}`" if colon else ""
-        return f"this is not a regular expression that RE2 knows: {what}{place}", hint
+        return f"this regular expression is not valid for RE2: {what}{place}", hint
     if "\\Q" in _LITERAL_OR_ESCAPE.sub("", text):
         return "a `\\Q` of this regular expression has no end", "end it with `\\\\E`"
     if size > MAX_INSTRUCTIONS:

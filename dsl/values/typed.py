@@ -1,20 +1,20 @@
-"""Arguments of policies: what was written against the type of the parameter."""
+"""Arguments of policies: conversion of the written values to the types of parameters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
 from dsl.files.reading import Reader
-from dsl.kinds import other_meshes
+from dsl.graph.application import Application, the_port
 from dsl.program import FileArgument, ParameterType, Value
-from dsl.resolve.entities import Application, the_port
 from dsl.syntax import tree
-from dsl.values import units
 from dsl.values.contents import FORMATS
 from dsl.values.headers import HOP_BY_HOP, header_name
-from dsl.values.paths import Wrong, wrong_path
+from dsl.values.paths import InvalidPath, check_path
+from dsl.vocabulary import other_meshes
 
 if TYPE_CHECKING:
     from dsl.text import Span
@@ -54,16 +54,16 @@ _EXAMPLES = {
 T = TypeVar("T")
 
 
-class Bad:
-    """The value has an error, which is reported."""
+class Invalid:
+    """Marks a value with an error that has been reported."""
 
 
-BAD: Final = Bad()
+INVALID: Final = Invalid()
 
 
 @dataclass(frozen=True)
 class Context:
-    """What values may refer to. Without an application, names of services cannot be looked up yet."""
+    """The names that values may refer to. Without an application, names of services cannot be resolved yet."""
 
     diagnostics: Diagnostics
     reader: Reader | None = None
@@ -71,7 +71,7 @@ class Context:
 
 
 def describe(type_: ParameterType) -> str:
-    """What would fit, for a message."""
+    """The values of a type, for a message."""
     if type_.name == "list":
         element = type_.element
         return "a list" if element is None else f"a list `[...]`, each item {describe(element)}"
@@ -80,8 +80,8 @@ def describe(type_: ParameterType) -> str:
     return _EXAMPLES[type_.name]
 
 
-def convert(value: tree.Value, type_: ParameterType, context: Context) -> Value | Bad:
-    """The value in the program's units (see `dsl.program`), or `BAD` after an error."""
+def convert(value: tree.Value, type_: ParameterType, context: Context) -> Value | Invalid:
+    """The value in the program's units (see `dsl.program`), or `INVALID` after an error."""
     if type_.name == "list":
         return _list(value, type_, context)
     if isinstance(value, tree.Number):
@@ -93,36 +93,38 @@ def convert(value: tree.Value, type_: ParameterType, context: Context) -> Value 
     return _mismatch(value, type_, context, "a list")
 
 
-def _mismatch(value: tree.Value, type_: ParameterType, context: Context, given: str, hint: str | None = None) -> Bad:
+def _mismatch(
+    value: tree.Value, type_: ParameterType, context: Context, given: str, hint: str | None = None
+) -> Invalid:
     shown = value.span.text if len(value.span.text) <= 40 else value.span.text[:37] + "..."
     context.diagnostics.error(
         "ADM201", f"{describe(type_)} is expected, but `{shown}` is {given}", value.span, hint=hint
     )
-    return BAD
+    return INVALID
 
 
-def _list(value: tree.Value, type_: ParameterType, context: Context) -> Value | Bad:
+def _list(value: tree.Value, type_: ParameterType, context: Context) -> Value | Invalid:
     if not isinstance(value, tree.ListValue):
         return _mismatch(value, type_, context, "a single value", f"write `[{_items(value, type_.element)}]`")
     element = type_.element
     if element is None:
-        return BAD
+        return INVALID
     items: list[Value] = []
     bad = False
     for item in value.items:
         converted = convert(item, element, context)
-        if isinstance(converted, Bad):
+        if isinstance(converted, Invalid):
             bad = True
         elif converted in items:
             context.diagnostics.error("ADM206", f"`{item.span.text[:60]}` is in the list twice", item.span)
             bad = True
         else:
             items.append(converted)
-    return BAD if bad else tuple(items)
+    return INVALID if bad else tuple(items)
 
 
 def _items(value: tree.Value, element: ParameterType | None) -> str:
-    """What a single value is as the items of a list. Elsewhere one string may hold several words: `"5xx,reset"`."""
+    """A single value as the items of a list. In other meshes one string may hold several words: `"5xx,reset"`."""
     if element is None or element.name != "one_of":
         return value.span.text
     text = value.value if isinstance(value, tree.String) else value.span.text
@@ -130,9 +132,9 @@ def _items(value: tree.Value, element: ParameterType | None) -> str:
     return ", ".join(word for word in words if word is not None) if all(words) else value.span.text
 
 
-def _number(value: tree.Number, type_: ParameterType, context: Context) -> Value | Bad:
+def _number(value: tree.Number, type_: ParameterType, context: Context) -> Value | Invalid:
     name = type_.name
-    result: int | float | units.Wrong
+    result: int | float | units.BadNumber
     if name == "int":
         low = units.LARGEST * -1 if type_.low is None else int(type_.low)
         high = units.LARGEST if type_.high is None else int(type_.high)
@@ -153,15 +155,15 @@ def _number(value: tree.Number, type_: ParameterType, context: Context) -> Value
         hint = f'put it in quotes: `"{value.text}"`' if name in ("string", "header", "path") else None
         word = other_meshes.word(value.text, type_.items)
         return _mismatch(value, type_, context, "a number", hint if word is None else f"did you mean `{word}`?")
-    if isinstance(result, units.Wrong):
+    if isinstance(result, units.BadNumber):
         context.diagnostics.error(result.code, result.message, value.span, hint=result.hint)
-        return BAD
+        return INVALID
     return _within(result, result, value, type_, context)
 
 
 def _within(
     converted: T, measured: float, value: tree.Number | tree.String, type_: ParameterType, context: Context
-) -> T | Bad:
+) -> T | Invalid:
     """The value, if it is in the range that its parameter declares."""
     meant = units.outside(type_.name, measured, type_.low, type_.high, type_.step)
     if meant is None:
@@ -169,22 +171,22 @@ def _within(
     shown = value.span.text if len(value.span.text) <= 40 else value.span.text[:37] + "..."
     what = "the parameter takes" if type_.name != "string" else "the parameter takes a string of"
     context.diagnostics.error("ADM203", f"`{shown}` is out of range", value.span, hint=f"{what} {meant}")
-    return BAD
+    return INVALID
 
 
-def _string(value: tree.String, type_: ParameterType, context: Context) -> Value | Bad:
+def _string(value: tree.String, type_: ParameterType, context: Context) -> Value | Invalid:
     name = type_.name
     text = value.value
     if name == "string":
         if len(text) > MAX_STRING:
             context.diagnostics.error("ADM203", f"a string has at most {MAX_STRING} characters", value.span)
-            return BAD
+            return INVALID
         return _within(text, len(text.encode()), value, type_, context)
     if name == "path":
         return _path(value, context)
     if name == "header":
         named = header_name(value, context.diagnostics, HOP_BY_HOP)
-        return BAD if named is None else named
+        return INVALID if named is None else named
     if name == "one_of":
         return _choice(text, value.span, type_, context)
     if name == "file":
@@ -193,36 +195,36 @@ def _string(value: tree.String, type_: ParameterType, context: Context) -> Value
     if units.found_number(text) != text or text.isdigit():
         hint = f"write it without quotes: `{text[:40]}`"
     elif name in ("service", "caller", "bool"):
-        hint = "names stand without quotes"
+        hint = "write names without quotes"
     return _mismatch(value, type_, context, "a string", hint)
 
 
 def shown(text: str) -> str:
-    """A text for a message: its beginning, on one line."""
+    """The beginning of a text on one line, for a message."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text[:60])
 
 
-def _path(value: tree.String, context: Context) -> Value | Bad:
+def _path(value: tree.String, context: Context) -> Value | Invalid:
     text = value.value
-    wrong = wrong_path(text)
+    wrong = check_path(text)
     if wrong is None and len(text) <= MAX_PATH:
         return text
     message = f"`{shown(text)}` is not a path of requests"
     if wrong is None:
-        message, wrong = f"a path has at most {MAX_PATH} characters here", Wrong("", "write a shorter one")
+        message, wrong = f"a path has at most {MAX_PATH} characters here", InvalidPath("", "write a shorter one")
     context.diagnostics.error("ADM213", message, value.span, cause=wrong.cause or None, hint=wrong.hint)
-    return BAD
+    return INVALID
 
 
-def _file(value: tree.String, type_: ParameterType, context: Context) -> Value | Bad:
+def _file(value: tree.String, type_: ParameterType, context: Context) -> Value | Invalid:
     if context.reader is None:
-        return BAD
+        return INVALID
     path = context.reader.resolve(value.value, value.span)
     if path is None:
-        return BAD
+        return INVALID
     content = context.reader.content(path, value.span)
     if content is None:
-        return BAD
+        return INVALID
     for format_ in type_.items:
         what, check = FORMATS[format_]
         problem = check(content)
@@ -230,25 +232,25 @@ def _file(value: tree.String, type_: ParameterType, context: Context) -> Value |
             context.diagnostics.error(
                 problem.code, f"`{path}` cannot be used as {what}: {problem.message}", value.span, hint=problem.hint
             )
-            return BAD
+            return INVALID
     return FileArgument(path, content)
 
 
-def _choice(word: str, span: Span, type_: ParameterType, context: Context) -> Value | Bad:
+def _choice(word: str, span: Span, type_: ParameterType, context: Context) -> Value | Invalid:
     if word in type_.items:
         return word
     meant = other_meshes.word(word[:60], type_.items)
     context.diagnostics.error(
         "ADM209",
-        f"`{word[:60]}` is not one of the words that fit here",
+        f"`{word[:60]}` is not one of the words of this parameter",
         span,
         cause=describe(type_) + " is expected",
         hint=did_you_mean(word, type_.items) if meant is None else f"did you mean `{meant}`?",
     )
-    return BAD
+    return INVALID
 
 
-def _reference(value: tree.Reference, type_: ParameterType, context: Context) -> Value | Bad:
+def _reference(value: tree.Reference, type_: ParameterType, context: Context) -> Value | Invalid:
     name = type_.name
     word = value.name.text
     if value.port is not None and name != "service":
@@ -265,18 +267,18 @@ def _reference(value: tree.Reference, type_: ParameterType, context: Context) ->
     return _mismatch(value, type_, context, "a name", hint)
 
 
-def _caller(value: tree.Reference, context: Context) -> Value | Bad:
+def _caller(value: tree.Reference, context: Context) -> Value | Invalid:
     application = context.application
     if application is None or not application.known(value.name, context.diagnostics):
-        return BAD
+        return INVALID
     return value.name.text
 
 
-def _callee(value: tree.Reference, context: Context) -> Value | Bad:
+def _callee(value: tree.Reference, context: Context) -> Value | Invalid:
     application = context.application
     if application is None or not application.known(value.name, context.diagnostics):
-        return BAD
+        return INVALID
     port = the_port(application, value, context.diagnostics)
     if port is None:
-        return BAD
+        return INVALID
     return value.name.text if value.port is None else f"{value.name.text}:{port.number}"

@@ -1,1 +1,1 @@
-"""Why no correct placement exists: the lines that conflict, and what frees them."""
+"""Why no correct placement exists: the lines that conflict, and remedies."""

@@ -1,19 +1,20 @@
-"""What would free a conflict, each remedy confirmed by solving with it in place.
+"""Remedies for a conflict, each confirmed by solving the program with the remedy applied.
 
-A conflict names as few lines as it can, so a program often holds more lines like one of them: a second untrusted
-sender, a third caller of a quota. Changing the one that is named would then not be enough, and the remedy says so.
+A conflict names as few constraints as possible. A program often has more constraints of the same sort: a second
+untrusted sender, or a third caller of a quota. To change only the constraint that is named is then not enough, and the
+remedy lists the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from solver.conflict.freeing import Change, Line, Near, irreducible, leave_out
+from solver.conflict.subprogram import Constraint, Edit, Subprogram, irreducible_subset, leave_out
 
 NAMED = 8
-"""Parties that a remedy names before it counts; as many callers of a quota are tried as the only one in scope."""
+"""Services that a remedy lists by name; also how many callers of a quota are tried as its only caller."""
 TRIED = 64
-"""Of more lines, the fewest that have to be changed together are not searched for."""
+"""With more constraints than this, the remedy lists them all instead of a smallest sufficient subset."""
 
 
 class Remedies:
@@ -21,82 +22,86 @@ class Remedies:
 
     def __init__(
         self,
-        near: Near,
+        subprogram: Subprogram,
         policies: Sequence[str],
-        freed: Sequence[Line],
-        guarded: Sequence[Line],
+        relaxed: Sequence[Constraint],
+        guarded: Sequence[Constraint],
         swaps: Mapping[str, str],
     ) -> None:
-        """`freed` are the lines that the conflict does without, `guarded` the calls of its guards."""
-        self.near = near
-        self.policies = [policy for policy in near.program.policies if policy.name in policies]
-        self.elsewhere = [line for line in freed if line.policy is not None]
-        """Policies whose own conflicts, if they have any, get their turn when this one is gone."""
-        self.freed = [line for line in freed if line.policy is None]
+        """`relaxed` are the constraints that the conflict does not need, `guarded` the calls of its guards."""
+        self.subprogram = subprogram
+        self.policies = [policy for policy in subprogram.program.policies if policy.name in policies]
+        self.other_policies = [constraint for constraint in relaxed if constraint.policy is not None]
+        """Policies outside of this conflict. Their own conflicts are reported once this one is resolved."""
+        self.relaxed = [constraint for constraint in relaxed if constraint.policy is None]
         self.guarded = guarded
         self.swaps = swaps
 
-    def of(self, line: Line) -> str:
-        """What to do about `line` to free the program, with all that has to be done beside it."""
-        if line.policy is not None:
-            if line.policy in self.swaps:
-                return f"declare `{line.policy}` before `{self.swaps[line.policy]}`, or remove it"
-            return line.part.remedy
-        if self._frees([line]):
-            return line.part.remedy + self._or_leave_out(line)
-        return self._one_caller(line) or self._together(line)
+    def of(self, constraint: Constraint) -> str:
+        """How to resolve the conflict by a change of `constraint`, with all other changes that this requires."""
+        if constraint.policy is not None:
+            if constraint.policy in self.swaps:
+                return f"declare `{constraint.policy}` before `{self.swaps[constraint.policy]}`, or remove it"
+            return constraint.part.remedy
+        if self._resolves([constraint]):
+            return constraint.part.remedy + self._or_leave_out(constraint)
+        return self._one_caller(constraint) or self._together(constraint)
 
-    def _frees(self, lines: Sequence[Line], changes: Sequence[Change] = ()) -> bool:
-        return not self.near.impossible_without([*self.elsewhere, *lines], changes)
+    def _resolves(self, constraints: Sequence[Constraint], edits: Sequence[Edit] = ()) -> bool:
+        return not self.subprogram.impossible_without([*self.other_policies, *constraints], edits)
 
-    def _or_leave_out(self, line: Line) -> str:
-        """The other way to take a call out of the conflict, where it is one."""
-        if line.call is None:
+    def _or_leave_out(self, constraint: Constraint) -> str:
+        """For a call: the alternative of leaving its source out of a policy's scope."""
+        if constraint.call is None:
             return ""
         for policy in self.policies:
-            if policy.sources > {line.about} and self._frees([], [leave_out(policy.name, [line.about])]):
-                return f", or leave `{line.about}` out of the scope of `{policy.name}`"
+            if policy.sources > {constraint.about} and self._resolves([], [leave_out(policy.name, [constraint.about])]):
+                return f", or leave `{constraint.about}` out of the scope of `{policy.name}`"
         return ""
 
-    def _one_caller(self, line: Line) -> str | None:
-        """For a policy that counts all callers together: let it have one."""
+    def _one_caller(self, constraint: Constraint) -> str | None:
+        """For a policy that counts all its callers together: the alternative of a single caller."""
         for policy in self.policies:
-            if line.call not in policy.calls or not policy.kind.state:
+            if constraint.call not in policy.calls or not policy.kind.state:
                 continue
-            callers = sorted({self.near.sources[index] for index in policy.calls})
+            callers = sorted({self.subprogram.sources[index] for index in policy.calls})
             alone = [
                 caller
                 for caller in callers[:NAMED]
-                if self._frees([], [leave_out(policy.name, [other for other in callers if other != caller])])
+                if self._resolves([], [leave_out(policy.name, [other for other in callers if other != caller])])
             ]
             if alone:
                 more = f" (of {len(callers)} callers)" if len(callers) > NAMED else ""
                 return f"let one caller alone be in the scope of `{policy.name}`: {_listed(alone, 'or')}{more}"
         return None
 
-    def _together(self, line: Line) -> str:
-        """The remedy with those that it needs beside it, of one sort if that will do."""
-        alike = [other for other in (*self.freed, *self.guarded) if other.sort == line.sort and other is not line]
-        if line.sort and alike and self._frees([line, *alike]):
-            needed = self._fewest(line, alike)
-            return f"{line.part.remedy}, and likewise for {_listed([other.about for other in needed], 'and')}"
-        said = [_about(other) for other in self._fewest(line, self.freed)[:NAMED]]
-        return "; and ".join([line.part.remedy, *dict.fromkeys(said)])
+    def _together(self, constraint: Constraint) -> str:
+        """The remedy with the other changes that it requires, of the same sort where these suffice."""
+        alike = [
+            other
+            for other in (*self.relaxed, *self.guarded)
+            if other.sort == constraint.sort and other is not constraint
+        ]
+        if constraint.sort and alike and self._resolves([constraint, *alike]):
+            needed = self._fewest(constraint, alike)
+            return f"{constraint.part.remedy}, and likewise for {_listed([other.about for other in needed], 'and')}"
+        texts = [_about(other) for other in self._fewest(constraint, self.relaxed)[:NAMED]]
+        return "; and ".join([constraint.part.remedy, *dict.fromkeys(texts)])
 
-    def _fewest(self, line: Line, candidates: Sequence[Line]) -> Sequence[Line]:
+    def _fewest(self, constraint: Constraint, candidates: Sequence[Constraint]) -> Sequence[Constraint]:
         if len(candidates) > TRIED:
             return candidates
 
-        def spared(without: Sequence[Line]) -> bool:
-            return self._frees([line, *(other for other in candidates if other not in without)])
+        def spared(without: Sequence[Constraint]) -> bool:
+            return self._resolves([constraint, *(other for other in candidates if other not in without)])
 
-        return irreducible(candidates, spared)
+        return irreducible_subset(candidates, spared)
 
 
-def _about(line: Line) -> str:
-    if line.call is None:
-        return line.part.remedy
-    return f"remove the call of `{line.about}`"
+def _about(constraint: Constraint) -> str:
+    if constraint.call is None:
+        return constraint.part.remedy
+    return f"remove the call of `{constraint.about}`"
 
 
 def _listed(names: Sequence[str], word: str) -> str:

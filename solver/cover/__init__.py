@@ -1,1 +1,1 @@
-"""Which services have to host an ADM, as a weighted vertex cover, for what needs no general solver."""
+"""Which services have to host an ADM, as a weighted vertex cover: enough where the objective depends on hosts alone."""

@@ -1,7 +1,7 @@
 """Which services have to host an ADM, as a vertex cover.
 
-For a destination with undecided cases, it hosts an ADM or all their senders do; where nothing but hosts is judged,
-nothing else is to be decided (`docs/adr/0002-solver.md`).
+A destination with undecided decisions hosts an ADM, or all their senders do. Where the objective depends on hosts
+alone, no other choice remains (`docs/adr/0002-solver.md`).
 """
 
 from __future__ import annotations
@@ -12,31 +12,33 @@ from dsl.program import Metric, Program
 from solver.cover.vertex_cover import Part, cover
 from solver.cpsat.engine import Bounded, Effort
 from solver.objective import Levels, add, hosts
-from solver.rules.options import Case, senders
+from solver.rules.options import DecisionPoint, senders
 from solver.rules.order import EGRESS, INGRESS, sides_of
 
 
 class Hosting:
-    """The undecided cases as a graph on services: a destination hosts an ADM, or all its senders do."""
+    """The undecided decisions as a graph on services: a destination hosts an ADM, or all its senders do."""
 
-    def __init__(self, program: Program, found: Sequence[Case], domains: Sequence[int], levels: Levels) -> None:
+    def __init__(
+        self, program: Program, found: Sequence[DecisionPoint], domains: Sequence[int], levels: Levels
+    ) -> None:
         self.program = program
         self.found = found
         self.domains = domains
         self.levels = levels
         self.free: dict[str, list[int]] = {}
         self.forced: set[str] = set()
-        for index, (case, left) in enumerate(zip(found, domains, strict=True)):
+        for index, (point, left) in enumerate(zip(found, domains, strict=True)):
             if left != INGRESS | EGRESS:
                 for side in sides_of(left):
-                    self.forced.update(hosts(case, side, program))
-            elif case.calls:
-                self.free.setdefault(case.destination, []).append(index)
+                    self.forced.update(hosts(point, side, program))
+            elif point.calls:
+                self.free.setdefault(point.destination, []).append(index)
         self.senders = {
             destination: sorted({sender for index in members for sender in senders(found[index], program)})
             for destination, members in self.free.items()
         }
-        # Who calls itself hosts an ADM either way.
+        # A service that calls itself hosts an ADM in both cases.
         self.forced.update(destination for destination, near in self.senders.items() if destination in near)
         self.pairs = [
             (destination, sender)
@@ -50,10 +52,10 @@ class Hosting:
         self.prices, self.scale = self._prices()
 
     def _prices(self) -> tuple[list[int], int]:
-        """Weights of the services, all levels that only hosts matter for in one number, and what the first counts."""
+        """Weights of the services, which combine all levels that depend on hosts; and the scale of the first level."""
         levels = list(dict.fromkeys(m for m in self.levels.metrics if m in (Metric.ADMS, Metric.SIDECARS)))
         if Metric.ADMS not in levels:
-            levels.append(Metric.ADMS)  # where the program does not say, fewer is still better
+            levels.append(Metric.ADMS)  # the last tie-break: fewer ADMs
         prices, scale = [0] * len(self.names), 1
         for metric in reversed(levels):
             own = [1 if metric is Metric.ADMS else self.program.services[name].replicas for name in self.names]
@@ -68,15 +70,15 @@ class Hosting:
         return cover(self.prices, bonuses, [(one, other) for one, other in edges], effort, reductions=reductions)
 
     def choices(self, parts: Sequence[Part]) -> list[int]:
-        """A choice for every case: at the receiver wherever it hosts an ADM."""
+        """A choice for every decision: at ingress wherever the destination hosts an ADM."""
         hosting = self.forced | {self.names[at] for part in parts for at in part.cover}
         return [
-            (INGRESS if case.calls and case.destination in hosting else EGRESS) if left == INGRESS | EGRESS else left
-            for case, left in zip(self.found, self.domains, strict=True)
+            (INGRESS if point.calls and point.destination in hosting else EGRESS) if left == INGRESS | EGRESS else left
+            for point, left in zip(self.found, self.domains, strict=True)
         ]
 
     def bounds(self, parts: Sequence[Part]) -> list[Bounded]:
-        """For each level, how far it may be off: all of it in the parts that were not proven."""
+        """Value and bound of each level, summed over the parts whose cover is not proven to be cheapest."""
         totals = [Bounded(0, 0)] * len(self.levels.names)
         for part in parts:
             if part.value == part.bound:
@@ -96,7 +98,7 @@ class Hosting:
         return -(-max(0, part.bound - rest) // self.scale)
 
     def least(self, parts: Sequence[Part]) -> Mapping[str, int] | None:
-        """A bound on the first level for each part, noted at its first host; None where hosts do not make it up."""
+        """First host of each part -> lower bound on the part's first level. None if that level is no sum over hosts."""
         if self.levels.metrics[0] not in (Metric.ADMS, Metric.SIDECARS):
             return None
         return {self.names[part.vertices[0]]: self.first_bound(part) for part in parts}

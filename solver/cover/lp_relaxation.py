@@ -1,7 +1,8 @@
 """The half-integral relaxation of a weighted vertex cover (Nemhauser and Trotter).
 
-Its linear relaxation always has an optimum in halves, found by one maximum flow in the graph's double cover. Whatever
-is whole in the smallest minimum cut is whole in some cheapest cover, and the value bounds every cover from below.
+Its linear relaxation always has an optimum in halves, which one maximum flow in the graph's double cover finds. The
+vertices at zero or one in the smallest minimum cut have that value in some cheapest cover. The relaxation's value is a
+lower bound for every cover.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from solver.cover.reduction import Graph
 
 
 class Relaxation(NamedTuple):
-    """What the relaxation settles, and twice its value."""
+    """The vertices that the relaxation decides, and twice its value."""
 
     outside: list[int]
     """Vertices at zero: no cheapest cover needs them; their neighbours are at one."""
@@ -37,7 +38,7 @@ def relax(graph: Graph, vertices: Sequence[int]) -> Relaxation:
             flow.add_arc_with_capacity(at, count + place[near], unlimited)
     if flow.solve(source, sink) != flow.OPTIMAL:
         raise ArithmeticError("the maximum flow was not found")
-    # The smallest source side is the same for every maximum flow, so nothing depends on which one was found.
+    # The smallest source side is the same for every maximum flow, so the result does not depend on this flow.
     reached = set(flow.get_source_side_min_cut())
     outside = [v for at, v in enumerate(vertices) if at in reached and count + at not in reached]
     return Relaxation(outside, flow.optimal_flow())

@@ -1,9 +1,9 @@
-"""Weighted vertex cover, made small before anybody searches.
+"""Reductions of weighted vertex cover: they make the graph small before any search.
 
-Without costs, capacities and an earlier plan, a placement is a vertex cover: for a destination `d` with decisions
-that may go either way, `d` hosts an ADM or every one of their senders does. The rules below remove vertices whose
-part in some cheapest cover is settled, and remember how to put them back. Each keeps the cost of a cheapest cover;
-where weights make that cover unique (see `cover.py`) they keep the cover itself.
+Without costs, capacities and an earlier plan, a placement is a vertex cover: a destination with undecided decisions
+hosts an ADM, or every sender of these decisions does. The rules below remove vertices that are known to be inside, or
+outside, of some cheapest cover, and record how to put them back (`lift`). Each rule keeps the cost of a cheapest cover.
+Where the weights make that cover unique (`vertex_cover.py`), the rules keep the cover itself.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 DENSE = 40
-"""Neighbourhoods larger than this are not searched for dominance: the work is quadratic and hubs fall to others."""
+"""Larger neighbourhoods are not searched for dominance: that is quadratic, and other rules remove such vertices."""
 WIDE = 200
-"""The largest neighbourhood that the costlier rules look at."""
+"""The largest neighbourhood that the expensive rules examine."""
 
 
 class _Leaf(NamedTuple):
-    """`vertex` hung on `parent` alone and is needed exactly where `parent` is not chosen."""
+    """`vertex` has the one neighbour `parent`, and is in the cover exactly if `parent` is not."""
 
     vertex: int
     parent: int
 
 
 class _Fold(NamedTuple):
-    """`vertex` with its two neighbours became `merged`: both are chosen where `merged` is, else `vertex` is."""
+    """`merged` stands for `vertex` and its two neighbours: chosen, it means both neighbours; not chosen, `vertex`."""
 
     vertex: int
     neighbours: tuple[int, int]
@@ -34,7 +34,7 @@ class _Fold(NamedTuple):
 
 
 class Graph:
-    """An undirected graph with positive integer weights that shrinks, and can lift a cover of what is left."""
+    """An undirected graph with positive integer weights. Reductions shrink it; `lift` extends a cover to all of it."""
 
     def __init__(self, weights: Sequence[int], edges: Iterable[tuple[int, int]]) -> None:
         self.weights = list(weights)
@@ -45,11 +45,11 @@ class Graph:
         self.alive = [True] * len(self.weights)
         self.taken: list[int] = []
         self.paid = 0
-        """Cost of what is settled: a cheapest cover costs this plus a cheapest cover of what is left."""
+        """Cost of the decided vertices: a cheapest cover costs this plus a cheapest cover of the undecided part."""
         self._steps: list[_Leaf | _Fold] = []
-        self._waiting = list(range(len(self.weights)))
+        self._queue = list(range(len(self.weights)))
         self._queued = [True] * len(self.weights)
-        self._hard: list[int] = []
+        self._expensive: list[int] = []
         self._deferred = [False] * len(self.weights)
 
     def copy(self) -> Graph:
@@ -59,9 +59,9 @@ class Graph:
         other.weights = list(self.weights)
         other.neighbours = [set(near) for near in self.neighbours]
         other.alive = list(self.alive)
-        other._waiting = list(self._waiting)
+        other._queue = list(self._queue)
         other._queued = list(self._queued)
-        other._hard = list(self._hard)
+        other._expensive = list(self._expensive)
         other._deferred = list(self._deferred)
         return other
 
@@ -70,7 +70,7 @@ class Graph:
         return [v for v, near in enumerate(self.neighbours) if self.alive[v] and near]
 
     def lift(self, cover: Iterable[int]) -> set[int]:
-        """A cover of the original graph from a cover of what is left."""
+        """A cover of the original graph from a cover of the undecided part."""
         chosen = set(self.taken)
         chosen.update(cover)
         for step in reversed(self._steps):
@@ -100,26 +100,26 @@ class Graph:
         self.alive[vertex] = False
         for near in self.neighbours[vertex]:
             self.neighbours[near].discard(vertex)
-            self._wake(near)
+            self._enqueue(near)
         self.neighbours[vertex] = set()
 
-    def _wake(self, vertex: int) -> None:
+    def _enqueue(self, vertex: int) -> None:
         if not self._queued[vertex]:
             self._queued[vertex] = True
-            heappush(self._waiting, vertex)
+            heappush(self._queue, vertex)
 
     def reduce(self) -> None:
         """Apply every rule until none applies; vertices are tried in canonical order."""
-        heapify(self._waiting)
-        while self._waiting or self._hard:
-            if self._waiting:
-                vertex = heappop(self._waiting)
+        heapify(self._queue)
+        while self._queue or self._expensive:
+            if self._queue:
+                vertex = heappop(self._queue)
                 self._queued[vertex] = False
-                if self.alive[vertex] and self.neighbours[vertex] and not self._try(vertex):
+                if self.alive[vertex] and self.neighbours[vertex] and not self._apply_cheap_rule(vertex):
                     self._defer(vertex)
             else:
-                # The costlier rule only gets what the cheap ones could not settle.
-                vertex = heappop(self._hard)
+                # The expensive rule gets only the vertices to which no cheap rule applies.
+                vertex = heappop(self._expensive)
                 self._deferred[vertex] = False
                 if self.alive[vertex] and 2 <= len(self.neighbours[vertex]) <= DENSE and self._unconfined(vertex):
                     self.take(vertex)
@@ -127,10 +127,10 @@ class Graph:
     def _defer(self, vertex: int) -> None:
         if not self._deferred[vertex]:
             self._deferred[vertex] = True
-            heappush(self._hard, vertex)
+            heappush(self._expensive, vertex)
 
-    def _try(self, vertex: int) -> bool:
-        """Apply the first cheap rule that fits, and say whether one did."""
+    def _apply_cheap_rule(self, vertex: int) -> bool:
+        """Apply the first cheap rule that fits; False if none does."""
         near = self.neighbours[vertex]
         weights = self.weights
         weight = weights[vertex]
@@ -149,7 +149,7 @@ class Graph:
         return self._dominated(vertex) or (len(near) == 2 and self._fold(vertex))
 
     def _dominated(self, vertex: int) -> bool:
-        """Take a neighbour that sees all that `vertex` sees and costs no more."""
+        """Take a neighbour that is adjacent to all other neighbours of `vertex` and costs no more."""
         near = self.neighbours[vertex]
         weight = self.weights[vertex]
         for other in sorted(near):
@@ -158,7 +158,7 @@ class Graph:
                 continue
             if all(third in seen for third in near if third != other):
                 self.take(other)
-                self._wake(vertex)
+                self._enqueue(vertex)
                 return True
         return False
 
@@ -181,8 +181,8 @@ class Graph:
         self._deferred.append(False)
         for third in sorted(near):
             self.neighbours[third].add(merged)
-            self._wake(third)
-        self._wake(merged)
+            self._enqueue(third)
+        self._enqueue(merged)
         return True
 
     def _unconfined(self, vertex: int) -> bool:

@@ -1,10 +1,10 @@
-"""The cheapest hosts: weighted vertex cover on the services that decisions leave open.
+"""The cheapest hosts: weighted vertex cover on the services whose part is undecided.
 
     graph -> connected parts -> reductions -> relaxation -> branching | CP-SAT
 
 A part of at most `EXACT_TIES` services gets weights under which its cheapest cover is unique: after cost, the fewest
 closed destinations, then the earliest names. Larger parts keep their plain weights, on which the reductions are
-stronger; among equally cheap covers they take the one that these rules, applied in canonical order, arrive at.
+stronger; of equally cheap covers, they get the first that the reductions find in canonical order.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from solver.cover.branch_and_bound import Patience, cheapest
+from solver.cover.branch_and_bound import BranchBudget, cheapest
 from solver.cover.lp_relaxation import relax
 from solver.cover.reduction import Graph
 from solver.cpsat.engine import Booleans, Effort, Level, solve
 
 EXACT_TIES = 64
 BRANCHES = 5_000
-"""Branches for one part; beyond, CP-SAT takes over."""
+"""Most branches for one part. CP-SAT solves a part that needs more."""
 
 
 class Part(NamedTuple):
@@ -63,8 +63,8 @@ def cover(
 ) -> list[Part]:
     """Cheapest covers of every connected part.
 
-    `bonuses` say how many destinations stay open if a vertex is chosen: the first tie-break. Without `reductions`
-    CP-SAT gets everything, which is slower and gives an equally cheap cover.
+    `bonuses` are the numbers of destinations that stay open if a vertex is chosen: the first tie-break. Without
+    `reductions` CP-SAT solves every part, which is slower and gives an equally cheap cover.
     """
     members = parts(len(weights), edges)
     part_of = {vertex: number for number, part in enumerate(members) for vertex in part}
@@ -84,7 +84,7 @@ def cover(
             covers.append(None)
         else:
             covers.append((settled, sum(prices[at] for at in settled)))
-    # Effort is shared by size, so everything that has to be searched must be known before the first search.
+    # Effort is shared by size, so the sizes of all searches must be known before the first search.
     effort.work += sum(len(part.left) for part in open_parts)
     for part in open_parts:
         covered, bound = _kernel(part.graph, part.left, effort) if reductions else _search(*part[1:], effort)
@@ -98,7 +98,7 @@ def cover(
 
 
 class _Open(NamedTuple):
-    """A part that the reductions did not settle, and what they left of it."""
+    """A part that the reductions did not solve, with its undecided vertices."""
 
     number: int
     graph: Graph
@@ -106,9 +106,9 @@ class _Open(NamedTuple):
 
 
 def _settle(prices: list[int], bonuses: list[int], edges: list[tuple[int, int]]) -> set[int] | Graph:
-    """A cheapest cover of one connected part, or the part reduced as far as it goes."""
+    """A cheapest cover of one connected part, or the reduced part if the reductions do not solve it."""
     if len(prices) <= EXACT_TIES:
-        chosen = cheapest(Graph(_with_ties(prices, bonuses), edges), Patience(BRANCHES))
+        chosen = cheapest(Graph(_with_ties(prices, bonuses), edges), BranchBudget(BRANCHES))
         if chosen is not None:
             return chosen
     graph = Graph(prices, edges)
@@ -126,7 +126,7 @@ def _settle(prices: list[int], bonuses: list[int], edges: list[tuple[int, int]])
 
 
 def _with_ties(prices: Sequence[int], bonuses: Sequence[int]) -> list[int]:
-    """Weights whose cheapest cover is unique, and cheapest for `prices` too."""
+    """Weights under which one cover is cheapest; that cover is also a cheapest one under `prices`."""
     count = len(prices)
     scale = (sum(bonuses) + 1) << count
     return [
@@ -136,14 +136,14 @@ def _with_ties(prices: Sequence[int], bonuses: Sequence[int]) -> list[int]:
 
 
 def _kernel(graph: Graph, left: Sequence[int], effort: Effort) -> tuple[set[int], int]:
-    """A cheapest cover of what the reductions left, and a bound on its cost."""
+    """A cheapest cover of the undecided vertices, and a lower bound on its cost."""
     edges = [(one, other) for one in left for other in sorted(graph.neighbours[one]) if one < other]
     covered: set[int] = set()
     total = 0
     hard: list[list[int]] = []
     for vertices in parts(len(graph.weights), edges):
         small = _extract(graph, vertices) if len(vertices) <= EXACT_TIES else None
-        chosen = cheapest(small, Patience(BRANCHES)) if small is not None else None
+        chosen = cheapest(small, BranchBudget(BRANCHES)) if small is not None else None
         if chosen is None:
             hard.append(vertices)
         else:
@@ -165,7 +165,7 @@ def _extract(graph: Graph, vertices: Sequence[int]) -> Graph:
 
 
 def _search(graph: Graph, vertices: Sequence[int], effort: Effort) -> tuple[set[int], int]:
-    """A cover of one hard part by CP-SAT, starting from a greedy one, and a bound on its cost."""
+    """A cover of one hard part by CP-SAT, starting from a greedy one, and a lower bound on its cost."""
     part = _extract(graph, vertices)
     edges = [(one, other) for one, near in enumerate(part.neighbours) for other in sorted(near) if one < other]
     least = -(-relax(part, range(len(vertices))).doubled_value // 2)
@@ -183,7 +183,7 @@ def _search(graph: Graph, vertices: Sequence[int], effort: Effort) -> tuple[set[
 
 
 def _greedy(graph: Graph) -> set[int]:
-    """A good cover: take what covers most for its weight, reduce, and go on."""
+    """A good cover: repeatedly take the vertex with the most edges for its weight, then reduce."""
     from heapq import heapify, heappop, heappush
 
     def rank(vertex: int) -> tuple[int, int, int]:

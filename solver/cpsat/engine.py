@@ -1,7 +1,7 @@
-"""The one place that talks to CP-SAT: linear programs over booleans, solved level by level.
+"""The only module that calls CP-SAT: linear programs over booleans, solved level by level.
 
-One worker, a fixed seed and a deterministic time limit make the answer a function of the input. OR-Tools takes about
-half a second to import, so it is imported only when something is left to solve.
+One worker, a fixed seed and a deterministic time limit make the answer a function of the input. The import of OR-Tools
+takes about half a second, so it happens only when a problem has to be solved.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ DEFAULT_EFFORT = 4.0
 """Deterministic time for one placement; a unit is one to four seconds of one core."""
 
 NOTICED = 0.1
-"""Seconds within which an interruption is noticed: on some systems a waiting thread is not woken by a signal."""
+"""Seconds between checks for an interruption: on some systems a signal does not wake a waiting thread."""
 
 SMALLEST_SHARE = 0.05
-"""No search gets less than this, so that a thousand small ones still end with an answer."""
+"""Least share of a search, so that each of a thousand small searches ends with an answer."""
 
 Terms = Sequence[tuple[int, int]]
 """(variable, coefficient) pairs."""
@@ -34,7 +34,7 @@ class Level(NamedTuple):
     terms: Terms
     constant: int = 0
     least: int | None = None
-    """A bound from below that was proven elsewhere."""
+    """A lower bound that another method has proven."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Booleans:
     levels: Sequence[Level] = ()
     """Objectives, the first the most important."""
     ties: Sequence[Terms] = ()
-    """Further objectives that settle which of equal solutions is taken; nobody asks for their values."""
+    """Further objectives that choose among equal solutions. Their values are not reported."""
     hint: Sequence[bool] | None = None
 
 
@@ -71,7 +71,7 @@ class Effort:
 
     left: float = DEFAULT_EFFORT
     work: int = 0
-    """Size of everything that is still to be solved."""
+    """Size of all problems that are still unsolved."""
     spent: float = field(default=0.0)
 
     def share(self, size: int) -> float:
@@ -97,7 +97,7 @@ def solve(problem: Booleans, effort: Effort) -> Answer:
         model.add(_sum(variables, terms) <= bound)
     values = list(problem.hint) if problem.hint is not None and _satisfies(problem, problem.hint) else None
     if values is None:
-        # Whether anything is possible at all must be known, whatever it takes: only the search for better is limited.
+        # Feasibility is searched for without a limit; only the search for better values is limited.
         solver = _solver(None)
         status = _run(solver, model)
         effort.pay(solver.response_proto.deterministic_time)
@@ -140,9 +140,9 @@ def _solver(limit: float | None) -> cp_model.CpSolver:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
-    # CP-SAT would take Ctrl-C for the end of its time, and what it has found by then for an answer.
+    # Otherwise CP-SAT takes Ctrl-C for the end of its time, and answers with the best solution so far.
     solver.parameters.catch_sigint_signal = False
-    # Covers and their like are proven by cuts: measured, this closes kernels that the default leaves open.
+    # Cuts prove covers optimal: by measurement, this level solves kernels that the default level does not.
     solver.parameters.linearization_level = 2
     if limit is not None:
         solver.parameters.max_deterministic_time = limit
@@ -150,7 +150,7 @@ def _solver(limit: float | None) -> cp_model.CpSolver:
 
 
 def _run(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolverStatus:
-    """Solve in a thread of its own, so that an interruption of this one ends the search and is passed on."""
+    """Solve in another thread, so that an interruption of this thread stops the search and is raised."""
     answer: Future[cp_model.CpSolverStatus] = Future()
     begun, unwanted = threading.Event(), threading.Event()
 
@@ -165,15 +165,15 @@ def _run(solver: cp_model.CpSolver, model: cp_model.CpModel) -> cp_model.CpSolve
             answer.set_exception(error)
 
     thread = threading.Thread(target=work, name="cp-sat", daemon=True)
-    # An interrupted `Thread.join` takes the thread for finished (Python 3.11), so the answer is what is waited for. An
-    # interrupted `Thread.start` may have started it or not: then it does nothing, or is known to have begun.
+    # An interrupted `Thread.join` treats the thread as finished (Python 3.11), so this waits for the answer instead. An
+    # interrupted `Thread.start` may have started the thread: `unwanted` keeps it from solving, and `begun` shows it.
     try:
         thread.start()
         while not answer.done():
             wait([answer], NOTICED)
     finally:
         unwanted.set()
-        # It may not have begun to search when it is first told to stop, and would then not hear of it.
+        # CP-SAT ignores a stop that arrives before the search begins, so the stop is repeated.
         while begun.is_set() and not answer.done():
             solver.stop_search()
             wait([answer], NOTICED)
@@ -190,7 +190,7 @@ def _sum(variables: Sequence[cp_model.IntVar], terms: Terms) -> cp_model.LinearE
 
 
 def _ceiling(bound: float) -> int:
-    """The integer bound that CP-SAT reports as a float: round up, but never because of its last digits."""
+    """CP-SAT's bound, a float, as an integer: rounded up, except for a rounding error above an integer."""
     down = int(bound // 1)
     return down if bound - down < 1e-6 else down + 1
 

@@ -1,10 +1,10 @@
-"""The rules as a CP-SAT model, for what reductions alone cannot decide.
+"""The rules as a CP-SAT model, for decisions that reductions alone cannot solve.
 
-Costs, capacities and an earlier plan make the side of every decision matter, not only the hosts. The undecided cases
-fall into independent groups; small groups are enumerated, the others go to CP-SAT level by level.
+With costs, capacities or an earlier plan, the objective depends on the side of every decision, not on hosts alone. The
+undecided decisions form independent groups. Small groups are enumerated; CP-SAT solves the others level by level.
 
-    x[case]: at egress      a[host]: hosts an ADM
-    not x -> a[destination] x -> a[sender], for each sender          (R1, R2)
+    x[decision]: at egress      a[host]: hosts an ADM
+    not x -> a[destination]    x -> a[sender], for each sender          (R1, R2)
     x[q] -> x[p]            for each order implication               (R6)
     load(host) <= limit     for each host with a capacity            (R9)
 """
@@ -19,27 +19,29 @@ from typing import NamedTuple
 from dsl.program import Program
 from solver.cpsat.engine import Answer, Booleans, Bounded, Effort, Level, Terms, solve
 from solver.objective import Levels, Vector, add, hosts
-from solver.rules.options import Case
+from solver.rules.options import DecisionPoint
 from solver.rules.order import EGRESS, INGRESS, Clash, holds, sides_of
 
 FEW = 8
-"""Groups of at most this many cases are enumerated: that takes less time than building a model."""
+"""Groups of at most this many decisions are enumerated, which takes less time than to build a model."""
 EXACT_TIES = 64
-"""In larger groups CP-SAT's own, deterministic choice between equally good answers stands."""
+"""In larger groups CP-SAT chooses among equally good answers; its choice is deterministic."""
 CHUNK = 40
 """Booleans whose order fits into the weights of one objective."""
 
 
 class OverloadError(Exception):
-    """R9 leaves no choice for the cases and hosts of one group."""
+    """R9 leaves no choice for the decisions and hosts of one group."""
 
-    def __init__(self, cases: Sequence[int], hosts: Sequence[str]) -> None:
-        self.cases = tuple(cases)
+    def __init__(self, points: Sequence[int], hosts: Sequence[str]) -> None:
+        self.points = tuple(points)
         self.hosts = tuple(hosts)
         super().__init__("a capacity cannot be kept")
 
 
-class _Facts(NamedTuple):
+class _ChoiceEffect(NamedTuple):
+    """The hosts, objective values and loads that one choice adds."""
+
     hosts: list[str]
     worth: Vector
     loads: list[tuple[str, int]]
@@ -48,52 +50,52 @@ class _Facts(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Cases that can only be decided together."""
+    """Decisions that depend on each other."""
 
-    cases: tuple[int, ...]
+    points: tuple[int, ...]
     hosts: tuple[str, ...]
-    """Hosts that are not settled yet, in canonical order."""
+    """Hosts that are not decided yet, in canonical order."""
     limited: tuple[str, ...]
-    """Hosts with a capacity that these cases may load."""
+    """Hosts with a capacity that these decisions may load."""
     clashes: tuple[Clash, ...]
 
 
 class Model:
-    """All undecided cases of one program."""
+    """All undecided decisions of one program."""
 
     def __init__(
         self,
         program: Program,
-        cases: Sequence[Case],
+        points: Sequence[DecisionPoint],
         domains: Sequence[int],
         clashes: Mapping[str, Sequence[Clash]],
         levels: Levels,
     ) -> None:
         self.program = program
-        self.cases = cases
+        self.points = points
         self.levels = levels
         self.clashes = clashes
         self.free = [index for index, left in enumerate(domains) if left == INGRESS | EGRESS]
         self.forced: set[str] = set()
         self.load: dict[str, int] = {}
-        self._facts: dict[tuple[int, int], _Facts] = {}
-        for case, left in zip(cases, domains, strict=True):
+        self._facts: dict[tuple[int, int], _ChoiceEffect] = {}
+        for point, left in zip(points, domains, strict=True):
             if left != INGRESS | EGRESS:
                 for side in sides_of(left):
-                    self.forced.update(hosts(case, side, program))
-                for host, cost in levels.loads(case, left):
+                    self.forced.update(hosts(point, side, program))
+                for host, cost in levels.loads(point, left):
                     self.load[host] = self.load.get(host, 0) + cost.cpu
         self.limits = self._binding()
 
-    def facts(self, index: int, choice: int) -> _Facts:
-        """What a choice for a free case brings along."""
+    def facts(self, index: int, choice: int) -> _ChoiceEffect:
+        """The effect of a choice for an undecided decision."""
         key = index, choice
         found = self._facts.get(key)
         if found is None:
-            case = self.cases[index]
+            point = self.points[index]
             (side,) = sides_of(choice)
-            loads = [(host, cost.cpu) for host, cost in self.levels.loads(case, choice) if cost.cpu]
-            found = _Facts(list(hosts(case, side, self.program)), self.levels.choice(case, choice), loads)
+            loads = [(host, cost.cpu) for host, cost in self.levels.loads(point, choice) if cost.cpu]
+            found = _ChoiceEffect(list(hosts(point, side, self.program)), self.levels.choice(point, choice), loads)
             self._facts[key] = found
         return found
 
@@ -118,7 +120,7 @@ class Model:
         return {host: limit for host, limit in limits.items() if most[host] > limit}
 
     def groups(self) -> list[Group]:
-        """Undecided cases, split where nothing connects them."""
+        """The undecided decisions as connected components."""
         root: dict[int | str, int | str] = {}
 
         def find(node: int | str) -> int | str:
@@ -159,13 +161,13 @@ class Model:
         return found
 
     def is_small(self, group: Group) -> bool:
-        """Whether a group takes no search."""
-        return len(group.cases) <= FEW
+        """Whether a group is enumerated instead of searched."""
+        return len(group.points) <= FEW
 
     def worth(self, group: Group, choices: Sequence[int]) -> tuple[Vector, Vector] | None:
-        """Levels and tie-break of one way to decide a group, or None where it breaks a rule."""
-        chosen = dict(zip(group.cases, choices, strict=True))
-        if not all(holds(self.program, self.cases, c, chosen[c.first], chosen[c.second]) for c in group.clashes):
+        """Objective levels and tie-breaks of one assignment of a group, or None if it breaks a rule."""
+        chosen = dict(zip(group.points, choices, strict=True))
+        if not all(holds(self.program, self.points, c, chosen[c.first], chosen[c.second]) for c in group.clashes):
             return None
         facts = [self.facts(index, choice) for index, choice in chosen.items()]
         used = {host for fact in facts for host in fact.hosts}
@@ -180,7 +182,7 @@ class Model:
         )
         return total, ties
 
-    def _overloaded(self, group: Group, used: set[str], facts: Sequence[_Facts]) -> bool:
+    def _overloaded(self, group: Group, used: set[str], facts: Sequence[_ChoiceEffect]) -> bool:
         load = {host: self._base(host) + self.load.get(host, 0) for host in group.limited}
         for fact in facts:
             for host, cpu in fact.loads:
@@ -189,12 +191,12 @@ class Model:
         return any(load[host] > self.limits[host] for host in group.limited if host in used or host in self.forced)
 
     def _opens(self, index: int) -> bool:
-        """Whether a case with calls would need its destination closed if it sat at egress."""
-        return self.cases[index].closes and bool(self.cases[index].calls)
+        """Whether a decision with calls needs its destination closed if it is at egress."""
+        return self.points[index].closes and bool(self.points[index].calls)
 
     def _preferred(self, index: int) -> int:
-        """Where nothing else decides: at the receiver, but nowhere if there is no call."""
-        return INGRESS if self.cases[index].calls else EGRESS
+        """The last tie-break: at ingress; without calls at egress, which then needs no ADM."""
+        return INGRESS if self.points[index].calls else EGRESS
 
     def solve(
         self, group: Group, hints: Sequence[Sequence[int]], least: int | None, effort: Effort
@@ -206,7 +208,7 @@ class Model:
         hint = min(worths)[1] if worths else None
         answer = solve(self._booleans(group, hint, least), effort)
         if answer.values is None:
-            raise OverloadError(group.cases, group.limited)
+            raise OverloadError(group.points, group.limited)
         return self._read(group, answer), answer.levels
 
     def check(self, group: Group) -> None:
@@ -216,21 +218,21 @@ class Model:
 
     def _enumerate(self, group: Group) -> tuple[tuple[int, ...], tuple[Bounded, ...]]:
         best: tuple[tuple[Vector, Vector], tuple[int, ...]] | None = None
-        for choices in product((INGRESS, EGRESS), repeat=len(group.cases)):
+        for choices in product((INGRESS, EGRESS), repeat=len(group.points)):
             worth = self.worth(group, choices)
             if worth is not None and (best is None or worth < best[0]):
                 best = worth, choices
         if best is None:
-            raise OverloadError(group.cases, group.limited)
+            raise OverloadError(group.points, group.limited)
         return best[1], tuple(Bounded(value, value) for value in best[0][0])
 
     def _read(self, group: Group, answer: Answer) -> tuple[int, ...]:
         values = answer.values or []
-        return tuple(EGRESS if values[at] else INGRESS for at in range(len(group.cases)))
+        return tuple(EGRESS if values[at] else INGRESS for at in range(len(group.points)))
 
     def _booleans(self, group: Group, hint: Sequence[int] | None, least: int | None) -> Booleans:
-        """The group as booleans: first its cases (at egress?), then its hosts (chosen?)."""
-        place = {index: at for at, index in enumerate(group.cases)}
+        """The group as booleans: first its decisions (at egress?), then its hosts (chosen?)."""
+        place = {index: at for at, index in enumerate(group.points)}
         host_place = {host: len(place) + at for at, host in enumerate(group.hosts)}
         clauses: list[tuple[int, ...]] = []
         for index, at in place.items():
@@ -240,12 +242,12 @@ class Model:
         for clash in group.clashes:
             first, second = place[clash.first], place[clash.second]
             for one, other in product((INGRESS, EGRESS), repeat=2):
-                if not holds(self.program, self.cases, clash, one, other):
+                if not holds(self.program, self.points, clash, one, other):
                     sign = {INGRESS: 1, EGRESS: -1}
                     clauses.append((sign[one] * (first + 1), sign[other] * (second + 1)))
         values = None
         if hint is not None:
-            pairs = zip(group.cases, hint, strict=True)
+            pairs = zip(group.points, hint, strict=True)
             used = {host for index, choice in pairs for host in self.facts(index, choice).hosts}
             values = [choice == EGRESS for choice in hint] + [host in used for host in group.hosts]
         return Booleans(

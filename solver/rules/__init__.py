@@ -1,1 +1,1 @@
-"""The rules of a correct placement (docs/rules.md) as data: the sides that each decision has, and what binds them."""
+"""The rules of a correct placement (docs/rules.md) as data: the sides of each decision, and their order."""

@@ -1,7 +1,7 @@
-"""Which policies may be met in any order (rule R6), decided from their effects alone.
+"""Which policies may be met in any order (rule R6), by their effects alone.
 
-Two policies commute only if every pair of their effects is proven to; a kind that declares no effects commutes with
-nothing. The table is that of `docs/rules.md`.
+Two policies commute only if every pair of their effects does. A kind that declares no effects commutes with no kind.
+The table is that of `docs/rules.md`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _ACCESS = {
     (Verb.WRITES, False): {_REJECTS, _DELAYS, _REPEATS, _COUNTS, _TIMES_OUT},
     (Verb.WRITES, True): {_DELAYS, _COUNTS, _COPIES},
 }
-# Position inside Envoy's routing stage: it mirrors once a request, waits and repeats around the choice of a split
-# (which it makes once, so that it holds for every attempt), and expresses a timeout outside or inside a retry.
+# Rank inside Envoy's routing stage. Envoy mirrors a request once; retries and timeouts surround the choice of a split,
+# which Envoy makes once for all attempts; a timeout may limit all attempts or each of them.
 _RANK = {_COPIES: 0, _REPEATS: 1, _TIMES_OUT: 1, _ROUTES: 2}
 
 
 def disjoint(one: Effect, other: Effect) -> bool:
-    """Whether two accesses never touch the same thing."""
+    """Whether two reads or writes never concern the same element."""
     if one.element is not other.element:
         return True
     return one.names is not None and other.names is not None and one.names.isdisjoint(other.names)
@@ -57,7 +57,7 @@ def _effects_commute(one: Effect, other: Effect) -> bool:
 
 
 def commute(one: tuple[Effect, ...] | None, other: tuple[Effect, ...] | None) -> bool:
-    """Whether policies with these effects may be swapped."""
+    """Whether policies with these effects may be met in either order."""
     if one is None or other is None:
         return False
     return all(_effects_commute(a, b) for a, b in product(one, other))

@@ -1,7 +1,7 @@
-"""What the services around a call allow, computed once for each program.
+"""Facts about services, calls and destinations that the options depend on, computed once for each program.
 
-Options are computed for every policy and destination, often hundreds of thousands of times; what depends on a
-service, a call or a destination alone is looked up here.
+Options are computed for every policy and destination, often hundreds of thousands of times. Facts that depend on a
+service, a call or a destination alone are looked up here.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dsl.program import External, Policy, Program, Protocol, Service, Side, Verb
 from dsl.text import Span
 from solver.placement import Reason, Rule
 
-# What can be wrong with the sender of a call, as bits: most calls have none, and one test then clears a whole scope.
+# Why the sender of a call cannot enforce a policy, as bits. Most calls have none, so one test clears a whole scope.
 EXTERNAL = 1
 NO_HOST = 2
 UNRELIABLE = 4
 INSIDE = 8
 
 
-class Surroundings:
-    """Facts about a program's services and calls, each with the lines that it rests on."""
+class ProgramFacts:
+    """Facts about a program's services and calls, each with the lines that cause it."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -32,12 +32,12 @@ class Surroundings:
         self._helpers: dict[str, str] = {}
         self._undeclared: dict[str, tuple[str, str]] = {}
         self._find_inner_calls()
-        self.traits = self._traits()
+        self.sender_flags = self._sender_flags()
         self._hosts: dict[str, Reason | None] = {}
         self._closable: dict[str, Reason | None] = {}
         self._unknown_caller: dict[str, Reason | None] = {}
 
-    def _traits(self) -> list[int]:
+    def _sender_flags(self) -> list[int]:
         of_source: dict[str, int] = {}
         for name in self.program.externals:
             of_source[name] = EXTERNAL
@@ -48,13 +48,13 @@ class Surroundings:
             if not service.trusted or service.host_network:
                 bits |= UNRELIABLE
             of_source[name] = bits
-        traits = [of_source[call.source] for call in self.program.calls]
+        flags = [of_source[call.source] for call in self.program.calls]
         for index in self._inside:
-            traits[index] |= INSIDE
-        return traits
+            flags[index] |= INSIDE
+        return flags
 
     def _find_inner_calls(self) -> None:
-        """Calls that ADMs make themselves: those of a `mirror` or `split`, and those to helpers."""
+        """Finds the calls that ADMs make: to targets of `mirror` and `split`, and to authorization services."""
         for policy in self.program.policies:
             named = list(targets(policy))
             if not named or not self._does_anything(policy):
@@ -81,12 +81,12 @@ class Surroundings:
         return bool(policy.calls) or any(self._is_open(policy, destination) for destination in policy.destinations)
 
     def _is_open(self, policy: Policy, destination: str) -> bool:
-        """Whether a policy means callers of a destination that no call declares, where none is declared at all."""
+        """Whether a policy applies to undeclared callers of a destination that has no declared caller in scope."""
         strangers = policy.open_sources or (policy.kind.guard and bool(policy.sources))
         return strangers and bool(self.ports(policy, destination))
 
     def _may_host(self, policy: Policy) -> frozenset[str]:
-        """Services at whose ADM a policy may sit, as far as its kind and its narrowing go."""
+        """Services whose ADM may enforce a policy, by its kind and its narrowing alone."""
         calls = [self.program.calls[index] for index in policy.calls]
         found: set[str] = set()
         if Side.EGRESS in policy.sides:
@@ -116,9 +116,9 @@ class Surroundings:
             )
         return found
 
-    def first(self, calls: Sequence[int], trait: int) -> int:
-        """The first of `calls` whose sender has `trait`; there must be one."""
-        return next(call for call in calls if self.traits[call] & trait)
+    def first(self, calls: Sequence[int], flag: int) -> int:
+        """The first of `calls` whose sender has `flag`; there must be one."""
+        return next(call for call in calls if self.sender_flags[call] & flag)
 
     def callers(self, destination: str) -> range:
         """Indices of every declared call to `destination`."""
@@ -142,7 +142,7 @@ class Surroundings:
         return None
 
     def inside(self, call: int) -> Reason:
-        """Why the sender's own egress cannot see this call: its ADM makes it, behind its filters (R4)."""
+        """Why egress of the sender cannot enforce this call: its ADM makes the call, behind its filters (R4)."""
         policy = self._inside[call]
         source, destination = self.program.calls[call][:2]
         message = f"`{policy}` calls `{destination}` from inside the ADM of `{source}`, behind its filters"
@@ -182,7 +182,7 @@ class Surroundings:
         return self._shared_target(service)
 
     def _shared_target(self, service: Service) -> Reason | None:
-        """A NetworkPolicy admits a sender to a target, by whatever port the sender dials it."""
+        """Two ports with one target cannot be closed separately: a NetworkPolicy admits senders by target port."""
         sharing: dict[int, set[int]] = {}
         for port in service.ports:
             sharing.setdefault(port.target, set()).add(port.number)
@@ -203,12 +203,12 @@ class Surroundings:
         return None
 
     def unknown_name(self, policy: Policy) -> Reason | None:
-        """Why a policy cannot tell a caller that it names itself by address, wherever it is enforced (R7), or None."""
+        """Why a policy cannot identify a caller that it names by its address, at either side (R7), or None."""
         if not self.on_host_network:
             return None
         named = set(callers(policy))
         if policy.kind.guard:
-            # It judges undeclared callers too. Of `* except a` it is `a` that has to be told from others.
+            # It also judges undeclared callers. With `* except a`, it has to identify `a`.
             named |= self.on_host_network - policy.sources if policy.open_sources else policy.sources
         for name in sorted(named & self.on_host_network):
             service = self.program.services[name]
@@ -217,7 +217,7 @@ class Surroundings:
         return None
 
     def unknown_caller(self, destination: str) -> Reason | None:
-        """Why callers of a service cannot be told apart by address at its ingress (R7), or None."""
+        """Why the ingress of a service cannot distinguish its callers by address (R7), or None."""
         if destination not in self._unknown_caller:
             self._unknown_caller[destination] = self._why_unknown(destination)
         return self._unknown_caller[destination]
@@ -230,13 +230,13 @@ class Surroundings:
                 message = f"`{destination}` calls itself, and such a call may come from its node's address"
                 return Reason(Rule.CLOSED, message, (call.span,))
             if sender is not None and sender.host_network:
-                message = f"`{sender.name}` is on the host's network, so `{destination}` cannot tell it by its address"
+                message = f"`{sender.name}` is on the host's network, so `{destination}` cannot identify it by address"
                 return Reason(Rule.CLOSED, message, (sender.note or sender.span, call.span))
         return None
 
 
 def has_addresses(external: External) -> bool:
-    """Whether the addresses of an external are known, and are not everybody's (`/0`)."""
+    """Whether the addresses of an external are known. A range of all addresses (`/0`) identifies no caller."""
     return bool(external.cidrs) and not any(cidr.endswith("/0") for cidr in external.cidrs)
 
 

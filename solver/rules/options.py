@@ -1,8 +1,8 @@
-"""Which sides each decision has, and for every other side the rule that closes it.
+"""The sides that each decision may take, and for every other side the rule that excludes it.
 
-These are the rules that look at one decision alone: R3, R4, R5, R7, R8 and R10. They are tried in a fixed order, from
-what no line of the application can change (what the kind can do) to what the user just asked for (a pin), so that the
-reason in the plan is the one that has to go first.
+These rules concern one decision alone: R3, R4, R5, R7, R8 and R10. They are tried in a fixed order, from the
+capabilities of a kind, which no line of the application changes, to pins. So the reason in the plan is the one that a
+user would have to remove first.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from dsl.program import Pin, Policy, Program, Side, Verb
 from solver.placement import Reason, Rule
-from solver.rules.facts import EXTERNAL, INSIDE, NO_HOST, UNRELIABLE, Surroundings
+from solver.rules.facts import EXTERNAL, INSIDE, NO_HOST, UNRELIABLE, ProgramFacts
 
 SIDES = (Side.INGRESS, Side.EGRESS)
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One decision to take. `ingress` and `egress` say why that side is closed, or None where it is open."""
+class DecisionPoint:
+    """One policy at one destination, to be decided. `ingress` and `egress` are reasons against that side, or None."""
 
     policy: int
     destination: str
@@ -29,43 +29,43 @@ class Case:
     egress: Reason | None
     both: bool
     open: bool
-    """Callers without a declared call are meant too (R7)."""
+    """The scope includes callers without a declared call (R7)."""
     ports: tuple[int, ...]
     closes: bool
-    """At egress it holds only if the destination is closed (R7)."""
+    """At egress, the policy holds only if the destination is closed to undeclared callers (R7)."""
 
     def blocked(self, side: Side) -> Reason | None:
         return self.ingress if side is Side.INGRESS else self.egress
 
 
-def senders(case: Case, program: Program) -> list[str]:
-    """Distinct sources of a case's calls, in canonical order."""
-    return list(dict.fromkeys(program.calls[index].source for index in case.calls))
+def senders(point: DecisionPoint, program: Program) -> list[str]:
+    """Distinct sources of a decision's calls, in canonical order."""
+    return list(dict.fromkeys(program.calls[index].source for index in point.calls))
 
 
-def cases(program: Program, surroundings: Surroundings | None = None) -> list[Case]:
-    """Every decision of a program, by (policy position, destination)."""
-    around = surroundings or Surroundings(program)
+def decision_points(program: Program, facts: ProgramFacts | None = None) -> list[DecisionPoint]:
+    """Every decision of a program, sorted by (policy position, destination)."""
+    facts = facts or ProgramFacts(program)
     pins: dict[str, dict[str, list[Pin]]] = {}
     for pin in program.pins:
         pins.setdefault(pin.policy, {}).setdefault(pin.destination, []).append(pin)
-    found: list[Case] = []
+    found: list[DecisionPoint] = []
     for position, policy in enumerate(program.policies):
-        found.extend(_Options(position, policy, around, pins.get(policy.name, {})).cases())
+        found.extend(_Options(position, policy, facts, pins.get(policy.name, {})).decision_points())
     return found
 
 
 class _Options:
-    """The options of one policy; what holds for all its destinations is computed once."""
+    """The options of one policy. Facts that hold for all its destinations are computed once."""
 
-    def __init__(self, position: int, policy: Policy, around: Surroundings, pins: Mapping[str, list[Pin]]) -> None:
+    def __init__(self, position: int, policy: Policy, facts: ProgramFacts, pins: Mapping[str, list[Pin]]) -> None:
         self.position = position
         self.policy = policy
-        self.around = around
+        self.facts = facts
         self.pins = pins
         kind = policy.kind
         self.capability = {side: _capability(policy, side) for side in SIDES}
-        # Nothing is known of a kind that declares no effects: it may reject.
+        # A kind that declares no effects may reject.
         rejects = policy.effects is None or any(effect.verb is Verb.REJECTS for effect in policy.effects)
         self.must_rely = kind.guard or rejects
         names_callers = any(
@@ -73,27 +73,27 @@ class _Options:
             or (parameter.type.element is not None and parameter.type.element.name == "caller")
             for parameter in kind.parameters
         )
-        self.tells_apart = names_callers or not policy.open_sources or len(policy.sources) < around.everyone
-        self.unknown_name = around.unknown_name(policy)
+        self.tells_apart = names_callers or not policy.open_sources or len(policy.sources) < facts.everyone
+        self.unknown_name = facts.unknown_name(policy)
 
-    def cases(self) -> Iterator[Case]:
+    def decision_points(self) -> Iterator[DecisionPoint]:
         policy = self.policy
         runs = self._runs()
         if not policy.open_sources and not policy.kind.guard:
             for destination, calls in runs.items():
-                yield self._case(destination, calls, False, self._called(calls))
+                yield self._point(destination, calls, False, self._called(calls))
             return
         for destination in policy.destinations:
             calls = runs.get(destination, ())
-            ports = self.around.ports(policy, destination)
+            ports = self.facts.ports(policy, destination)
             if ports and (policy.open_sources or self._missing(calls, ports)):
-                yield self._case(destination, calls, True, ports)
+                yield self._point(destination, calls, True, ports)
             elif calls:
-                yield self._case(destination, calls, False, self._called(calls))
+                yield self._point(destination, calls, False, self._called(calls))
 
     def _called(self, calls: tuple[int, ...]) -> tuple[int, ...]:
         """Ports of some calls, ascending."""
-        declared = self.around.program.calls
+        declared = self.facts.program.calls
         if len(calls) == 1:
             return (declared[calls[0]].port.number,)
         return tuple(sorted({declared[index].port.number for index in calls}))
@@ -108,59 +108,62 @@ class _Options:
         runs: dict[str, tuple[int, ...]] = {}
         at = 0
         while at < len(calls):
-            destination = self.around.program.calls[calls[at]].destination
-            end = bisect_left(calls, self.around.runs[destination][1], at)
+            destination = self.facts.program.calls[calls[at]].destination
+            end = bisect_left(calls, self.facts.runs[destination][1], at)
             runs[destination] = calls[at:end]
             at = end
         return runs
 
-    def _case(self, destination: str, calls: tuple[int, ...], opened: bool, ports: tuple[int, ...]) -> Case:
-        external = destination in self.around.program.externals
+    def _point(self, destination: str, calls: tuple[int, ...], opened: bool, ports: tuple[int, ...]) -> DecisionPoint:
+        external = destination in self.facts.program.externals
         closes = opened and not external
-        traits = 0
-        known = self.around.traits
+        flags = 0
+        known = self.facts.sender_flags
         for call in calls:
-            traits |= known[call]
+            flags |= known[call]
         ingress = self.capability[Side.INGRESS] or self._ingress(destination, external)
         egress = (
             self.capability[Side.EGRESS]
-            or (self._egress(calls, traits) if traits else None)
+            or (self._egress(calls, flags) if flags else None)
             or self._state(destination, calls)
             or (self._closed(destination, calls) if closes else None)
         )
         if self.pins:
             ingress = ingress or self._pin(destination, Side.INGRESS)
             egress = egress or self._pin(destination, Side.EGRESS)
-        return Case(self.position, destination, calls, ingress, egress, self.policy.kind.both, opened, ports, closes)
+        return DecisionPoint(
+            self.position, destination, calls, ingress, egress, self.policy.kind.both, opened, ports, closes
+        )
 
     def _ingress(self, destination: str, external: bool) -> Reason | None:
-        around = self.around
+        facts = self.facts
         if external:
             message = f"`{destination}` is outside the mesh, so calls to it are enforced at their senders"
-            return Reason(Rule.OUTSIDE, message, (around.program.externals[destination].span, self.policy.span))
-        if around.host(destination) is not None or not self.tells_apart:
-            return around.host(destination)
+            return Reason(Rule.OUTSIDE, message, (facts.program.externals[destination].span, self.policy.span))
+        if facts.host(destination) is not None or not self.tells_apart:
+            return facts.host(destination)
         if self.policy.kind.guard and not self.policy.open_sources and destination in self.policy.sources:
             message = (
-                f"`{self.policy.name}` judges calls of `{destination}` to itself, and those may come from its node"
+                f"`{self.policy.name}` judges calls of `{destination}` to itself, "
+                "and such calls may come from the address of its node"
             )
             return Reason(Rule.CLOSED, message, (self.policy.span,))
-        return self.unknown_name or around.unknown_caller(destination)
+        return self.unknown_name or facts.unknown_caller(destination)
 
-    def _egress(self, calls: tuple[int, ...], traits: int) -> Reason | None:
-        around = self.around
-        program = around.program
+    def _egress(self, calls: tuple[int, ...], flags: int) -> Reason | None:
+        facts = self.facts
+        program = facts.program
         policy = self.policy
-        if traits & EXTERNAL:
-            call = program.calls[around.first(calls, EXTERNAL)]
+        if flags & EXTERNAL:
+            call = program.calls[facts.first(calls, EXTERNAL)]
             message = f"`{call.source}` is outside the mesh, so its calls are enforced at ingress"
             return Reason(Rule.OUTSIDE, message, (call.span, program.externals[call.source].span, policy.span))
-        if traits & INSIDE:
-            return around.inside(around.first(calls, INSIDE))
-        if traits & NO_HOST:
-            return around.host(program.calls[around.first(calls, NO_HOST)].source)
-        if traits & UNRELIABLE and self.must_rely:
-            sender = program.services[program.calls[around.first(calls, UNRELIABLE)].source]
+        if flags & INSIDE:
+            return facts.inside(facts.first(calls, INSIDE))
+        if flags & NO_HOST:
+            return facts.host(program.calls[facts.first(calls, NO_HOST)].source)
+        if flags & UNRELIABLE and self.must_rely:
+            sender = program.services[program.calls[facts.first(calls, UNRELIABLE)].source]
             message = f"`{sender.name}` is `untrusted`, so `{policy.name}` cannot be left to its egress"
             return Reason(Rule.CLOSED, message, (sender.note or sender.span, policy.span))
         return None
@@ -169,11 +172,11 @@ class _Options:
         policy = self.policy
         kind = policy.kind
         if kind.per_replica:
-            message = f"`{kind.name}` is stated for each replica of `{destination}`, so it stays there"
+            message = f"`{kind.name}` is a limit of each replica of `{destination}`, so only its ingress can enforce it"
             return Reason(Rule.STATE, message, (policy.span, kind.span))
         if not kind.state or not calls:
             return None
-        declared = self.around.program.calls
+        declared = self.facts.program.calls
         first, last = declared[calls[0]], declared[calls[-1]]  # calls are sorted by source
         if first.source == last.source:
             return None
@@ -185,9 +188,12 @@ class _Options:
 
     def _closed(self, destination: str, calls: tuple[int, ...]) -> Reason | None:
         if self.policy.kind.guard and not calls:
-            message = f"`{self.policy.name}` matches no declared call to `{destination}`, so it stands guard there"
+            message = (
+                f"`{self.policy.name}` is a guard and applies to no declared call to `{destination}`, "
+                "so it is enforced at ingress"
+            )
             return Reason(Rule.CLOSED, message, (self.policy.span,))
-        return self.around.closable(destination)
+        return self.facts.closable(destination)
 
     def _pin(self, destination: str, side: Side) -> Reason | None:
         if self.policy.kind.both:

@@ -1,10 +1,10 @@
 """Declared order (rule R6) as constraints between the decisions of one destination.
 
-For `p` declared before `q` that do not commute, `p` at ingress with `q` at egress is never in order. What else is
-forbidden then settles one of them at once: if both at ingress is forbidden too, `p` cannot be at ingress at all; if
-both at egress is, `q` cannot be at egress. So after propagation only implications remain, `q` at egress needs `p` at
-egress, and the undecided decisions of a destination may all go to ingress, or all to egress. `docs/adr/0002-solver.md`
-shows why, and the reductions stand on it.
+Let `p` be declared before `q`, and let the two not commute. Then `p` at ingress with `q` at egress is never in order. A
+second forbidden pair decides one of the two at once: if both at ingress is forbidden, `p` cannot be at ingress; if both
+at egress is forbidden, `q` cannot be at egress. So after propagation only implications remain: `q` at egress needs `p`
+at egress. The undecided decisions of a destination may then all be at ingress, or all at egress.
+`docs/adr/0002-solver.md` proves this, and the reductions rely on it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import NamedTuple
 from dsl.checks.disjoint import disjoint
 from dsl.program import Effect, Policy, Program, Side
 from solver.rules.effects import commute, in_order
-from solver.rules.options import Case
+from solver.rules.options import DecisionPoint
 
 INGRESS = 1
 EGRESS = 2
 BOTH_ENDS = 4
-"""Choices of a case, as bits of a domain. A kind that needs both ends has the last alone."""
+"""Choices of a decision, as bits of a domain. A kind that needs both ends has only the last."""
 
 _SIDES = {INGRESS: (Side.INGRESS,), EGRESS: (Side.EGRESS,), BOTH_ENDS: (Side.INGRESS, Side.EGRESS)}
 
 
 class Clash(NamedTuple):
-    """Two cases of one destination that must be met in this order."""
+    """Two decisions of one destination, by index, whose policies a request must meet in this order."""
 
     first: int
     second: int
@@ -36,19 +36,19 @@ def sides_of(choice: int) -> tuple[Side, ...]:
     return _SIDES[choice]
 
 
-def domain(case: Case) -> int:
-    """Choices that the rules on one decision leave open."""
-    if case.both:
-        return 0 if case.ingress or case.egress else BOTH_ENDS
-    return (0 if case.ingress else INGRESS) | (0 if case.egress else EGRESS)
+def domain(point: DecisionPoint) -> int:
+    """Choices that the rules on one decision allow."""
+    if point.both:
+        return 0 if point.ingress or point.egress else BOTH_ENDS
+    return (0 if point.ingress else INGRESS) | (0 if point.egress else EGRESS)
 
 
-def clashes(program: Program, cases: Sequence[Case]) -> dict[str, list[Clash]]:
-    """Pairs that must keep their order, by destination."""
+def clashes(program: Program, points: Sequence[DecisionPoint]) -> dict[str, list[Clash]]:
+    """Pairs that must keep their declared order, by destination."""
     by_destination: dict[str, list[int]] = {}
-    for index, case in enumerate(cases):
-        if case.calls:
-            by_destination.setdefault(case.destination, []).append(index)
+    for index, point in enumerate(points):
+        if point.calls:
+            by_destination.setdefault(point.destination, []).append(index)
     signature = _signatures(program.policies)
     commuting: dict[tuple[int, int], bool] = {}
     separate: dict[tuple[int, int], bool] = {}
@@ -56,7 +56,7 @@ def clashes(program: Program, cases: Sequence[Case]) -> dict[str, list[Clash]]:
     for destination, members in by_destination.items():
         if len(members) < 2:
             continue
-        signatures = [signature[cases[index].policy] for index in members]
+        signatures = [signature[points[index].policy] for index in members]
         clashing: list[Clash] = []
         for at, first in enumerate(members):
             for beyond in range(at + 1, len(members)):
@@ -64,10 +64,10 @@ def clashes(program: Program, cases: Sequence[Case]) -> dict[str, list[Clash]]:
                 swappable = commuting.get(pair)
                 second = members[beyond]
                 if swappable is None:
-                    one, other = program.policies[cases[first].policy], program.policies[cases[second].policy]
+                    one, other = program.policies[points[first].policy], program.policies[points[second].policy]
                     swappable = commuting[pair] = commute(one.effects, other.effects)
-                if not swappable and not set(cases[first].calls).isdisjoint(cases[second].calls):
-                    positions = cases[first].policy, cases[second].policy
+                if not swappable and not set(points[first].calls).isdisjoint(points[second].calls):
+                    positions = points[first].policy, points[second].policy
                     apart = separate.get(positions)
                     if apart is None:
                         one, other = program.policies[positions[0]], program.policies[positions[1]]
@@ -88,17 +88,17 @@ def _signatures(policies: Iterable[Policy]) -> list[int]:
 def never_meet(one: Policy, other: Policy) -> bool:
     """Whether the matches of two policies are proven to exclude each other.
 
-    What one of the two writes, the other may see changed. What a third policy writes needs no care: an order that
-    keeps every clash is reached from the declared one by swapping neighbours, and nothing writes between neighbours.
+    One of the two may write what the other's match reads. Writes of a third policy do not matter: every order that
+    keeps all clashes follows from the declared order by swaps of neighbours, and no policy is between neighbours.
     """
     if one.match is None or other.match is None:
         return False
     return disjoint(one.match, other.match, (one, other))
 
 
-def holds(program: Program, cases: Sequence[Case], clash: Clash, first: int, second: int) -> bool:
-    """Whether a clash is in order under two choices."""
-    one, other = program.policies[cases[clash.first].policy], program.policies[cases[clash.second].policy]
+def holds(program: Program, points: Sequence[DecisionPoint], clash: Clash, first: int, second: int) -> bool:
+    """Whether the policies of a clash keep their order under two choices."""
+    one, other = program.policies[points[clash.first].policy], program.policies[points[clash.second].policy]
     return all(
         at in one.kind.sides and then in other.kind.sides and in_order(one, at, other, then)
         for at in _SIDES[first]
@@ -107,16 +107,16 @@ def holds(program: Program, cases: Sequence[Case], clash: Clash, first: int, sec
 
 
 def propagate(
-    program: Program, cases: Sequence[Case], clashing: Mapping[str, Sequence[Clash]]
+    program: Program, points: Sequence[DecisionPoint], clashing: Mapping[str, Sequence[Clash]]
 ) -> tuple[list[int], list[str]]:
-    """Domains of all cases with every choice removed that order rules out, and the destinations left without any."""
-    domains = [domain(case) for case in cases]
+    """Domains of all decisions without the choices that order excludes; and destinations with an empty domain."""
+    domains = [domain(point) for point in points]
     for members in clashing.values():
-        _settle(program, cases, members, domains)
-    return domains, sorted({case.destination for case, left in zip(cases, domains, strict=True) if not left})
+        _settle(program, points, members, domains)
+    return domains, sorted({point.destination for point, left in zip(points, domains, strict=True) if not left})
 
 
-def _settle(program: Program, cases: Sequence[Case], members: Sequence[Clash], domains: list[int]) -> None:
+def _settle(program: Program, points: Sequence[DecisionPoint], members: Sequence[Clash], domains: list[int]) -> None:
     """Arc consistency on one destination; complete, since only implications remain."""
     touching: dict[int, list[Clash]] = {}
     for clash in members:
@@ -131,7 +131,7 @@ def _settle(program: Program, cases: Sequence[Case], members: Sequence[Clash], d
             for one in _SIDES
             if first & one
             for other in _SIDES
-            if second & other and holds(program, cases, clash, one, other)
+            if second & other and holds(program, points, clash, one, other)
         ]
         left, right = 0, 0
         for one, other in pairs:

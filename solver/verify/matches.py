@@ -1,7 +1,7 @@
 """Whether two matches (`when`) can hold for one request.
 
-Order matters only where they can (rule R6). The answer "no" is a proof; whatever is too hard to refute counts as
-possible, so a placement is never called right because of a regular expression that nobody evaluated.
+Order matters only where they can (rule R6). The answer "no" is a proof; matches that are too large to refute count
+as possible, so no placement is accepted because of a regular expression that was not evaluated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
 
 MAX_STEPS = 10_000
-"""Comparisons looked at before giving up on a refutation."""
+"""Most comparisons to examine for a refutation."""
 
 
 class _Literal(NamedTuple):
@@ -22,7 +22,7 @@ class _Literal(NamedTuple):
     value: str
     holds: bool
     owner: int
-    """Whose value of the field it is about: the first match's or the second's; the first's where both see the same."""
+    """Which match's value of the field this is: 0 for the first match, or for both if the value is the same; else 1."""
 
 
 def can_both_hold(first: Match | None, second: Match | None, changing: frozenset[Field | None]) -> bool:
@@ -87,7 +87,7 @@ def _literal(comparison: Comparison, wanted: bool, owner: int) -> _Literal:
 
 
 def _contradict(one: _Literal, other: _Literal) -> bool:
-    """Whether two literals (or one, handed in twice) can be seen to exclude each other."""
+    """Whether two literals, or one literal given twice, are proven to exclude each other."""
     if (one.field, one.owner) != (other.field, other.owner):
         return False
     if one.field.header is not None:
@@ -96,21 +96,21 @@ def _contradict(one: _Literal, other: _Literal) -> bool:
     if not one.holds:
         one, other = other, one
     if not one.holds:
-        # A path and a method are always there.
+        # Every request has a path and a method.
         return any(denied.operator is Operator.STARTS_WITH and not denied.value for denied in (one, other))
     if one.operator == other.operator and one.value == other.value:
         return one.holds != other.holds
     if other.holds:
         return not _compatible(one, other) or not _compatible(other, one)
     if other.operator is Operator.STARTS_WITH:
-        # The prefix of what starts with a longer prefix, or is known in full, is known too.
+        # A value that is known in full, or by a longer prefix, has a known prefix.
         known = "" if one.operator is Operator.MATCHES else one.value
         return known.startswith(other.value)
     return False
 
 
 def _compatible(one: _Literal, other: _Literal) -> bool:
-    """For two asserted literals: whether `other` leaves room for `one`."""
+    """Whether two asserted literals can both hold."""
     if one.operator is Operator.EQUALS:
         if other.operator is Operator.EQUALS:
             return one.value == other.value

@@ -1,4 +1,4 @@
-"""Rule R6, checked from the table in docs/rules.md: whatever does not commute is met in declared order.
+"""Rule R6, checked from the table in docs/rules.md: policies that do not commute are met in declared order.
 
 Where each decision of a destination sits further in than the one declared before it, there is nothing to look at: so
 the cost is linear, and pairs are compared only where an order was turned round.
@@ -14,12 +14,12 @@ from dsl.match import Field
 from dsl.program import Effect, Element, Policy, Side, Stage, Verb
 from solver.placement import Rule, Violation
 from solver.verify.matches import can_both_hold, fields
-from solver.verify.scope import Job
+from solver.verify.scope import Requirement
 
 Depth = tuple[int, int, int]
-"""How far in a policy sits: side (egress first), stage, and rank within the routing stage."""
+"""Position of a policy on the way of a request: side (egress first), stage, and rank within the routing stage."""
 
-# Pairs of effects other than `reads` and `writes` that commute. Everything else does not.
+# Pairs of effects other than `reads` and `writes` that commute. All other pairs do not.
 _COMMUTING = frozenset(
     frozenset(pair)
     for pair in (
@@ -34,7 +34,7 @@ _COMMUTING = frozenset(
     )
 )
 
-# What `reads(x)` and `writes(x)` do not commute with, beside each other: (verb, x is of the response) -> verbs.
+# (`reads` or `writes`, whether of the response) -> effects that it does not commute with, besides reads and writes.
 _DISTURBED_BY = {
     (Verb.READS, False): frozenset[Verb](),
     (Verb.READS, True): frozenset({Verb.REJECTS, Verb.REPEATS, Verb.TIMES_OUT, Verb.ROUTES}),
@@ -51,18 +51,18 @@ _ELEMENTS = {name: element for element, name in _FIELDS.items()}
 
 
 class _Seat(NamedTuple):
-    job: Job
+    required: Requirement
     outermost: Depth
     innermost: Depth
 
 
-def order(placed: Iterable[tuple[Job, tuple[Side, ...]]]) -> Iterator[Violation]:
+def order(placed: Iterable[tuple[Requirement, tuple[Side, ...]]]) -> Iterator[Violation]:
     """Pairs of policies that some request meets in the wrong order. `placed` is in declared order."""
     judge = _Judge()
     by_destination: dict[str, list[_Seat]] = defaultdict(list)
-    for job, sides in placed:
-        if job.calls and sides and all(side in job.policy.kind.sides for side in sides):
-            by_destination[job.destination].append(_seat(job, sides))
+    for required, sides in placed:
+        if required.calls and sides and all(side in required.policy.kind.sides for side in sides):
+            by_destination[required.destination].append(_seat(required, sides))
     for seats in by_destination.values():
         if len(seats) > 1:
             yield from _destination(seats, judge)
@@ -72,7 +72,7 @@ def _destination(seats: list[_Seat], judge: _Judge) -> Iterator[Violation]:
     earlier: dict[tuple[Depth, int], list[_Seat]] = defaultdict(list)
     deepest: Depth = (-1, -1, -1)
     for seat in seats:
-        signature = judge.signature(seat.job.policy)
+        signature = judge.signature(seat.required.policy)
         if seat.outermost < deepest:
             outside = (
                 before
@@ -81,34 +81,36 @@ def _destination(seats: list[_Seat], judge: _Judge) -> Iterator[Violation]:
                 for before in group
             )
             for before in outside:
-                if _share_a_call(before.job, seat.job) and judge.overlap(before.job.policy, seat.job.policy):
-                    yield _violation(before.job, seat.job)
+                if _share_a_call(before.required, seat.required) and judge.overlap(
+                    before.required.policy, seat.required.policy
+                ):
+                    yield _violation(before.required, seat.required)
                     break
         earlier[(seat.innermost, signature)].append(seat)
         deepest = max(deepest, seat.innermost)
 
 
-def _seat(job: Job, sides: tuple[Side, ...]) -> _Seat:
+def _seat(required: Requirement, sides: tuple[Side, ...]) -> _Seat:
     depths: list[Depth] = []
     for side in sides:
-        stage = job.policy.kind.sides[side]
+        stage = required.policy.kind.sides[side]
         along = 0 if side is Side.EGRESS else 1
-        low, high = _ranks(job.policy) if stage is Stage.ROUTING else (0, 0)
+        low, high = _ranks(required.policy) if stage is Stage.ROUTING else (0, 0)
         depths += [(along, stage, low), (along, stage, high)]
-    return _Seat(job, min(depths), max(depths))
+    return _Seat(required, min(depths), max(depths))
 
 
 def _ranks(policy: Policy) -> tuple[int, int]:
-    """Lowest and highest rank at the routing stage. One that has none is not known to follow or precede anything."""
+    """Lowest and highest rank at the routing stage. A policy without a rank has no known position there."""
     ranks = [_RANKS[effect.verb] for effect in policy.effects or () if effect.verb in _RANKS]
     return (min(ranks), max(ranks)) if ranks else _NO_RANK
 
 
-def _share_a_call(one: Job, other: Job) -> bool:
+def _share_a_call(one: Requirement, other: Requirement) -> bool:
     return not set(one.calls).isdisjoint(other.calls)
 
 
-def _violation(before: Job, after: Job) -> Violation:
+def _violation(before: Requirement, after: Requirement) -> Violation:
     return Violation(
         Rule.ORDER,
         f"`{before.policy.name}` is declared before `{after.policy.name}`, and the two do not commute, "
@@ -119,7 +121,7 @@ def _violation(before: Job, after: Job) -> Violation:
 
 
 class _Judge:
-    """Remembers answers for policies and for sets of effects, of which a program has few."""
+    """Caches answers by policies and by sets of effects, of which a program has few."""
 
     def __init__(self) -> None:
         self.signatures: dict[frozenset[Effect] | None, int] = {}

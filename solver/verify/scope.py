@@ -1,7 +1,7 @@
-"""What a placement has to do, worked out from the program alone.
+"""The requirements on a placement, derived from the program alone.
 
-The verifier trusts nothing that the solver computed: which calls a policy covers, which undeclared callers it means,
-and who is called from inside a sidecar are all derived here once more, from services, calls and scopes.
+The verifier uses no result of the solver. This module derives again which calls and undeclared callers a policy
+applies to, and which services are called from inside a sidecar.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 from dsl.program import External, Parameter, Policy, Program, Protocol, Service, Side, Value, Verb
 
 
-class Job(NamedTuple):
-    """One policy at one destination, as the rules ask for it."""
+class Requirement(NamedTuple):
+    """One policy at one destination, as the rules require it."""
 
     position: int
     """Of the policy, in declared order."""
@@ -26,36 +26,36 @@ class Job(NamedTuple):
     senders: tuple[str, ...]
     """Sources of `calls`, each once, by name."""
     open: bool
-    """Undeclared callers are in scope too (rule R7)."""
+    """Undeclared callers are in scope (rule R7)."""
     ports: tuple[int, ...]
     """Port numbers that the decision covers, ascending."""
 
 
 @dataclass(frozen=True)
-class Neighbours:
-    """Facts about destinations that several rules ask for."""
+class DestinationFacts:
+    """Facts about destinations that several rules need."""
 
     unclosable: Mapping[str, str]
     """Destination -> why no NetworkPolicy can close it to all but its declared senders."""
     node_sender: Mapping[str, str]
-    """Destination -> a declared sender that may arrive from its node's address: one on the host's network, or the
-    destination itself."""
+    """Destination -> a declared sender whose calls may come from a node's address: the destination itself, or a sender
+    on the host's network."""
     inner_calls: Mapping[str, frozenset[str]]
     """Target of a mirror or a split, or a helper of a guard -> the services whose sidecar may call it."""
 
 
-def jobs(program: Program) -> dict[tuple[str, str], Job]:
+def requirements(program: Program) -> dict[tuple[str, str], Requirement]:
     """Every decision that a placement of `program` must hold, in canonical order, by policy and destination."""
     scope = _Scope(program)
     return {
-        (policy.name, job.destination): job
+        (policy.name, requirement.destination): requirement
         for position, policy in enumerate(program.policies)
-        for job in scope.jobs(position, policy)
+        for requirement in scope.requirements(position, policy)
     }
 
 
 class _Scope:
-    """Finds the calls of one policy after another, by whichever end of its scope is the smaller."""
+    """Finds the calls of each policy, from the smaller end of its scope."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -67,7 +67,7 @@ class _Scope:
         self.everyone = len(program.services) + len(program.externals)
         self.served: dict[tuple[str, frozenset[int] | None, frozenset[Protocol]], tuple[int, ...]] = {}
 
-    def jobs(self, position: int, policy: Policy) -> Iterator[Job]:
+    def requirements(self, position: int, policy: Policy) -> Iterator[Requirement]:
         calls = self.program.calls
         found = self._calls(policy)
         may_be_open = policy.open_sources or policy.kind.guard
@@ -83,7 +83,7 @@ class _Scope:
             if not is_open:
                 ports = tuple(sorted({calls[index].port.number for index in covered}))
             senders = tuple(sorted({calls[index].source for index in covered}))
-            yield Job(position, policy, destination, tuple(covered), senders, is_open, ports)
+            yield Requirement(position, policy, destination, tuple(covered), senders, is_open, ports)
 
     def _calls(self, policy: Policy) -> dict[str, list[int]]:
         calls, ports = self.program.calls, policy.ports
@@ -111,7 +111,7 @@ class _Scope:
         return found
 
     def _ports(self, policy: Policy, destination: str) -> tuple[int, ...]:
-        """The destination's ports that the policy selects and whose protocol its kind, and its match, can deal with."""
+        """The destination's ports that the policy selects and whose protocol its kind and its match support."""
         fitting = policy.kind.protocols if policy.match is None else policy.kind.protocols - {Protocol.TCP}
         key = (destination, policy.ports, fitting)
         if key not in self.served:
@@ -126,8 +126,8 @@ class _Scope:
         return self.served[key]
 
 
-def neighbours(program: Program, wanted: Iterable[Job]) -> Neighbours:
-    """Who can be closed, who cannot be told by address, and who is called from inside a sidecar."""
+def destination_facts(program: Program, wanted: Iterable[Requirement]) -> DestinationFacts:
+    """Which destinations cannot be closed, are called from a node's address, or are called from inside a sidecar."""
     services, externals = program.services, program.externals
     unclosable: dict[str, str] = {}
     node_sender: dict[str, str] = {}
@@ -147,26 +147,26 @@ def neighbours(program: Program, wanted: Iterable[Job]) -> Neighbours:
     _find_shared_targets(program, unclosable)
     declared = {(call.source, call.destination) for call in program.calls}
     inner: dict[str, set[str]] = defaultdict(set)
-    for job in wanted:
-        for target in _service_arguments(job.policy):
-            verbs = {effect.verb for effect in job.policy.effects or ()}
+    for requirement in wanted:
+        for target in _service_arguments(requirement.policy):
+            verbs = {effect.verb for effect in requirement.policy.effects or ()}
             if not verbs & {Verb.COPIES, Verb.ROUTES}:
-                unclosable.setdefault(target, f"sidecars call it themselves for `{job.policy.name}`")
-                inner[target].update(_standing(job))
+                unclosable.setdefault(target, f"sidecars call it for `{requirement.policy.name}`")
+                inner[target].update(_standing(requirement))
                 continue
-            inner[target].update(job.senders)
-            if any((sender, target) not in declared for sender in job.senders):
-                unclosable.setdefault(target, f"a sender of `{job.policy.name}` has no declared call to it")
-    return Neighbours(unclosable, node_sender, {target: frozenset(who) for target, who in inner.items()})
+            inner[target].update(requirement.senders)
+            if any((sender, target) not in declared for sender in requirement.senders):
+                unclosable.setdefault(target, f"a sender of `{requirement.policy.name}` has no declared call to it")
+    return DestinationFacts(unclosable, node_sender, {target: frozenset(who) for target, who in inner.items()})
 
 
 def _is_known(external: External) -> bool:
-    """Whether its addresses tell it from others; `/0` is everybody's."""
+    """Whether its addresses identify it. A range of all addresses (`/0`) does not."""
     return bool(external.cidrs) and not any(cidr.endswith("/0") for cidr in external.cidrs)
 
 
 def _find_shared_targets(program: Program, unclosable: dict[str, str]) -> None:
-    """A NetworkPolicy admits a sender to a target, by whatever port it dials that."""
+    """A NetworkPolicy admits senders by target port, so two ports with one target cannot be closed separately."""
     sharing = {
         service.name: service
         for service in program.services.values()
@@ -189,19 +189,19 @@ def _service_arguments(policy: Policy) -> Iterator[str]:
             yield from _names(policy.arguments.get(parameter.name))
 
 
-def _standing(job: Job) -> Iterator[str]:
-    """Who may carry out a decision, at either side that annotations leave it."""
-    if Side.INGRESS in job.policy.sides:
-        yield job.destination
-    if Side.EGRESS in job.policy.sides:
-        yield from job.senders
+def _standing(requirement: Requirement) -> Iterator[str]:
+    """Services that may enforce a requirement, by the sides of its policy."""
+    if Side.INGRESS in requirement.policy.sides:
+        yield requirement.destination
+    if Side.EGRESS in requirement.policy.sides:
+        yield from requirement.senders
 
 
 def unrecognisable(program: Program, policy: Policy) -> str | None:
     """A service on the host's network that the policy names as a caller, or None.
 
-    Its address is that of its node. A guard means the callers of its scope whether they are declared or not, and where
-    the scope is everybody but some, these are the ones that it has to recognise.
+    Its address is that of its node, so it cannot be identified. A guard also has to identify the undeclared callers of
+    its scope; if the scope is `*` with exceptions, it has to identify the exceptions.
     """
     named = {
         caller
@@ -218,7 +218,7 @@ def unrecognisable(program: Program, policy: Policy) -> str | None:
 
 
 def tells_callers_apart(program: Program, policy: Policy) -> bool:
-    """Whether the policy, enforced at ingress, has to know who is calling."""
+    """Whether the policy, enforced at ingress, has to identify the caller."""
     return (
         not policy.open_sources
         or len(policy.sources) < len(program.services) + len(program.externals)
@@ -227,12 +227,12 @@ def tells_callers_apart(program: Program, policy: Policy) -> bool:
 
 
 def may_reject(policy: Policy) -> bool:
-    """Whether a request can end at this policy. Of a kind without `@effect` nothing is known, so it can."""
+    """Whether the policy can reject a request. A kind without `@effect` can."""
     return policy.effects is None or any(effect.verb is Verb.REJECTS for effect in policy.effects)
 
 
 def can_host(service: Service | None) -> bool:
-    """Rule R8: whether an ADM can stand there at all; externals (None) host none."""
+    """Rule R8: whether a service can host an ADM. Externals (None) cannot."""
     return service is not None and service.hosts_adm and not service.host_network
 
 

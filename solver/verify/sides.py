@@ -1,7 +1,6 @@
 """Which sides one decision may take: rules R3, R4, R5, R7, R8 and R10, each on its own.
 
-Every check is told the decision that the rules ask for and the sides that the placement gives it, and says what is
-wrong with those sides.
+Every check receives a requirement and the sides that the placement gives it, and returns violations of these sides.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from itertools import chain
 
 from dsl.program import Policy, Program, Side
 from solver.placement import Decision, Rule, Violation
-from solver.verify.scope import Job, Neighbours, can_host, may_reject, tells_callers_apart, unrecognisable
+from solver.verify.scope import DestinationFacts, Requirement, can_host, may_reject, tells_callers_apart, unrecognisable
 
 
 class Sides:
     """The checks of one program."""
 
-    def __init__(self, program: Program, neighbours: Neighbours) -> None:
+    def __init__(self, program: Program, destination_facts: DestinationFacts) -> None:
         self.program = program
-        self.near = neighbours
+        self.near = destination_facts
         self.pins: Mapping[tuple[str, str], list[Side]] = defaultdict(list)
         for pin in program.pins:
             self.pins[(pin.policy, pin.destination)].append(pin.side)
@@ -32,34 +31,34 @@ class Sides:
         self.odd = frozenset(call.source for call in program.calls).difference(
             service.name for service in program.services.values() if can_host(service) and service.trusted
         )
-        """Senders that need a closer look at egress."""
+        """Senders to which an egress rule may apply."""
         self.tells_apart: dict[str, bool] = {}
         self.unrecognisable: dict[str, str | None] = {}
         self.shared_addresses = any(service.host_network for service in program.services.values())
 
-    def check(self, job: Job, decision: Decision) -> Iterator[Violation]:
-        """Everything wrong with `decision.sides` (each side of which is known to be there once)."""
+    def check(self, required: Requirement, decision: Decision) -> Iterator[Violation]:
+        """Violations in `decision.sides`, each of which occurs once."""
         found = chain(
-            self._capability(job, decision.sides),
-            self._ingress(job) if Side.INGRESS in decision.sides else (),
-            self._egress(job) if Side.EGRESS in decision.sides else (),
-            self._pins(job, decision.sides),
-            self._closing(job, decision),
+            self._capability(required, decision.sides),
+            self._ingress(required) if Side.INGRESS in decision.sides else (),
+            self._egress(required) if Side.EGRESS in decision.sides else (),
+            self._pins(required, decision.sides),
+            self._closing(required, decision),
         )
         for rule, message in found:
-            yield Violation(rule, message, job.policy.name, job.destination)
+            yield Violation(rule, message, required.policy.name, required.destination)
 
-    def _capability(self, job: Job, sides: tuple[Side, ...]) -> Iterator[tuple[Rule, str]]:
-        policy, kind = job.policy, job.policy.kind
+    def _capability(self, required: Requirement, sides: tuple[Side, ...]) -> Iterator[tuple[Rule, str]]:
+        policy, kind = required.policy, required.policy.kind
         for side in sides:
             if side not in kind.sides:
                 yield Rule.CAPABILITY, f"kind `{kind.name}` cannot be enforced at {side}"
             elif side not in policy.sides:
-                yield Rule.CAPABILITY, f"`{policy.name}` is narrowed to the other side than {side}"
+                yield Rule.CAPABILITY, f"`{policy.name}` is not narrowed to {side}"
         if self.protocols <= kind.protocols:
             return
         calls = self.program.calls
-        for index in job.calls:
+        for index in required.calls:
             protocol = calls[index].port.protocol
             if protocol not in kind.protocols:
                 call = calls[index]
@@ -68,8 +67,8 @@ class Sides:
                     f"a `{protocol}` call (`{call.source} -> {call.destination}`) cannot carry kind `{kind.name}`",
                 )
 
-    def _ingress(self, job: Job) -> Iterator[tuple[Rule, str]]:
-        there = job.destination
+    def _ingress(self, required: Requirement) -> Iterator[tuple[Rule, str]]:
+        there = required.destination
         if there in self.program.externals:
             yield Rule.OUTSIDE, f"`{there}` is external and has no ingress"
         elif there not in self.program.services:
@@ -77,20 +76,23 @@ class Sides:
         elif there in self.hostless:
             yield Rule.HOST, f"`{there}` cannot host an ADM"
         stranger = self.near.node_sender.get(there)
-        if stranger is not None and self._tells_apart(job.policy):
+        if stranger is not None and self._tells_apart(required.policy):
             yield (
                 Rule.CLOSED,
-                f"`{job.policy.name}` tells callers apart, and `{stranger}` may come from its node's address",
+                f"`{required.policy.name}` has to identify callers, and `{stranger}` may have the address of a node",
             )
-        if job.policy.kind.guard and not job.policy.open_sources and there in job.policy.sources:
-            yield Rule.CLOSED, f"`{job.policy.name}` judges calls of `{there}` to itself, which may come from its node"
-        named = self._unrecognisable(job.policy)
+        if required.policy.kind.guard and not required.policy.open_sources and there in required.policy.sources:
+            yield (
+                Rule.CLOSED,
+                f"`{required.policy.name}` judges calls of `{there}` to itself, which may come from its node",
+            )
+        named = self._unrecognisable(required.policy)
         if named is not None:
-            yield Rule.CLOSED, f"`{job.policy.name}` names `{named}`, which shares the address of its node"
+            yield Rule.CLOSED, f"`{required.policy.name}` names `{named}`, which shares the address of its node"
 
-    def _egress(self, job: Job) -> Iterator[tuple[Rule, str]]:
-        policy, there, kind = job.policy, job.destination, job.policy.kind
-        for sender in sorted(self.odd.intersection(job.senders)):
+    def _egress(self, required: Requirement) -> Iterator[tuple[Rule, str]]:
+        policy, there, kind = required.policy, required.destination, required.policy.kind
+        for sender in sorted(self.odd.intersection(required.senders)):
             if sender in self.program.externals:
                 yield Rule.OUTSIDE, f"`{sender}` is external and has no egress"
             elif sender not in self.program.services:
@@ -98,36 +100,42 @@ class Sides:
             elif sender in self.hostless:
                 yield Rule.HOST, f"`{sender}` cannot host an ADM"
             if sender in self.suspicious and (kind.guard or may_reject(policy)):
-                yield Rule.CLOSED, f"`{sender}` cannot be relied on to pass its own ADM"
+                yield Rule.CLOSED, f"`{sender}` may bypass its own ADM"
         inner = self.near.inner_calls.get(there)
         if inner is not None:
-            for sender in sorted(inner.intersection(job.senders)):
+            for sender in sorted(inner.intersection(required.senders)):
                 yield (
                     Rule.CAPABILITY,
                     f"the ADM of `{sender}` calls `{there}` itself for another policy, behind its filters",
                 )
         if kind.per_replica:
-            yield Rule.STATE, f"`{policy.name}` is stated for each replica of `{there}`"
-        if kind.state and len(job.senders) > 1:
-            yield Rule.STATE, f"`{policy.name}` counts {len(job.senders)} senders together"
-        if job.open and there not in self.program.externals:
+            yield Rule.STATE, f"`{policy.name}` is a limit of each replica of `{there}`"
+        if kind.state and len(required.senders) > 1:
+            yield Rule.STATE, f"`{policy.name}` counts {len(required.senders)} senders together"
+        if required.open and there not in self.program.externals:
             why = self.near.unclosable.get(there)
             if why is not None:
                 yield Rule.CLOSED, f"`{there}` cannot be closed: {why}"
-            if kind.guard and not job.calls:
-                yield Rule.CLOSED, f"guard `{policy.name}` matches no declared call and has to stand at ingress"
+            if kind.guard and not required.calls:
+                yield Rule.CLOSED, f"guard `{policy.name}` applies to no declared call and has to be at ingress"
 
-    def _pins(self, job: Job, sides: tuple[Side, ...]) -> Iterator[tuple[Rule, str]]:
-        for side in self.pins.get((job.policy.name, job.destination), ()):
+    def _pins(self, required: Requirement, sides: tuple[Side, ...]) -> Iterator[tuple[Rule, str]]:
+        for side in self.pins.get((required.policy.name, required.destination), ()):
             if side not in sides:
-                yield Rule.PIN, f"`{job.policy.name}` is pinned at {side}"
+                yield Rule.PIN, f"`{required.policy.name}` is pinned at {side}"
 
-    def _closing(self, job: Job, decision: Decision) -> Iterator[tuple[Rule, str]]:
-        needed = job.open and Side.EGRESS in decision.sides and job.destination not in self.program.externals
+    def _closing(self, required: Requirement, decision: Decision) -> Iterator[tuple[Rule, str]]:
+        needed = required.open and Side.EGRESS in decision.sides and required.destination not in self.program.externals
         if needed and not decision.closes:
-            yield Rule.CLOSED, f"`{job.policy.name}` holds only if `{job.destination}` is closed, and does not say so"
+            yield (
+                Rule.CLOSED,
+                f"`{required.policy.name}` holds only if `{required.destination}` is closed, and is not marked so",
+            )
         if decision.closes and not needed:
-            yield Rule.CLOSED, f"`{job.policy.name}` does not need `{job.destination}` closed, and says so"
+            yield (
+                Rule.CLOSED,
+                f"`{required.policy.name}` does not need `{required.destination}` closed, and is marked so",
+            )
 
     def _tells_apart(self, policy: Policy) -> bool:
         if policy.name not in self.tells_apart:

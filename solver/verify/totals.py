@@ -1,4 +1,4 @@
-"""What follows from the decisions: the ADMs, the closed destinations, their load, and the objective values."""
+"""Consequences of the decisions: ADMs, closed destinations, loads and objective values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dsl.program import Metric, Program, Side
 from solver.placement import Adm, Cost, Costs, Placement, Rule, Status, Violation
-from solver.verify.scope import Job, can_host
+from solver.verify.scope import Requirement, can_host
 
 MICRO = 1_000_000
 """Micro-cores in a core."""
@@ -16,7 +16,7 @@ NOTHING = Cost()
 
 @dataclass(slots=True)
 class Work:
-    """What one service's ADM has to enforce, policies in declared order, and what that costs."""
+    """Policies that the ADM of one service has to enforce, in declared order, and their cost."""
 
     ingress: list[str]
     egress: list[str]
@@ -24,14 +24,14 @@ class Work:
     latency: int
 
 
-def work(program: Program, placed: Iterable[tuple[Job, tuple[Side, ...]]], costs: Costs) -> dict[str, Work]:
+def work(program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]], costs: Costs) -> dict[str, Work]:
     """The work of every service, by name. `placed` is in declared order. Externals do none."""
     services, shares = program.services, costs.enforcement
     found: dict[str, Work] = {}
-    for job, sides in placed:
-        name = job.policy.name
+    for requirement, sides in placed:
+        name = requirement.policy.name
         for side in sides:
-            for host in (job.destination,) if side is Side.INGRESS else job.senders:
+            for host in (requirement.destination,) if side is Side.INGRESS else requirement.senders:
                 done = found.get(host)
                 if done is None:
                     if host not in services:
@@ -41,7 +41,7 @@ def work(program: Program, placed: Iterable[tuple[Job, tuple[Side, ...]]], costs
                 policies = done.ingress if side is Side.INGRESS else done.egress
                 if not policies or policies[-1] != name:
                     policies.append(name)
-                share = shares.get((host, side, name, job.destination)) if shares else None
+                share = shares.get((host, side, name, requirement.destination)) if shares else None
                 if share is not None:
                     done.cpu += share.cpu
                     done.latency += share.latency
@@ -49,7 +49,7 @@ def work(program: Program, placed: Iterable[tuple[Job, tuple[Side, ...]]], costs
 
 
 def adms(program: Program, placement: Placement, needed: Mapping[str, Work]) -> Iterator[Violation]:
-    """ADMs stand where there is work and nowhere else, and list that work in declared order."""
+    """Exactly the services with work have an ADM, which lists its policies in declared order."""
     there: dict[str, Adm] = {}
     for adm in placement.adms:
         if adm.service in there:
@@ -88,17 +88,17 @@ def _policies(service: str, side: Side, listed: tuple[str, ...], wanted: list[st
 
 
 def closed(placement: Placement, wanted: set[str]) -> Iterator[Violation]:
-    """The closed destinations are those that a decision rests on."""
+    """Exactly the destinations are closed that a decision needs closed."""
     for name in sorted(wanted - set(placement.closed)):
         yield Violation(Rule.CLOSED, f"`{name}` has to be closed and is not", None, name)
     for name in sorted(set(placement.closed) - wanted):
-        yield Violation(Rule.CLOSED, f"`{name}` is closed, and no decision asks for it", None, name)
+        yield Violation(Rule.CLOSED, f"`{name}` is closed, and no decision needs that", None, name)
     if list(placement.closed) != sorted(set(placement.closed)):
         yield Violation(Rule.CLOSED, "the closed destinations are not in order")
 
 
 def capacity(program: Program, needed: Mapping[str, Work], costs: Costs) -> Iterator[Violation]:
-    """Rule R9, where profiles exist."""
+    """Rule R9, if costs are known."""
     if not costs.known:
         return
     for service, done in needed.items():
@@ -113,7 +113,7 @@ def capacity(program: Program, needed: Mapping[str, Work], costs: Costs) -> Iter
 
 
 def objectives(program: Program, placement: Placement, needed: Mapping[str, Work]) -> Iterator[Violation]:
-    """The values are what the placement has; bounds and status agree with them."""
+    """The objective values are those of the placement, and bounds and status agree with them."""
     cpu = sum(done.cpu for done in needed.values())
     real: dict[str, int] = {
         Metric.ADMS: len(needed),
@@ -126,11 +126,11 @@ def objectives(program: Program, placement: Placement, needed: Mapping[str, Work
     if metrics[: len(program.objective)] != program.objective:
         yield Violation(None, "the objective values are not those that the program asks for, in its order")
     for metric, value, bound in placement.objectives:
-        # A level beyond the program's metrics (the change from an earlier plan) cannot be told from the placement.
+        # A level beyond the program's metrics (changes from an earlier plan) does not follow from the placement.
         if value != real.get(metric, value):
-            yield Violation(None, f"objective `{metric}` is given as {value}, and the placement has {real[metric]}")
+            yield Violation(None, f"objective `{metric}` is given as {value}, but is {real[metric]} for the placement")
         if bound > value:
             yield Violation(None, f"objective `{metric}` has the value {value}, below its bound {bound}")
     proven = all(level.bound == level.value for level in placement.objectives)
     if (placement.status is Status.OPTIMAL) is not proven:
-        yield Violation(None, f"the status is `{placement.status}`, and the bounds say otherwise")
+        yield Violation(None, f"the status `{placement.status}` contradicts the bounds")

@@ -13,8 +13,8 @@ import pytest
 
 from admc.cli import completing
 from admc.codes import registry
-from dsl.kinds.guide import guides
 from dsl.kinds.prelude import kinds
+from dsl.vocabulary.guide import guides
 from tests.admc.programs import SHOP, write
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ import pytest
 
 from admc.__main__ import main
 from admc.pipeline import place_program
-from dsl.kinds.guide import guides
 from dsl.kinds.prelude import kinds
+from dsl.vocabulary.guide import guides
 from tests.admc.programs import SHOP, write
 from tests.dsl.guide import FILES, program
 from tests.dsl.programs import load
@@ -129,9 +129,9 @@ def test_a_built_in_kind(capfd: pytest.CaptureFixture[str]) -> None:
     assert declared[0] == "@ingress @egress"
     assert declared[-2].startswith("kind rate_limit(requests: int")
     assert said(found, "its arguments") == [
-        "`requests`: how many requests are let through in each period (a whole number, from 1 to 1000000000)",
+        "`requests`: the number of requests that are admitted in each period (a whole number, from 1 to 1000000000)",
         "`per`: the period (a duration such as `250ms`, in `us`, `ms`, `s`, `m`, `h`, `d`)",
-        "`burst`: how many are let through at once after a quiet time (a whole number, from 1 to 1000000000); "
+        "`burst`: the largest number that is admitted at once (a whole number, from 1 to 1000000000); "
         "`requests` unless given",
     ]
     assert said(found, "elsewhere")[0] == "Envoy: the HTTP filter `local_ratelimit`"

@@ -20,14 +20,14 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 import dsl
+from admc.testbed.client import Target
+from admc.testbed.envoys import Envoys, envoy_binary
 from emitters.addresses import Addresses
 from emitters.dial import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
 from solver.place import place
 from tests.emitters.envoy.support import private
-from tests.testbed.client import Target
-from tests.testbed.envoys import Envoys, envoy_binary
 
 TEXT: Final = """\
 app pooling

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dsl.kinds.guide import frame
+from dsl.vocabulary.guide import frame
 from tests.emitters.envoy.wasm import module
 
 

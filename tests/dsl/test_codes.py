@@ -1,4 +1,4 @@
-"""The registry of codes is complete, and its examples are true."""
+"""The registry of codes is complete, and its examples give these codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users read when something is wrong: golden cases, each a program and all that is said of it.
+"""Messages for users: golden cases, each a program and all its findings.
 
 After a wanted change `python -m tests.dsl.test_diagnostics` writes the findings anew; review the difference.
 """
@@ -67,7 +67,7 @@ def test_warnings_do_not_hide_errors() -> None:
 
 
 def test_wrong_programs_are_refused_as_fast_as_right_ones() -> None:
-    """Looking for a close name costs milliseconds, so that must not happen for errors that nobody sees."""
+    """The search for a close name takes milliseconds, so it must not run for errors that are not shown."""
     services = "".join(f"service s{index} {{ http 80 }}\n" for index in range(5000))
     wrong = "".join(f"call s{index} -> t{index}\n" for index in range(5000))
     start = time.process_time()
@@ -82,7 +82,7 @@ def test_statements_without_end() -> None:
 
 
 def test_lines_that_end_with_a_carriage_return_alone() -> None:
-    """What was one comment, or one statement, would be told in words about something else."""
+    """The file would be read as one comment, or as one statement, and get misleading errors."""
     hint = "end each line with a line feed (LF), or with CR and LF"
     for text in ("app x\rservice a { http 80 }\r", "// shop\rapp x\r"):
         (found,) = findings(text)
@@ -109,7 +109,7 @@ def _rewrite() -> None:
         ("\ufeff \n[1]", "["),
     ],
 )
-def test_another_language_is_one_finding_at_what_gives_it_away(text: str, shown: str) -> None:
+def test_another_language_is_one_finding_at_the_place_that_shows_it(text: str, shown: str) -> None:
     (found,) = findings(text)
     assert found.code == "ADM008"
     assert found.span is not None
@@ -117,7 +117,7 @@ def test_another_language_is_one_finding_at_what_gives_it_away(text: str, shown:
 
 
 @pytest.mark.parametrize("start", [" ", "#\n", "\n", "---\n", "# a: b ", "a" * 10])
-def test_a_long_file_of_nothing_is_soon_told_from_yaml(start: str) -> None:
+def test_a_long_file_of_comments_is_quickly_distinguished_from_yaml(start: str) -> None:
     began = time.perf_counter()
     assert findings(start * 200_000)
     assert time.perf_counter() - began < 5

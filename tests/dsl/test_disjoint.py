@@ -1,4 +1,4 @@
-"""Two matches are called disjoint only if no request satisfies both."""
+"""Two matches are disjoint only if no request satisfies both."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MATCHES = st.recursive(
 
 
 def holds(match: Match, request: Mapping[Field, str | None]) -> bool:
-    """The meaning of a match, written down once more."""
+    """An independent evaluation of a match."""
     if isinstance(match, Not):
         return not holds(match.operand, request)
     if isinstance(match, And):
@@ -65,7 +65,7 @@ REQUESTS = [{PATH: path, TIER: tier} for path, tier in itertools.product((*VALUE
 
 @settings(max_examples=400, deadline=None)
 @given(MATCHES, MATCHES)
-def test_what_is_called_disjoint_never_holds_together(one: Match, other: Match) -> None:
+def test_disjoint_matches_never_hold_together(one: Match, other: Match) -> None:
     if disjoint(one, other):
         assert not any(holds(one, request) and holds(other, request) for request in REQUESTS)
 

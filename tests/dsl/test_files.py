@@ -1,4 +1,4 @@
-"""Files of every sort beside a program: each is read within bounds, or explained."""
+"""Files that a program uses: each is read within limits, or gives an error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_paths_are_relative_to_the_file_that_has_them(tmp_path: Path) -> None:
     assert str(program.services["b"].span) == "../lib/more.adm:1:9"
 
 
-def test_the_working_directory_means_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_working_directory_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     main = tmp_path / "policies.adm"
     main.write_text("app x\n")
     first = dsl.load(main).inputs
@@ -123,7 +123,7 @@ def test_a_program_from_memory_reads_no_files() -> None:
     assert [finding.code for finding in caught.value.diagnostics] == ["ADM504", "ADM501"]
 
 
-def test_the_folder_of_a_program_means_nothing() -> None:
+def test_the_folder_of_a_program_has_no_effect() -> None:
     program = dsl.load_text('app x\nuse "k/a.adm"\n', "some/where/main.adm", {"k/a.adm": b""}.__getitem__)
     assert [item.path for item in program.inputs] == ["main.adm", "k/a.adm"]
 
@@ -157,7 +157,7 @@ TOPOLOGY = b"""{
 }"""
 
 
-def test_a_topology_says_what_a_program_would() -> None:
+def test_a_topology_is_equivalent_to_a_program() -> None:
     text = """app x
 external internet
 external stripe { tcp 443  host "api.stripe.com" }
@@ -206,7 +206,7 @@ call api -> db { rate 0.25/s }
         (b'{"calls": [{"source": "a",\n"destination": "b"}], "services": [{"name": "a"}]}', "ADM101", "2:17"),
     ],
 )
-def test_topologies_that_do_not_fit(topology: bytes, code: str, place: str) -> None:
+def test_invalid_topologies(topology: bytes, code: str, place: str) -> None:
     (finding,) = findings('app x\ntopology "t.json"\n', {"t.json": topology})
     assert finding.code == code
     assert str(finding.span) == f"t.json:{place}"
@@ -226,8 +226,10 @@ def test_topologies_that_do_not_fit(topology: bytes, code: str, place: str) -> N
         ('@ingress\nkind own() for http template "env"', "env", "hunter2: ${x}"),
     ],
 )
-def test_no_line_is_shown_of_a_file_that_may_be_anything(tmp_path: Path, line: str, file: str, content: str) -> None:
-    """A program that somebody proposes, in a build that knows secrets and shows what is wrong to everybody."""
+def test_messages_quote_no_line_of_a_file_that_is_not_a_program(
+    tmp_path: Path, line: str, file: str, content: str
+) -> None:
+    """A proposed program in a build that has secrets, and whose messages are public."""
     (tmp_path / "app" / ".git").mkdir(parents=True)
     (tmp_path / "app" / file).write_text(content)
     assert "hunter2" not in _told(tmp_path / "app" / "policies.adm", f"app x\n{line}\n")
@@ -305,7 +307,7 @@ def test_a_link_out_of_the_folder_is_no_way_round(naming: tuple[Path, str, str],
     assert [item.path for item in dsl.load(main, include=[target.parent]).inputs] == [main.name, f"in/{file}"]
 
 
-def test_a_link_out_of_an_included_folder_is_told_as_one(tmp_path: Path) -> None:
+def test_a_link_out_of_an_included_folder_is_reported_as_a_link(tmp_path: Path) -> None:
     for name in ("app", "shared", "other"):
         (tmp_path / name).mkdir()
     (tmp_path / "other" / "more.adm").write_text("")
@@ -346,7 +348,7 @@ def test_a_path_from_a_folder_below_may_lead_up_to_the_program(tmp_path: Path) -
     assert _codes(main) == ["ADM509"]
 
 
-def test_what_a_mounted_folder_names_is_read_before_and_after_it_is_replaced(tmp_path: Path) -> None:
+def test_files_of_a_mounted_folder_are_read_before_and_after_it_is_replaced(tmp_path: Path) -> None:
     for version in ("..1", "..2"):
         (tmp_path / version).mkdir()
         (tmp_path / version / "policies.adm").write_text('app x\nuse "more.adm"\n')
@@ -361,10 +363,10 @@ def test_what_a_mounted_folder_names_is_read_before_and_after_it_is_replaced(tmp
 
 
 @pytest.mark.parametrize("place", ["in", "in/f.adm"])
-def test_a_link_that_comes_after_the_look_is_not_followed(
+def test_a_link_that_appears_after_the_check_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """A link takes the place of a folder, or of the file, between the test of a path and the opening of it."""
+    """A link replaces a folder, or the file, after the check of a path and before the file is opened."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "f.adm").write_text("app hunter2\n")
     (tmp_path / "app" / "in").mkdir(parents=True)
@@ -398,7 +400,7 @@ def _codes_of(main: Path, text: str | None) -> list[str]:
 
 
 def _told(main: Path, text: str | None) -> str:
-    """Everything that any format could show of what is wrong."""
+    """All text of findings that any format could show."""
     if text is not None:
         main.write_text(text)
     with pytest.raises(ProgramError) as caught:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dsl.diagnostics.diagnostic import Severity
-from dsl.kinds.guide import guides
 from dsl.kinds.prelude import kinds
+from dsl.vocabulary.guide import guides
 from tests.dsl.guide import FILES, program
 from tests.dsl.programs import load
 
@@ -26,8 +26,8 @@ def test_a_guide_says_all_of_its_kind_and_no_more(kind: str) -> None:
     guide = guides()[kind]
     assert [*guide.parameters] == [parameter.name for parameter in kinds()[kind].kind.parameters]
     assert guide.examples
-    assert guide.elsewhere
-    for text in (guide.does, *guide.parameters.values(), *(said for _, said in guide.elsewhere)):
+    assert guide.equivalents
+    for text in (guide.does, *guide.parameters.values(), *(said for _, said in guide.equivalents)):
         assert text[0].islower() or text[0] == "`" or text.startswith("HTTP")
         assert not text.endswith(".")
     words = {word for item in kinds()[kind].kind.parameters for word in (item.type.element or item.type).items}

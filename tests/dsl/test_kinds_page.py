@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from admc.explain.kind import arguments, elsewhere
-from dsl.kinds.guide import frame, guides
 from dsl.kinds.prelude import kinds
+from dsl.vocabulary.guide import frame, guides
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "kinds.md"
 WIDTH = 118
 _SIGNATURES = re.compile(r"(?<=## Parameters\n).*?```text\n(.*?)```", re.DOTALL)
-_KINDS = re.compile(r"<!-- what `admc explain` says -->\n(.*?)<!-- end -->", re.DOTALL)
+_KINDS = re.compile(r"<!-- output of `admc explain` -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 def _signatures() -> str:

@@ -1,4 +1,4 @@
-"""Labels of services: a label without a value has the service's own name."""
+"""Labels of services: the value of a label without one is the name of the service."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_each_service_of_a_body_has_its_own(text: str) -> None:
             assert service.replicas == 2
 
 
-def test_a_selector_knows_it_by_its_value() -> None:
+def test_a_selector_matches_it_by_its_value() -> None:
     program = load(
         'app x\nservice a { http 80 }\nservice b, c { http 80  labels { app  tier = "db" } }\ncall a -> b, c\n'
         'policy p = request_count() on a -> [app = "b", tier = "db"]\n'
@@ -65,7 +65,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_more_likely_a_slip_is_none(text: str) -> None:
+def test_two_labels_without_a_comma_are_refused(text: str) -> None:
     code, hint = WRONG[text]
     found = findings(f"app x\nservice a, b {{ http 80  {text} }}\n")
     assert found[0].code == code
@@ -93,7 +93,7 @@ def test_labels_that_never_close_end_where_a_statement_begins() -> None:
 
 
 def test_null_in_a_topology_is_no_label_without_a_value() -> None:
-    """A program that writes `null` has rather not found a value."""
+    """A generator that writes `null` most likely had no value."""
     data = {"services": [{"name": "a", "protocol": "http", "port": 80, "labels": {"app": None}}]}
     (found,) = findings('app x\ntopology "t.json"\n', {"t.json": json.dumps(data).encode()})
-    assert (found.code, found.hint) == ("ADM507", "write the name of the service, if that is its value")
+    assert (found.code, found.hint) == ("ADM507", "if the value is the name of the service, write that name")

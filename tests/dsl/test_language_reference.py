@@ -10,7 +10,7 @@ import pytest
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.kinds.annotations import ANNOTATIONS
 from dsl.syntax.parser import parse
-from dsl.syntax.scan import KEYWORDS
+from dsl.syntax.tokens import KEYWORDS
 from dsl.text import SourceText
 from dsl.values.typed import SCALARS
 from tests.dsl.programs import load

@@ -1,4 +1,4 @@
-"""What must hold for every program."""
+"""Properties of all programs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tree(text: str) -> list[Any]:
 
 
 def _content(program: Program) -> Any:
-    """Everything but spans and digests."""
+    """A program without spans and digests."""
     return (
         program.app,
         [_fields(service) for service in program.services.values()],
@@ -64,7 +64,7 @@ def _fields(thing: Any) -> dict[str, Any]:
 
 @settings(max_examples=60, deadline=None)
 @given(programs(), st.randoms(use_true_random=False))
-def test_only_the_order_of_policies_means_something(program: tuple[list[str], list[str]], rnd: random.Random) -> None:
+def test_only_the_order_of_policies_has_a_meaning(program: tuple[list[str], list[str]], rnd: random.Random) -> None:
     lines, rules = program
     shuffled = lines.copy()
     rnd.shuffle(shuffled)
@@ -173,7 +173,7 @@ def test_formatting(text: str) -> None:
     assert once.endswith("\n")
 
 
-# ---- whatever comes in ----
+# ---- arbitrary input ----
 
 _WORDS = (
     "app use topology external service call kind policy pin objective on at for when and or not except labels no "

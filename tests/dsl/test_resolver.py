@@ -1,11 +1,11 @@
-"""What programs mean: scopes, arguments, effects, pins."""
+"""Resolution of programs: scopes, arguments, effects, pins."""
 
 from __future__ import annotations
 
 import pytest
 
+from dsl import units
 from dsl.program import Effect, Element, FileArgument, Metric, Pin, Policy, Program, Protocol, Side, Stage, Verb
-from dsl.values import units
 from tests.dsl.programs import FILES, codes, findings, load
 
 APP = """app shop
@@ -267,9 +267,7 @@ def test_exclusive_kinds_may_share_a_call_with_matches_that_exclude_each_other()
     ("writes_for", "holds_for", "found"),
     [("back", "front", []), ("back", "*", ["ADM402"]), ("front", "*", ["ADM402"])],
 )
-def test_what_is_written_for_one_of_several_callers_counts_there(
-    writes_for: str, holds_for: str, found: list[str]
-) -> None:
+def test_a_write_on_the_calls_of_one_caller_counts_there(writes_for: str, holds_for: str, found: list[str]) -> None:
     text = (
         "app shop\nservice front, back, last { http 80 }\ncall front, back -> last\n"
         'policy a = compression() on {front, back} -> last when path == "/a"\n'
@@ -279,7 +277,7 @@ def test_what_is_written_for_one_of_several_callers_counts_there(
     assert codes(text) == found
 
 
-def test_a_guard_speaks_the_protocol_of_what_nobody_is_declared_to_call() -> None:
+def test_a_guard_supports_the_protocol_of_destinations_without_a_declared_call() -> None:
     head = (
         "app x\nservice web { http 80 }\nservice db { tcp 5432 }\nservice both { tcp 1  http 2 }\ncall web -> both:2\n"
     )
@@ -329,7 +327,7 @@ def test_deep_matches() -> None:
 )
 def test_units(read, text: str, value: object) -> None:  # type: ignore[no-untyped-def]
     found = read(text)
-    assert (found.code if isinstance(found, units.Wrong) else found) == value
+    assert (found.code if isinstance(found, units.BadNumber) else found) == value
 
 
 REPLICAS = """app shop

@@ -12,13 +12,13 @@ import pytest
 from google.protobuf import json_format
 
 from admc.serve.build.snapshots import snapshot
+from admc.testbed.echo import EchoServices, Endpoint
+from admc.testbed.envoys import Envoys, envoy_binary
 from dsl import load_text
 from emitters.addresses import Addresses, Located
 from emitters.envoy import Mode, emit, untouched
 from emitters.envoy.bootstrap import xds_bootstrap
 from solver.place import place
-from tests.testbed.echo import EchoServices, Endpoint
-from tests.testbed.envoys import Envoys, envoy_binary
 from tests.testbed.ports import free_port, program_port
 from tests.transition.bed import Server
 from tests.transition.callers import Answers, Keeper, answered, more, over
@@ -92,6 +92,7 @@ def test_a_changed_chain_has_names_of_its_own_and_changed_arguments_have_not() -
     assert other.extensions != old.extensions
 
 
+@pytest.mark.long
 @pytest.mark.skipif(ENVOY is None, reason="needs Envoy")
 def test_older_connections_keep_their_table_and_new_ones_have_theirs(tmp_path: Path, alone: None) -> None:
     assert ENVOY is not None

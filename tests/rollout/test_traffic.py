@@ -9,15 +9,17 @@ import pytest
 from admc.rollout.diff import steps
 from admc.rollout.marker import MARKER
 from admc.rollout.model import Placed, StepName
+from admc.testbed.envoys import envoy_binary
 from dsl import load_text
 from solver.place import place
 from tests.rollout.bed import KEY, Bed
-from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import program_port
 from tests.transition.callers import Http2Keeper, Keeper, answered, more
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.long
 
 ENVOY = envoy_binary()
 PORT = program_port()

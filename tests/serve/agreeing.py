@@ -16,7 +16,7 @@ from admc.serve.rollout.controller import Moving
 from admc.serve.rollout.underway import Planned
 from admc.serve.state_dir import rollout_record
 from emitters.envoy import Mode
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -47,7 +47,7 @@ class Agreeing:
     """A server each of whose proxies has acknowledged all that there is, but for what they decline."""
 
     def __init__(self) -> None:
-        self.store = SnapshotStore()
+        self.store = SnapshotCache()
         self.refuses = False
         self.declined: set[str] = set()
         """Versions that nobody takes."""

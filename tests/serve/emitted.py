@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from admc.__main__ import main
 from admc.pipeline import compile_program
-from tests.testbed.client import Request, send
-from tests.testbed.echo import EchoServices
-from tests.testbed.envoys import Envoys, envoy_binary
+from admc.testbed.client import Request, send
+from admc.testbed.echo import EchoServices
+from admc.testbed.envoys import Envoys, envoy_binary
+from admc.testbed.loopback import LoopbackLayout
 from tests.testbed.repeated import Repeated
-from tests.testbed.site import Site
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ XDS = "127.0.0.1:18000"
 class Traffic(Repeated):
     """Requests of one call, one after the other, and what the service saw of each."""
 
-    def __init__(self, site: Site, call: Call) -> None:
+    def __init__(self, site: LoopbackLayout, call: Call) -> None:
         super().__init__()
         self._target = site.target(call)
         self.seen: list[tuple[int | None, str]] = []
@@ -59,7 +59,7 @@ class Emitted:
         self.program.write_text(text)
         assert main(["compile", str(self.program), "--emit", str(folder / "out")]) == 0
         compiled = compile_program(self.program)
-        self.site = Site(compiled.program, compiled.placement, folder)
+        self.site = LoopbackLayout(compiled.program, compiled.placement, folder)
         hosts = [adm.service for adm in compiled.placement.adms]
         self.bootstraps = {host: folder / "out" / host / "bootstrap-xds.yaml" for host in hosts}
         stack.enter_context(EchoServices(self.site.endpoints))

@@ -14,7 +14,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.testbed.envoys import LAUNCHER
+from admc.testbed.envoys import LAUNCHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,10 +10,10 @@ import pytest
 
 from admc.__main__ import main
 from admc.serve.auth.tokens import LEEWAY
+from admc.testbed.envoys import Envoys, envoy_binary
 from tests.serve.pki import Authority
 from tests.serve.serving import served
 from tests.serve.test_identity import RSA, jwk, signed, written
-from tests.testbed.envoys import Envoys, envoy_binary
 from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.serve.serving import Served
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 NAME = "admc.admc-system.svc"
 PROGRAM = """

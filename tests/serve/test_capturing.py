@@ -37,6 +37,7 @@ def planned(folder: Path, side: str) -> Planned:
     return Planned(read.state, read.recipe)
 
 
+@pytest.mark.long
 def test_what_was_loaded_for_an_earlier_transition_is_not_taken_for_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.envoys import envoy_binary
 from tests.serve.emitted import XDS, Emitted
 from tests.serve.serving import served
 from tests.serve.test_serving import write
-from tests.testbed.envoys import envoy_binary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +81,7 @@ BECOMES = (
 """One name after the other stands for a policy of another kind, or for the same one with a match or other callers."""
 
 
+@pytest.mark.long
 def test_a_policy_may_become_another_one_of_the_same_name(
     tmp_path: Path, alone: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_policy_may_become_another_one_of_the_same_name(
         assert [node["error"] for node in server.status()["adms"][0]["nodes"]] == [""]
 
 
+@pytest.mark.long
 def test_a_killed_server_comes_back_with_what_proxies_had_whatever_happened_meanwhile(
     tmp_path: Path, alone: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,9 +22,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from admc.serve.auth import grpc_log
 from admc.serve.auth.grpc_log import MAX_LINE, MAX_WORDS, REPEATS, Listener, Others
 from admc.serve.auth.handshakes import REASONS, cause_of, core_asked
+from admc.testbed.envoys import Envoys, envoy_binary
 from tests.serve.pki import Authority, Pair
 from tests.serve.serving import SECONDS, served
-from tests.testbed.envoys import Envoys, envoy_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,6 +113,7 @@ def counted(server: Served, reason: str) -> float:
     return server.metric(f'admc_tls_refusals_total{{reason="{reason}"}}')
 
 
+@pytest.mark.long
 def test_each_cause_is_told_from_the_others_with_the_address(tmp_path: Path) -> None:
     with over_tls(tmp_path) as server:
         assert {reason: counted(server, reason) for reason in REASONS} == dict.fromkeys(REASONS, 0)

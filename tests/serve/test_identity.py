@@ -20,7 +20,7 @@ from admc.serve.auth.identity import Identities, Proof, Settings, by_service_acc
 from admc.serve.auth.tokens import FAR, load_keys
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS
 from tests.serve.pki import Authority
-from xds_server.protocol.wire import Node
+from xds_server.protocol.wire import ClientNode
 from xds_server.transport.client import Admission, Caller, DeniedError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def caller(
     if uris or options:
         auth["x509_pem_cert"] = (AUTHORITY.issue(*uris, **options).certificate,)
     metadata = (("user-agent", "test"), *([("authorization", f"Bearer {token}")] if token is not None else []))
-    return Caller(Node("n", cluster, ""), peer, auth, metadata)
+    return Caller(ClientNode("n", cluster, ""), peer, auth, metadata)
 
 
 def settings(proof: Proof = Proof.CERTIFICATE, **options: Any) -> Settings:
@@ -114,7 +114,7 @@ def test_several_services_of_one_identity_are_told_apart_by_what_the_node_says_a
         (caller("search", "spiffe://t/../a%00"), "certificate"),
         (caller("search", "spiffe://t/" + "a" * 3000), "certificate"),
         (caller("search", "spiffe://t/a", seconds=-5), "expired"),
-        (Caller(Node("", "search", ""), "", {**TLS, "x509_pem_cert": (b"no certificate",)}), "certificate"),
+        (Caller(ClientNode("", "search", ""), "", {**TLS, "x509_pem_cert": (b"no certificate",)}), "certificate"),
     ],
 )
 def test_anything_but_one_spiffe_uri_is_nobody(who: Caller, reason: str) -> None:
@@ -356,11 +356,11 @@ def test_no_other_token_is_anybody(by_token: Identities, token: str | None, reas
 
 def test_a_token_counts_over_tls_alone_and_once(by_token: Identities) -> None:
     token = signed()
-    plain = Caller(Node("", "search", ""), "", {}, (("authorization", f"Bearer {token}"),))
+    plain = Caller(ClientNode("", "search", ""), "", {}, (("authorization", f"Bearer {token}"),))
     assert denied(by_token, plain) == ("token", "tokens count only over TLS")
-    twice = Caller(Node("", "search", ""), "", TLS, (("authorization", f"Bearer {token}"),) * 2)
+    twice = Caller(ClientNode("", "search", ""), "", TLS, (("authorization", f"Bearer {token}"),) * 2)
     assert denied(by_token, twice) == ("token", "it has several tokens")
-    basic = Caller(Node("", "search", ""), "", TLS, (("authorization", "Basic abc"),))
+    basic = Caller(ClientNode("", "search", ""), "", TLS, (("authorization", "Basic abc"),))
     assert denied(by_token, basic) == ("token", "its authorization is not a bearer token")
     assert token not in repr(plain)
 

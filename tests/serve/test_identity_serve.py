@@ -18,17 +18,17 @@ from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from admc.__main__ import main
+from admc.testbed.envoys import Envoys, envoy_binary
 from tests.serve.pki import Authority, Pair
 from tests.serve.serving import served
 from tests.serve.test_serving import write
-from tests.testbed.envoys import Envoys, envoy_binary
 from xds_server.resources.types import LISTENER
 
 if TYPE_CHECKING:
     from tests.serve.serving import Served
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 PROGRAM = """
 app shop

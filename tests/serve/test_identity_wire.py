@@ -21,7 +21,7 @@ from tests.xds_server.client import Client, names
 from tests.xds_server.transcript import world
 from xds_server import csds
 from xds_server.limits.limits import Limits
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import CLUSTER
 from xds_server.transport.server import XdsServer
 
@@ -52,7 +52,7 @@ class Door:
 async def serving(
     folder: Path, settings: Settings, limits: Limits | None = None
 ) -> AsyncIterator[tuple[XdsServer, int, Door]]:
-    store = SnapshotStore()
+    store = SnapshotCache()
     for service in ("search", "geo", "web"):
         store.publish(service, world(f"clusters of-{service}=1-"))
     door = Door(load(settings, dsl.load_text(PROGRAM)))
@@ -128,7 +128,7 @@ async def test_whoever_is_not_what_it_was_is_sent_away_and_others_stay(tmp_path:
         path = tmp_path / "identities.json"
         path.write_text(json.dumps({"services": {"web": [SEARCH], "geo": [GEO]}}))
         door.identities = load(Settings(Proof.CERTIFICATE, identities=path), dsl.load_text(PROGRAM))
-        assert server.identify_again() == 1
+        assert server.recheck_identities() == 1
         assert (await search.status())[0] is grpc.StatusCode.PERMISSION_DENIED
         assert [client.group for client in server.clients()] == ["geo"]
         assert not geo.call.done()

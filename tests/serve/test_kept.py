@@ -21,7 +21,7 @@ from envoy.config.endpoint.v3 import endpoint_pb2
 from admc.exits import CommandError
 from admc.serve.state_dir import rollout_record
 from admc.serve.state_dir.store import Recalled, Recipe, opened
-from tests.testbed.envoys import LAUNCHER
+from admc.testbed.envoys import LAUNCHER
 from xds_server.resources.snapshot import Resource, Snapshot
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from admc.transition.model import Phase
 from admc.transition.steps import steps
 from emitters.envoy import Mode
 from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned, planned_by
-from xds_server.protocol.events import Refused
+from xds_server.resources.ack_events import Nacked
 from xds_server.resources.types import CLUSTER, EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
@@ -257,14 +257,14 @@ def test_connections_keep_what_they_have_of_a_policy_that_is_refused_and_then_dr
         moving = await begun(server, old, None)
         first = server.store.current("web")
         assert first is not None
-        server.store.accepted("web", first)
+        server.store.acked("web", first)
         before = filters()
         await moving.change(old, bad, groups.snapshots(bad.state))
         second = server.store.current("web")
         assert second is not None
         (changed,) = (name for name, version in filters().items() if before[name] != version)
         trial = second.of_type(EXTENSION).resources[TRIAL].version
-        server.store.refused("web", Refused(EXTENSION, "", "no", second, {TRIAL: trial}))
+        server.store.nacked("web", Nacked(EXTENSION, "", "no", second, {TRIAL: trial}))
         server.declined.add(second.version)
         await moving.change(bad, good, groups.snapshots(good.state))
         assert moving.underway is not None

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.__main__ import main
+from admc.testbed.envoys import envoy_binary
 from tests.serve.emitted import XDS, Emitted
 from tests.serve.serving import served
 from tests.serve.test_serving import write
-from tests.testbed.envoys import envoy_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.serve.serving import Served
 
-pytestmark = pytest.mark.skipif(envoy_binary() is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(envoy_binary() is None, reason="no Envoy for this platform")]
 
 PROGRAM = """
 app shop

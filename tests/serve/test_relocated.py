@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 __all__ = ["folder"]
 
 PROGRAM = """\

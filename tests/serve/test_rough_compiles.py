@@ -19,6 +19,8 @@ from xds_server.resources.types import ENDPOINTS, EXTENSION
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 SERVICES = 400
 EFFORT = ("--effort", "1000000")
 ENDS_SECONDS = 15.0

@@ -17,10 +17,10 @@ from admc.serve.build import snapshots, source
 from admc.serve.build.source import Source
 from admc.serve.state_dir import rollout_record
 from admc.serve.state_dir.store import opened
+from admc.testbed.envoys import envoy_binary
 from emitters.envoy import Mode
 from tests.serve.serving import served
 from tests.serve.test_serving import ENDPOINTS_FILE, PROGRAM, client, folder, write
-from tests.testbed.envoys import envoy_binary
 from tests.testbed.ports import free_port
 from tests.transition.bed import DRAIN_SECONDS, Bed
 from tests.transition.callers import Keeper
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from admc.serve.build.snapshots import Groups
     from admc.serve.state_dir.store import Recipe
     from tests.serve.serving import Served
+
+pytestmark = pytest.mark.long
 
 __all__ = ["folder"]
 

@@ -24,6 +24,8 @@ from xds_server.resources.types import LISTENER
 if TYPE_CHECKING:
     from tests.serve.serving import Served
 
+pytestmark = pytest.mark.long
+
 __all__ = ["folder"]
 
 SERVERS, CLIENTS = Authority("servers"), Authority("clients")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from tests.serve.serving import Served
 
+pytestmark = pytest.mark.long
+
 __all__ = ["folder"]
 
 TIER = "egress/cart:8081/tier:set_request_header"

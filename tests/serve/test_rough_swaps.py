@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """\
 app shop
 topology "shop.json"

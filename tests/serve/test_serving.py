@@ -242,6 +242,7 @@ def test_files_that_the_program_uses_are_followed_also_where_they_were_missing(f
         server.until(lambda: server.status()["server"]["state"] != state)
 
 
+@pytest.mark.long
 def test_files_of_an_included_folder_are_followed_and_kept(tmp_path: Path) -> None:
     app, shared = tmp_path / "app", tmp_path / "shared"
     app.mkdir()
@@ -278,6 +279,7 @@ PLANS: dict[str, tuple[Callable[[str], str], str]] = {
 }
 
 
+@pytest.mark.long
 def test_a_plan_is_served_as_it_is_and_a_bad_one_is_not(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", str(folder / "policies.adm")]) == 0
     plan = folder / "policies.plan.json"
@@ -303,6 +305,7 @@ def test_a_plan_is_served_as_it_is_and_a_bad_one_is_not(folder: Path, capsys: py
         server.until(lambda: server.status()["server"]["state"] != state)
 
 
+@pytest.mark.long
 def test_a_second_server_at_the_port_is_told_so(folder: Path) -> None:
     (folder / "other").mkdir()
     (folder / "other" / "policies.adm").write_text("app other\n")
@@ -351,6 +354,7 @@ def test_what_would_open_the_port_by_accident_is_refused(
     assert f"error[{code}]" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_it_stops_at_a_signal_and_at_once_at_the_second(folder: Path) -> None:
     with served(folder, "policies.adm") as server:
         server.until_event("compiled")
@@ -372,6 +376,7 @@ def test_it_stops_at_a_signal_and_at_once_at_the_second(folder: Path) -> None:
             assert "Traceback" not in server.log.read_text()
 
 
+@pytest.mark.long
 def test_workers_that_are_killed_are_replaced(folder: Path) -> None:
     with served(folder, "policies.adm", "--endpoints", "endpoints.json") as server:
         server.until_event("compiled")

@@ -25,8 +25,8 @@ from admc.serve.observe.status import (
     server_row,
     to_json,
 )
-from xds_server.protocol.events import TypeStatus
-from xds_server.protocol.wire import Node
+from xds_server.protocol.type_state import TypeStatus
+from xds_server.protocol.wire import ClientNode
 from xds_server.resources.types import CLUSTER, LISTENER
 from xds_server.transport.client import ClientStatus
 
@@ -39,7 +39,7 @@ def client(
 ) -> ClientStatus:
     types = (TypeStatus(CLUSTER, "c2", "c2", "c1" if error else "c2", error), TypeStatus(LISTENER, "l", "l", "l", ""))
     return ClientStatus(
-        group, Node(node, claimed or group, "envoy"), "ipv4:10.0.0.1:5", "delta", types, since=1_000_000_000.0,
+        group, ClientNode(node, claimed or group, "envoy"), "ipv4:10.0.0.1:5", "delta", types, since=1_000_000_000.0,
         wanted=NEW, sent=sent, acknowledged=acknowledged, **more,
     )  # fmt: skip
 

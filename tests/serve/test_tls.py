@@ -17,7 +17,7 @@ from admc.exits import CommandError
 from admc.serve.auth.tls import Certificates, TlsFiles
 from tests.serve.pki import Authority, Pair
 from tests.xds_server.transcript import world
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def files(folder: Path, *, mutual: bool = True, pair: Pair | None = None) -> Tls
 
 @contextlib.asynccontextmanager
 async def serving(certificates: Certificates) -> AsyncIterator[int]:
-    store = SnapshotStore()
+    store = SnapshotCache()
     store.publish("web", world("clusters a=1-"))
     server = XdsServer(store, lambda _: "web")
     port = await server.start("127.0.0.1:0", certificates.credentials)

@@ -24,6 +24,8 @@ from xds_server.resources.types import EXTENSION, LISTENER, ROUTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.long
+
 SERVICES = st.sampled_from(sorted(REPLICAS))
 KEPT = (
     *("", "objects", "state.json", "transition.json", "redirected.json", "interception"),

@@ -41,7 +41,7 @@ from admc.transition.captures import captures, of_parts
 from admc.transition.model import Placed, Toggle
 from emitters.envoy import Mode
 from emitters.scope import filter_name, hops
-from xds_server.protocol.events import Refused
+from xds_server.resources.ack_events import Nacked
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
 
@@ -351,7 +351,7 @@ class Proxy:
         if not self.connected:
             return
         if self.target is None:
-            self.offered = self.offered or store.start(self.service)
+            self.offered = self.offered or store.initial(self.service)
             found = self.offered
             if found is None or found is self.tried or found.version == self.acknowledged:
                 return
@@ -398,7 +398,7 @@ class Proxy:
             content[EXTENSION].pop(TRIAL, None)
             self.filters, self.routes = content[EXTENSION], content[ROUTES]
             self.acknowledged, self.refuses, self.declined = self.target.version, False, frozenset()
-            store.accepted(self.service, self.target)
+            store.acked(self.service, self.target)
             self.target = None
         self.stage += 1
 
@@ -418,9 +418,7 @@ class Proxy:
         if mood is not None:
             self.mood = None
             self.hates |= things if mood.lasting and kind != EXTENSION else set()
-        store.refused(
-            self.service, Refused(kind, "", "no", self.target, {name: there[name].version for name in changed})
-        )
+        store.nacked(self.service, Nacked(kind, "", "no", self.target, {name: there[name].version for name in changed}))
         # Of each name the last version.
         before = {each for each in self.declined if each[0] != kind or each[1] not in changed}
         self.refuses, self.declined = True, frozenset(things | before)

@@ -1,4 +1,4 @@
-"""The rules once more, as plainly as docs/rules.md states them: slow, for tests of the solver and of the verifier.
+"""The rules in their simplest form, as docs/rules.md states them: slow, for tests of the solver and the verifier.
 
 `broken` looks at every request and every pair of policies and names each rule that an assignment of sides breaks.
 `best` goes through all assignments.
@@ -119,7 +119,7 @@ def side_broken(program: Program, task: Task, side: Side) -> set[Rule]:
 
 
 def inner_calls(program: Program) -> set[tuple[str, str]]:
-    """(sender, target) of every mirror and split, and (host, helper) of everybody whose ADM may ask a helper."""
+    """(sender, target) of every mirror and split, and (host, helper) of each service whose ADM may call a helper."""
     found = {
         (program.calls[index].source, str(policy.arguments["to"]).split(":")[0])
         for policy in program.policies

@@ -1,4 +1,4 @@
-"""Conflicts name lines that really conflict: together they leave no placement, without any one of them there is one."""
+"""The lines of a conflict are irreducible: together they allow no placement, without any one of them there is one."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def remedies(error: PlacementError) -> dict[str, str]:
     return {part.message: part.remedy for part in error.parts}
 
 
-def test_a_remedy_that_would_not_free_is_not_offered() -> None:
+def test_a_remedy_that_does_not_resolve_the_conflict_is_not_offered() -> None:
     text = """service agent { http 80  host_network }
 service notebook { http 80  untrusted }
 service warehouse { tcp 5432  http metrics 9090 }
@@ -187,7 +187,7 @@ def test_all_callers_of_a_quota_are_named() -> None:
         place(dsl.load_text(HEAD + text.replace("SCOPE", one)))
 
 
-def test_a_call_of_a_guard_takes_part_where_its_removal_frees() -> None:
+def test_a_call_of_a_guard_takes_part_if_its_removal_resolves_the_conflict() -> None:
     text = """service shady, dark { http 80  untrusted }
 service vault { http 80  no adm }
 call a -> vault
@@ -213,7 +213,7 @@ policy who = allow(callers: [b]) on * -> c
     place(dsl.load_text(HEAD + text.replace("agent, b", "b")))
 
 
-def test_what_is_not_enough_alone_is_said_with_the_rest() -> None:
+def test_a_remedy_that_is_not_enough_alone_names_the_others() -> None:
     text = """service shady, dark { http 80  untrusted }
 service vault { http 80  no adm }
 call a, shady, dark -> vault
@@ -247,7 +247,7 @@ def test_a_capacity_takes_part() -> None:
 
 
 def test_random_conflicts_are_irreducible() -> None:
-    """Freeing the named policies one at a time mends the conflict, or leaves one that is about other lines."""
+    """The removal of each named policy alone resolves the conflict, or leaves one about other lines."""
     seen = 0
     for seed in range(150):
         of = case(random.Random(seed))  # noqa: S311

@@ -1,4 +1,4 @@
-"""Whoever interrupts a search gets neither an answer that came too early nor a long wait."""
+"""An interruption of a search gives neither a premature answer nor a long wait."""
 
 from __future__ import annotations
 

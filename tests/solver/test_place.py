@@ -1,4 +1,4 @@
-"""Placements as a whole: the same from run to run, minimal, close to an earlier one, and honest about effort."""
+"""Placements as a whole: reproducible, minimal, close to an earlier plan, with correct bounds."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_replicas_weigh() -> None:
     assert hosts(place(dsl.load_text(text))) == ["a", "c"]
 
 
-def test_pins_are_obeyed_and_named() -> None:
+def test_pins_are_kept_and_named() -> None:
     found = place(dsl.load_text(CHAIN + "pin tag at ingress\n"))
     assert sides(found)["tag", "d"] == (Side.INGRESS,)
     (decision,) = (d for d in found.decisions if d.policy == "tag")
@@ -199,7 +199,7 @@ def test_shuffled_lines_change_nothing() -> None:
     assert one.adms == other.adms
 
 
-def test_running_out_of_effort_is_said() -> None:
+def test_spent_effort_is_reported() -> None:
     program = dsl.load_text(cover(400, 1_200, 1, "uniform"))
     found = place(program, effort=0.1)
     assert found.status is Status.FEASIBLE

@@ -1,4 +1,4 @@
-"""The verifier accepts right placements and rejects each kind of wrong one, naming the rule.
+"""The verifier accepts correct placements and rejects each kind of incorrect one with the rule.
 
 Every wrong placement is a right one changed by hand in one place.
 """
@@ -151,7 +151,7 @@ def test_a_feasible_placement_with_a_gap_is_accepted() -> None:
     assert verify(SHOP, replace(RIGHT, status=Status.FEASIBLE, objectives=levels)) == ()
 
 
-def test_closing_is_asked_for_where_undeclared_callers_are_meant() -> None:
+def test_open_decisions_at_egress_need_their_destination_closed() -> None:
     of = program(TRUSTED, TWO, [Spec("p", COUNT, "*", {"d"})])
     right = place(of, {"p": OUT})
     assert right.closed == ("d",)
@@ -169,7 +169,7 @@ def test_an_open_decision_without_calls_closes_its_destination() -> None:
     assert Rule.COVERAGE in rules(of, replace(right, decisions=()))
 
 
-def test_scopes_are_worked_out_again() -> None:
+def test_scopes_are_derived_again() -> None:
     """Calls that the resolver forgot or added do not mislead the verifier."""
     for wrong in ((), tuple(range(len(SHOP.calls)))):
         of = replace(SHOP, policies=tuple(replace(policy, calls=wrong) for policy in SHOP.policies))

@@ -176,7 +176,7 @@ FORBIDDEN: dict[str, tuple[Program, Sides, Sides, set[Rule | None]]] = {
         {"p": OUT},
         {Rule.CLOSED},
     ),
-    "R7 unclosable: a sender with everybody's address": (
+    "R7 unclosable: a sender with the range of all addresses": (
         program(
             [*TRUSTED, external("x", cidrs=["10.9.0.0/16", "::/0"])],
             [*TWO, ("x", "d")],
@@ -234,13 +234,13 @@ FORBIDDEN: dict[str, tuple[Program, Sides, Sides, set[Rule | None]]] = {
         {"p": IN},
         {Rule.CLOSED},
     ),
-    "R7 a guard that names whom no address tells": (
+    "R7 a guard that names a caller without an address of its own": (
         program([*TRUSTED, service("h", host_network=True)], [("a", "d")], [Spec("g", DENY, {"a", "h"}, {"d"})]),
         {"g": OUT},
         {"g": IN},
         {Rule.CLOSED},
     ),
-    "R7 a guard that leaves out whom no address tells": (
+    "R7 a guard that excludes a caller without an address of its own": (
         program(
             [*TRUSTED, service("h", host_network=True)],
             [("a", "d")],
@@ -250,7 +250,7 @@ FORBIDDEN: dict[str, tuple[Program, Sides, Sides, set[Rule | None]]] = {
         {"g": IN},
         {Rule.CLOSED},
     ),
-    "R7 an argument that names whom no address tells": (
+    "R7 an argument that names a caller without an address of its own": (
         program(
             [*TRUSTED, service("h", host_network=True)],
             [("a", "d")],

@@ -20,6 +20,8 @@ from tests.transition.world import Leg, asked, chain, moments
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 APP = """
 app asks
 service s, t, a, b, h, i, j { http 80 }

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
     from emitters.scope import Hop
 
+pytestmark = pytest.mark.long
+
 PODS: Final = {"s": "10.1.0.1", "t": "10.1.1.1", "n": "10.1.1.2", "d": "10.9.0.1"}
 PEERS: Final = (*PODS.values(), "10.1.0.9", "10.1.1.9", "10.2.0.1", "192.0.2.1")
 NETWORKS: Final = ("10.0.0.0/8", "10.1.0.0/16", "10.1.1.0/24", "192.0.2.0/24", "")

@@ -14,6 +14,8 @@ from emitters.envoy import Mode
 from emitters.scope import hops
 from solver.place import place
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 app stays
 service s, d, e, f { http 80 }

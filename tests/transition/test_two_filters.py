@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envoy.config.route.v3 import route_components_pb2
 
+from admc.testbed.envoys import envoy_binary
 from admc.transition.model import Phase, Placed
 from admc.transition.resources import resources
 from admc.transition.steps import steps
@@ -18,13 +19,14 @@ from emitters.addresses import Addresses
 from emitters.envoy import Mode, emit
 from emitters.scope import filter_name, filter_names, hops
 from solver.place import place
-from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
 from tests.transition.cases import CASES, FILES, program
 from tests.transition.move import KEY, PORT, ends
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.long
 
 ENVOY = envoy_binary()
 NARROW, WIDE = 10, 1_000

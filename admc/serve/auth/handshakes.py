@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.serve.auth import grpc_log
-from xds_server.limits.repeated_warnings import Repeats, host_of
+from xds_server.limits.repeated_warnings import RepeatedWarnings, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ class Handshakes:
         self.refused: Counter[str] = Counter()
         """By reason."""
         self._before = before
-        self._repeats = Repeats()
+        self._repeats = RepeatedWarnings()
         self._again: asyncio.TimerHandle | None = None
         self._open()
 

@@ -67,7 +67,7 @@ class Keeping:
         force.begin(state, recipe)
         force.store.publish_all(found.groups)
         for name, snapshot in found.groups.items():
-            force.store.accepted(name, snapshot)
+            force.store.acked(name, snapshot)
         if underway is not None:
             old = await asyncio.to_thread(recalled, force.options.source, underway.old)
             await force.moving.resume(underway, Planned(old, underway.old), Planned(state, recipe))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.testbed.client import Target
+from admc.testbed.envoys import Envoys
 from emitters.addresses import Addresses
 from emitters.dial import binds, dials
 from tests.emitters.envoy.support import ENVOY, load, private, serving, written
-from tests.testbed.client import Target
-from tests.testbed.envoys import Envoys
 
 if TYPE_CHECKING:
     import socket

@@ -12,11 +12,11 @@ import socket
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.testbed.client import Target
+from admc.testbed.envoys import Envoys
 from emitters.addresses import Addresses, Located
 from emitters.dial import binds, dials
 from tests.emitters.envoy.support import ENVOY, exchange, load, private, written
-from tests.testbed.client import Target
-from tests.testbed.envoys import Envoys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dsl
+from admc.testbed.client import Reply, Request, Target, send
+from admc.testbed.echo import EchoServices, Endpoint
+from admc.testbed.envoys import Envoys, envoy_binary
 from dsl.program import Program
 from emitters.addresses import Addresses, Located
 from emitters.dial import binds, dials
@@ -27,9 +30,6 @@ from emitters.envoy.bootstrap import static_json
 from emitters.envoy.typed import to_yaml
 from solver.place import place
 from solver.placement import PlacementError
-from tests.testbed.client import Reply, Request, Target, send
-from tests.testbed.echo import EchoServices, Endpoint
-from tests.testbed.envoys import Envoys, envoy_binary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import dsl
+from dsl import units
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.kinds import prelude
 from dsl.program import Protocol, Side
-from dsl.values import units
 from emitters.envoy import check
 from solver.place import place
 from tests.emitters.envoy.support import ENVOY, bootstraps, load, validate

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.echo import EchoServices, Endpoint
+from admc.testbed.envoys import Envoy, Envoys
 from dsl.program import Side
 from emitters.addresses import Addresses, Located
 from emitters.dial import binds, dials
@@ -20,8 +22,6 @@ from tests.emitters.envoy.ads import Ads
 from tests.emitters.envoy.on_files import Files
 from tests.emitters.envoy.support import ENVOY, load, private
 from tests.emitters.envoy.test_kinds import FILES, everything
-from tests.testbed.echo import EchoServices, Endpoint
-from tests.testbed.envoys import Envoy, Envoys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.client import Reply, Request, Target, h2c, http1
 from tests.emitters.envoy.support import ENVOY, Running, running
-from tests.testbed.client import Reply, Request, Target, h2c, http1
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.testbed.client import Target
+    from admc.testbed.client import Target
 
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 
 # ---- HTTP/2 frames that ask for nothing ----

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.client import Request, Target, grpc_call, h2c
+from admc.testbed.envoys import Envoys
 from emitters.addresses import Addresses
 from emitters.dial import binds, dials
 from emitters.envoy.names import HELD
 from tests.emitters.envoy.support import ENVOY, RawServer, exchange, load, private, running, written
-from tests.testbed.client import Request, Target, grpc_call, h2c
-from tests.testbed.envoys import Envoys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from admc.testbed.client import Request
 from tests.emitters.envoy.support import ENVOY, running
-from tests.testbed.client import Request
 
 if TYPE_CHECKING:
     from pathlib import Path

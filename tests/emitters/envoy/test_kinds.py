@@ -21,7 +21,7 @@ from tests.fidelity.tokens import keys
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 FILES = {"keys.json": keys(), "filter.lua": b"function envoy_on_request(handle) end\n", "filter.wasm": module()}
 

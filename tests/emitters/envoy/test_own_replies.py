@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from admc.testbed.client import Request, h2c
 from emitters.dial import binds
 from emitters.envoy.http import BODILESS
 from emitters.envoy.typed import message
 from tests.emitters.envoy.support import ENVOY, Running, bootstraps, exchange, load, running
 from tests.emitters.envoy.wasm import module
-from tests.testbed.client import Request, h2c
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 SIDES = ("egress", "ingress")
 PORTS = {(side, status): 8100 + 1000 * SIDES.index(side) + status for side in SIDES for status in (*BODILESS, 503)}

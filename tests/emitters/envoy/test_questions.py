@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.client import Request
 from dsl.diagnostics.diagnostic import ProgramError
 from tests.emitters.envoy.support import ENVOY, load, running
-from tests.testbed.client import Request
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 APP = "service web, api, authz, judge { http 8080 }\ncall web -> api\n"
 LOOPS = {
@@ -32,7 +32,7 @@ MENDED = {
 def test_questions_about_questions_do_not_end(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ProgramError, match="ADM420"):
         load(APP + LOOPS[name])
-    monkeypatch.setattr("dsl.resolve.resolver.check_questions", lambda *_: None)
+    monkeypatch.setattr("dsl.resolve.resolver.check_callouts", lambda *_: None)
     with running(APP + LOOPS[name], tmp_path) as app:
         assert app.call("web", "api").status == 403
         assert app.envoys.running["authz"].stats()["http.ingress/8080.downstream_rq_total"] > 20, (

@@ -289,14 +289,6 @@ def test_explicit_listeners_need_an_address() -> None:
         emit(program, placement, Addresses({"b": Located(("10.0.0.1",), ())}), Mode.EXPLICIT)
 
 
-def test_two_destinations_at_one_address() -> None:
-    text = BASE.replace("c { http 8000 }", "c { http 8001 }") + "policy t = timeout(after: 1s) on a -> {b, c}"
-    program, placement = load(text)
-    same = Addresses({"b": Located(("10.0.0.1",)), "c": Located(("10.0.0.1",))})
-    with pytest.raises(EmitError, match="ADM716"):
-        emit(program, placement, same, Mode.REDIRECT)
-
-
 def test_two_ports_that_lead_to_one() -> None:
     program, placement = load(
         """

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from admc.testbed.client import Request, h2c
 from emitters.dial import binds
 from tests.emitters.envoy.support import ENVOY, RawServer, exchange, running
 from tests.fidelity.kinds import rewritten
-from tests.testbed.client import Request, h2c
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

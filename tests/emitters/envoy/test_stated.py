@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
+from admc.testbed.client import GRPC_NAMES, Reply, Request
 from emitters.dial import binds
 from emitters.envoy.typed import message
 from tests.emitters.envoy.support import ENVOY, Running, running, soon
-from tests.testbed.client import GRPC_NAMES, Reply, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 SERVER_ERRORS = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
 GRPC_PORTS = "  ".join(f"grpc p{code} {9300 + code}" for code in range(1, 17))

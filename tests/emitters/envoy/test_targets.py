@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.client import Request, grpc_call, h2c, http1
 from tests.emitters.envoy.support import ENVOY, Running, exchange, running, soon
-from tests.testbed.client import Request, grpc_call, h2c, http1
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.client import Target
+from admc.testbed.envoys import Envoys
 from emitters.addresses import Addresses
 from emitters.dial import binds, dials
 from emitters.envoy.names import HOLD, RATE_LIMITED
 from tests.emitters.envoy.both_ends import ARRIVING, CALLS, GET, OK, TEXT, ways
 from tests.emitters.envoy.support import ENVOY, exchange, load, private, requests_of, serving, written
-from tests.testbed.client import Target
-from tests.testbed.envoys import Envoys
 
 if TYPE_CHECKING:
     import socket
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 # ---- connections that end ----
 

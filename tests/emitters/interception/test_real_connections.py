@@ -24,6 +24,7 @@ from emitters.ports import EGRESS_MARK, EGRESS_PORT, INGRESS_MARK, INGRESS_PORT,
 from tests.emitters.interception.namespaces import (
     ELSEWHERE,
     LOOPBACK,
+    NEEDS_ROOT,
     NODE,
     OTHER_POD,
     POD,
@@ -31,17 +32,16 @@ from tests.emitters.interception.namespaces import (
     SERVICE,
     Pair,
     cut_off,
-    missing,
     original_destination,
     talks,
 )
+from tests.testbed.mesh.needed import NEEDS_MESH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-WHY_NOT = missing()
-pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=f"interception by real packet filter: {WHY_NOT}")
+pytestmark = [NEEDS_MESH, NEEDS_ROOT]
 
 BY_PORT = 50051
 """In the range from which Linux picks a client's own port."""

@@ -1,0 +1,1 @@
+"""The application graph: services, externals and the calls between them."""

@@ -1,0 +1,45 @@
+"""Tokens and logical lines, which `scan` makes of a text for the parser, the formatter and the hints."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dsl.text import SourceText, Span
+
+KEYWORDS = ("app", "use", "topology", "external", "service", "call", "kind", "policy", "pin", "objective")
+"""First words of statements."""
+NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*"
+CONTINUATION = (",", "->")
+"""A statement whose line ends in one of these continues in the next line."""
+MAX_WORD = 200
+"""Longest name or number, in characters."""
+
+
+class Token(NamedTuple):
+    """`type` is NAME, GLOB, NUMBER, STRING, SIGN, COMMENT or NEWLINE."""
+
+    type: str
+    text: str
+    start: int
+    end: int
+
+
+class LexicalError(NamedTuple):
+    """A place of the text that cannot be cut into tokens."""
+
+    code: str
+    message: str
+    start: int
+    end: int
+    hint: str | None = None
+
+
+class LogicalLine(NamedTuple):
+    """The tokens of one statement without comments, and the offset at which the next logical line begins."""
+
+    tokens: list[Token]
+    next: int
+    error: LexicalError | None
+
+    def span(self, source: SourceText) -> Span:
+        return Span(source, self.tokens[0].start, self.tokens[-1].end)

@@ -1,0 +1,123 @@
+"""Reductions, relaxation and branch and bound keep the cost of a cheapest cover, and the cover if ties are exact."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import combinations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import solver.cover.vertex_cover
+from solver.cover.branch_and_bound import BranchBudget, cheapest
+from solver.cover.lp_relaxation import relax
+from solver.cover.reduction import Graph
+from solver.cover.vertex_cover import cover
+from solver.cpsat.engine import Effort
+from tests.generate import application
+
+Edges = Sequence[tuple[int, int]]
+
+
+def covers(count: int, edges: Edges) -> list[tuple[int, ...]]:
+    """Every cover that has no vertex without an edge."""
+    touched = sorted({vertex for edge in edges for vertex in edge})
+    return [
+        chosen
+        for size in range(len(touched) + 1)
+        for chosen in combinations(touched, size)
+        if all(one in chosen or other in chosen for one, other in edges)
+    ]
+
+
+def graph(rng: random.Random) -> tuple[int, list[tuple[int, int]], list[int], list[int]]:
+    count = rng.randint(2, 11)
+    density = rng.choice((0.2, 0.35, 0.6))
+    edges = [pair for pair in combinations(range(count), 2) if rng.random() < density]
+    heaviest = rng.choice((1, 1, 4))
+    return count, edges, [rng.randint(1, heaviest) for _ in range(count)], [rng.randint(0, 2) for _ in range(count)]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False))
+def test_the_cover_is_the_first_of_the_cheapest(rng: random.Random) -> None:
+    count, edges, weights, bonuses = graph(rng)
+
+    def rank(chosen: Sequence[int]) -> tuple[int, int, list[bool]]:
+        return (
+            sum(weights[v] for v in chosen),
+            -sum(bonuses[v] for v in chosen),
+            [v not in chosen for v in range(count)],
+        )
+
+    found = cover(weights, bonuses, edges, Effort())
+    chosen = sorted(vertex for part in found for vertex in part.cover)
+    assert tuple(chosen) == min(covers(count, edges), key=rank)
+    assert all(part.value == part.bound for part in found)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False))
+def test_every_reduction_keeps_the_cost(rng: random.Random) -> None:
+    count, edges, weights, _ = graph(rng)
+    best = min(sum(weights[v] for v in chosen) for chosen in covers(count, edges))
+    reduced = Graph(weights, edges)
+    reduced.reduce()
+    left = reduced.vertices()
+    while left and (outside := relax(reduced, left).outside):
+        for vertex in outside:
+            reduced.leave(vertex)
+        reduced.reduce()
+        left = reduced.vertices()
+    inner = cheapest(reduced.copy(), BranchBudget(10_000))
+    assert inner is not None
+    lifted = reduced.lift(inner)
+    assert all(one in lifted or other in lifted for one, other in edges)
+    assert sum(weights[v] for v in lifted) == best
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_cp_sat_agrees_with_the_reductions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, edges, weights, bonuses = graph(random.Random(seed))  # noqa: S311
+    best = sum(part.value for part in cover(weights, bonuses, edges, Effort()))
+    plain = cover(weights, bonuses, edges, Effort(), reductions=False)
+    monkeypatch.setattr(solver.cover.vertex_cover, "EXACT_TIES", 0)
+    kernels = cover(weights, bonuses, edges, Effort())
+    for found in (plain, kernels):
+        assert sum(part.value for part in found) == sum(part.bound for part in found) == best
+
+
+def test_the_relaxation_is_a_lower_bound_and_decides_whole_vertices() -> None:
+    # A star hangs on a triangle: the triangle stays at a half, the star is settled.
+    edges = [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (3, 5)]
+    plain = Graph([1] * 6, edges)
+    found = relax(plain, plain.vertices())
+    assert found.doubled_value == 5
+    assert found.outside == [4, 5]
+
+
+def test_a_spent_branch_budget_is_reported() -> None:
+    app = application(60, 150, 1, "uniform")
+    hard = Graph([1] * 60, sorted({(min(edge), max(edge)) for edge in app.calls}))
+    assert cheapest(hard.copy(), BranchBudget(0)) is None
+    assert cheapest(hard.copy(), BranchBudget(5_000)) is not None
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_power_law_graph_needs_no_search(seed: int) -> None:
+    app = application(2_000, 6_000, seed)
+    reduced = Graph([1] * 2_000, sorted({(min(edge), max(edge)) for edge in app.calls}))
+    reduced.reduce()
+    assert reduced.vertices() == []
+
+
+def test_a_hard_graph_gets_an_honest_bound() -> None:
+    app = application(400, 1_200, 1, "uniform")
+    edges = sorted({(min(edge), max(edge)) for edge in app.calls})
+    found = cover([1] * 400, [0] * 400, edges, Effort(0.2))
+    value, bound = sum(part.value for part in found), sum(part.bound for part in found)
+    assert 180 <= bound < value <= 250
+    chosen = {vertex for part in found for vertex in part.cover}
+    assert all(one in chosen or other in chosen for one, other in edges)
