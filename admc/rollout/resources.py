@@ -66,7 +66,8 @@ def resources(
     placed = next(iter(mixed.values())).placed
     whole = emitter.hops(placed, {service: part.hops for service, part in mixed.items()})
     lacking = {service: _lacking(part, old.get(service), new.get(service)) for service, part in mixed.items()}
-    bare = emitter.hops(placed, {service: held for service, held in lacking.items() if held})
+    lacking = {service: held for service, held in lacking.items() if held}
+    bare = emitter.hops(placed, lacking) if lacking else {}
     found = {service: made for service, made in new.items() if service not in mixed}
     for service, part in mixed.items():
         plans = {plan: made[service] for plan, made in ((Plan.OLD, old), (Plan.NEW, new)) if service in made}
