@@ -375,8 +375,8 @@ OWN: Mapping[str, Code] = {**_PLACEMENT, **_USAGE, **_BUG}
 def registry() -> Mapping[str, Code]:
     """All codes of all packages, in ascending order."""
     from dsl.diagnostics.codes import CODES as LANGUAGE
-    from emitters.codes import CODES as ENVOY
-    from emitters.codes_cluster import CODES as CLUSTER
+    from emitters.codes.cluster import CODES as CLUSTER
+    from emitters.codes.envoy import CODES as ENVOY
 
     found = {**_adopted(LANGUAGE), **_adopted(ENVOY), **_adopted(CLUSTER), **OWN}
     return {code: found[code] for code in sorted(found)}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from admc.plan.plan import Plan
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Side
-    from emitters.envoy.asking import Server
+    from emitters.envoy.bootstrap.xds_server import Server
 
 
 def compile_(

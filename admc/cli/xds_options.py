@@ -10,7 +10,7 @@ from admc.terminal import visible
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from emitters.envoy.asking import Server
+    from emitters.envoy.bootstrap.xds_server import Server
 
 
 _OPTIONS: Final = {
@@ -75,7 +75,7 @@ def server_of(emit: Path | None, asked: Asked) -> Server | None:
                 f"`{_OPTIONS[option]}` needs the whole path of a {what}, and `{visible(str(path)[:200])}` is none",
                 hint=f"write where the ADM has it, such as `{_LIKE[what]}`, without quotes or backslashes",
             )
-    from emitters.envoy.asking import Server, Tls
+    from emitters.envoy.bootstrap.xds_server import Server, Tls
 
     if asked.ca is None:
         return Server(host, port)

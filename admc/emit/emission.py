@@ -13,7 +13,7 @@ from solver.placement import Placement
 
 if TYPE_CHECKING:
     from emitters.addresses import Addresses
-    from emitters.envoy.asking import Server
+    from emitters.envoy.bootstrap.xds_server import Server
 
 MAX_ENDPOINTS = 256_000_000
 
@@ -51,15 +51,14 @@ def _addresses(program: Program, endpoints: Path | None, *, redirected: bool) ->
 
 def addresses_of(program: Program, endpoints: bytes, *, redirected: bool) -> Addresses:
     """What an endpoints file says. Raises `CommandError` (exit 1)."""
-    from emitters import sharing
-    from emitters.addresses import from_json
+    from emitters.addresses import conflicts, from_json
     from emitters.errors import EmitError
 
     try:
         found = from_json(endpoints, program)
     except EmitError as error:  # the file is wrong, not what is asked of Envoy
         raise CommandError(Exit.INPUT, error.diagnostics) from error
-    shared = sharing.check(program, found, redirected=redirected)
+    shared = conflicts.check(program, found, redirected=redirected)
     if shared:
         raise CommandError(Exit.INPUT, shared)
     return found

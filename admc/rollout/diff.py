@@ -22,14 +22,14 @@ from admc.rollout.model import Part, Placed, Plan, Step, StepName
 from admc.rollout.reasons import reasons
 from admc.rollout.schedule import TO_RECEIVER, TO_SENDERS, Move, both_ways, overlay
 from dsl.program import Side, Verb
-from emitters.scope import filter_name
+from emitters.envoy.names import filter_name
 from solver.rules.effects import commute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
 
     from dsl.program import Policy
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 Port = tuple[str, int]
 """A destination, and the target of one of its ports."""

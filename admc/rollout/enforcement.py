@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from admc.rollout.model import Placed
 from dsl.program import Side
-from emitters.envoy.match import everybody
-from emitters.scope import hops
+from emitters.envoy.matching.callers import covers_all_callers
+from emitters.hops import hops
 from solver.placement import Placement, Status
 from solver.rules.facts import targets
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dsl.program import Call, Policy, Port, Program
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Decision
 
 OLD: Final = "~old"
@@ -182,7 +182,7 @@ def _reframed(
     """The policy in the common frame. One for undeclared callers is also for those that only the other program
     declares. Whose an address is, its own program says (`home`)."""
     calls = tuple(sorted(index[_key(program.calls[call])] for call in policy.calls))
-    if everybody(program, policy):
+    if covers_all_callers(program, policy):
         return replace(policy, sources=everyone, calls=calls)
     others = everyone - program.services.keys() - program.externals.keys()
     sources = policy.sources | others if policy.open_sources and others else policy.sources

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from admc.rollout.model import Part, Placed, Step
     from emitters.addresses import Addresses
     from emitters.envoy import AdmResources
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 
 class _Emitter:

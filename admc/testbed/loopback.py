@@ -1,7 +1,7 @@
 """Where everything of one application is on loopback: the address of each listener, and the address of each call.
 
-The emitters choose them: `emitters.addresses` gives everything an address, `emitters.dial` says which process listens
-at which, and which address each caller dials.
+The emitters choose them: `emitters.addresses` gives each party an address, `emitters.addresses.dialing` says which
+process listens at which, and which address each caller dials.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from admc.testbed.client import Target
 from admc.testbed.echo import Endpoint
-from emitters.addresses import Addresses
-from emitters.dial import Dial, binds, dials, sender
+from emitters.addresses import Addresses, loopback
+from emitters.addresses.dialing import Dial, binds, dials, sender
 from emitters.envoy import Mode
 from emitters.output import files
 
@@ -34,7 +34,7 @@ class LoopbackLayout:
 
     @cached_property
     def addresses(self) -> Addresses:
-        return Addresses.loopback(self.program)
+        return loopback(self.program)
 
     @cached_property
     def _dials(self) -> dict[tuple[str, str, int], Dial]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import dsl
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Protocol, Side
-from emitters.addresses import Addresses
+from emitters.addresses import loopback
 from emitters.envoy import Mode, emit
 from emitters.errors import EmitError
 from solver.place import place
@@ -129,7 +129,7 @@ def compiled(case: Case) -> Placement | str:
     try:
         program = load(text([case]))
         placement = place(program)
-        emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+        emit(program, placement, loopback(program), Mode.EXPLICIT)
     except (ProgramError, EmitError) as error:
         return ", ".join(sorted({each.code for each in error.diagnostics if each.severity.value == "error"}))
     except PlacementError as error:

@@ -16,8 +16,8 @@ from admc.testbed.client import Reply, Request, Target, send
 from admc.testbed.echo import ID, EchoServices, Endpoint
 from admc.testbed.envoys import Envoys
 from dsl.program import Protocol
-from emitters.addresses import Addresses
-from emitters.dial import binds, dials
+from emitters.addresses import loopback
+from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
 from solver.placement import Placement, Status
@@ -75,7 +75,7 @@ def observe(
 
     The Envoys run what `change` makes of what is emitted.
     """
-    addresses = private(Addresses.loopback(program))
+    addresses = private(loopback(program))
     ports = {(name, port.number): port.protocol.value for name, item in program.services.items() for port in item.ports}
     where = [
         Endpoint(bind.service, bind.number, ports[bind.service, bind.number], bind.address, bind.port)

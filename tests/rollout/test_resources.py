@@ -19,11 +19,11 @@ from admc.serve.build.snapshots import snapshot
 from dsl import load, load_text
 from dsl.diagnostics.diagnostic import ProgramError, Severity
 from dsl.program import Side, Stage
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.envoy import Mode
 from emitters.envoy import check as expressible
+from emitters.envoy.kinds.registry import filter_names
 from emitters.errors import EmitError
-from emitters.scope import filter_names
 from solver.place import place
 from solver.placement import PlacementError
 from tests.rollout.programs import Line, chains, placed
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from admc.rollout.model import Step
     from dsl.program import Policy
     from emitters.envoy import AdmResources
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 TABLES = int(os.environ.get("ADMC_TABLES", "12"))
 VARIANTS = int(os.environ.get("ADMC_VARIANTS", "2"))
@@ -48,7 +48,9 @@ def known(*plans: Placed) -> Addresses:
     names = sorted({name for plan in plans for name in plan.program.services})
     return Addresses(
         services={
-            name: Located((f"10.96.{number // 250}.{number % 250 + 1}",), (f"10.1.{number // 250}.{number % 250 + 1}",))
+            name: ServiceAddresses(
+                (f"10.96.{number // 250}.{number % 250 + 1}",), (f"10.1.{number // 250}.{number % 250 + 1}",)
+            )
             for number, name in enumerate(names)
         }
     )
@@ -175,7 +177,7 @@ def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) ->
         return
     for name in StepName:
         frame = next(iter(found[name].parts.values())).placed.program
-        for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, Addresses.loopback(frame))):
+        for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, loopback(frame))):
             made = resources(found[name], addresses, mode)
             for each in made.values():
                 snapshot(each).check()

@@ -13,7 +13,7 @@ from admc.exits import CommandError
 from admc.serve.build import snapshots
 from admc.serve.build.address_deps import Index
 from admc.serve.build.source import Source, State
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode
 from solver.place import place
 from solver.placement import PlacementError
@@ -115,7 +115,9 @@ def _addresses(program: Program, rng: random.Random) -> Addresses:
         return tuple(sorted(found))
 
     services = {
-        name: Located(some(name, 2, 1), some(name, 4, 10)) for name in sorted(program.services) if rng.random() < 0.9
+        name: ServiceAddresses(some(name, 2, 1), some(name, 4, 10))
+        for name in sorted(program.services)
+        if rng.random() < 0.9
     }
     externals = {name: some(name, 3, 1) for name in sorted(program.externals) if rng.random() < 0.5}
     return Addresses(services, externals)
@@ -136,7 +138,7 @@ def _changed(program: Program, before: Addresses, rng: random.Random) -> Address
         pods = services[name].pods
         services[name] = services[name]._replace(unready=tuple(sorted(rng.sample(pods, rng.randrange(len(pods) + 1)))))
     if rng.random() < 0.1:
-        services[min(program.services)] = Located((), ("fd00::1",))
+        services[min(program.services)] = ServiceAddresses((), ("fd00::1",))
     return Addresses(services, externals)
 
 
@@ -185,7 +187,7 @@ def test_pods_that_become_ready_concern_whoever_chooses_among_them_alone(name: s
     index = Index(program, placement)
     source = Source(Path("policies.adm"), Mode.REDIRECT)
     located = {
-        service: Located((), (f"10.5.{number}.1", f"10.5.{number}.2"))
+        service: ServiceAddresses((), (f"10.5.{number}.1", f"10.5.{number}.2"))
         for number, service in enumerate(sorted(program.services))
     }
     before = Addresses(located)
@@ -215,7 +217,9 @@ def test_while_one_is_not_known_yet_the_others_matter_to_whoever_waits_for_it() 
 
     def told(missing: str, more: str = "") -> tuple[Addresses, dict[str, str]]:
         located = {
-            name: Located((f"10.96.0.{number}",), (f"10.5.0.{number}", *(["10.7.7.7"] if name == more else [])))
+            name: ServiceAddresses(
+                (f"10.96.0.{number}",), (f"10.5.0.{number}", *(["10.7.7.7"] if name == more else []))
+            )
             for number, name in enumerate(names)
             if name != missing
         }

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import dsl
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
-from emitters.envoy.typed import to_yaml
+from emitters.envoy.messages.typed import to_yaml
 from solver.place import place
 from tests.testbed.mesh import Mesh
 from tests.testbed.mesh.needed import NEEDS_MESH
 
 if TYPE_CHECKING:
-    from emitters.addresses import Addresses, Located
+    from emitters.addresses import Addresses, ServiceAddresses
 
 pytestmark = NEEDS_MESH
 
@@ -47,7 +47,7 @@ class Awaiting(Mesh):
 
     @property
     def _told(self) -> Addresses:
-        known: dict[str, Located] = {
+        known: dict[str, ServiceAddresses] = {
             name: found._replace(addresses=(), pods=()) if name in self._nowhere else found
             for name, found in self.addresses.services.items()
             if name not in self._unknown

@@ -40,7 +40,8 @@ from admc.serve.state_dir.store import opened
 from admc.transition.captures import captures, of_parts
 from admc.transition.model import Placed, Toggle
 from emitters.envoy import Mode
-from emitters.scope import filter_name, hops
+from emitters.envoy.names import filter_name
+from emitters.hops import hops
 from xds_server.resources.ack_events import Nacked
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL

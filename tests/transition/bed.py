@@ -18,8 +18,8 @@ from admc.serve.build.snapshots import snapshot
 from admc.testbed.echo import EchoServices, Endpoint
 from admc.testbed.envoys import Envoys
 from admc.transition.resources import keeping, resources
-from emitters.addresses import Addresses
-from emitters.dial import binds, sender
+from emitters.addresses import loopback
+from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
 from tests.testbed.ports import free_port
@@ -102,7 +102,7 @@ class Bed:
         """`xds` is the port of a server that runs already; else there is one here."""
         self._xds = xds
         self.placed = placed
-        self.addresses = Addresses.loopback(placed.program)
+        self.addresses = loopback(placed.program)
         self._folder = folder
         self._stack = ExitStack()
         program = placed.program

@@ -11,7 +11,7 @@ from admc.testbed.envoys import envoy_binary
 from admc.transition.marker import MARKER
 from admc.transition.model import Placed
 from dsl import load_text
-from emitters.dial import sender
+from emitters.addresses.dialing import sender
 from solver.place import place
 from tests.transition.bed import Bed
 from tests.transition.callers import Dial, Keeper, answered

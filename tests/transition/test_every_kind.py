@@ -21,7 +21,7 @@ from admc.transition.steps import steps
 from dsl import load
 from dsl.kinds.prelude import kinds
 from dsl.program import Protocol, Side
-from emitters.dial import sender
+from emitters.addresses.dialing import sender
 from solver.place import place
 from tests.transition.bed import Bed
 from tests.transition.cases import CASE, CASES, CONNECTIONS, DELAY_SECONDS, FILES, QUOTA, Reply, program, wrong

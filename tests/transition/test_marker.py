@@ -21,7 +21,7 @@ from admc.transition.marker import MARKER, concealed, concealed_text
 from admc.transition.model import Phase, Placed
 from admc.transition.steps import steps
 from dsl import load_text
-from emitters.dial import sender
+from emitters.addresses.dialing import sender
 from solver.place import place
 from tests.serve.serving import served
 from tests.serve.test_serving import write

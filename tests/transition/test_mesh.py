@@ -17,7 +17,7 @@ from admc.transition.model import Placed
 from admc.transition.resources import keeping, resources
 from admc.transition.steps import steps
 from dsl import load_text
-from emitters.envoy import Mode, emit, untouched
+from emitters.envoy import Mode, emit, passthrough
 from emitters.envoy.bootstrap import xds_bootstrap
 from emitters.interception import Family, interceptions, restore_file
 from solver.place import place
@@ -59,7 +59,7 @@ class Pods:
 
     def __init__(self, mesh: Mesh, server: Server, folder: Path, socket: str, middle: Step) -> None:
         self.mesh, self._server = mesh, server
-        passing = untouched(mesh.program, mesh.addresses)
+        passing = passthrough(mesh.program, mesh.addresses)
         assert passing is not None
         self.passing = snapshot(passing)
         self._admin: dict[str, tuple[str, int]] = {}

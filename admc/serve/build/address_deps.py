@@ -13,16 +13,16 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dsl.program import Protocol, Side
-from emitters.envoy.match import everybody
-from emitters.known import AmbiguousCallersError, strangers_of, takes_strangers
-from emitters.scope import hops
+from emitters.envoy.matching.callers import covers_all_callers
+from emitters.addresses.index import AmbiguousCallersError, unlocated_externals, includes_unknown
+from emitters.hops import hops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from dsl.program import Policy, Program
     from emitters.addresses import Addresses
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Placement
 
 
@@ -31,7 +31,7 @@ class Index:
 
     def __init__(self, program: Program, placement: Placement) -> None:
         self._program = program
-        self._strangers = strangers_of(program)
+        self._strangers = unlocated_externals(program)
         self._readers: defaultdict[str, set[str]] = defaultdict(set)
         """Name -> the services whose ADMs depend on its addresses."""
         self._choosers: defaultdict[str, set[str]] = defaultdict(set)
@@ -91,7 +91,7 @@ class Index:
             self._destinations[hop.destination].add(service)
             return
         for policy in hop.policies:
-            some = not everybody(self._program, policy)
+            some = not covers_all_callers(self._program, policy)
             if hop.port.protocol is Protocol.TCP and (some or policy.kind.guard):
                 self._wide.add(service)
             elif some:
@@ -111,7 +111,7 @@ class Index:
 
     def _about_strangers(self, policy: Policy) -> bool:
         try:
-            return takes_strangers(self._strangers, policy.sources, policy.open_sources)
+            return includes_unknown(self._strangers, policy.sources, policy.open_sources)
         except AmbiguousCallersError:
             return True
 

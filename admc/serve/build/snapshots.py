@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from admc.exits import CommandError, Exit
 from admc.pipeline import folder_of
 from dsl.collector import no_collection
-from emitters.envoy import Mode, emit, untouched
+from emitters.envoy import Mode, emit, passthrough
 from emitters.envoy.resources import REFUSING
 from emitters.errors import EmitError
 from xds_server.resources.snapshot import Resource, Snapshot
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from admc.serve.build.source import State
     from emitters.envoy import AdmResources
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 
 class Groups(NamedTuple):
@@ -56,7 +56,7 @@ def snapshots(
     for item in found.values():
         item.check()
         _ = item.version  # it is sent along: whoever serves 10,000 of them has no time for that
-    nothing = untouched(program, addresses) if redirected and only is None else None
+    nothing = passthrough(program, addresses) if redirected and only is None else None
     return Groups(found, None if nothing is None else snapshot(nothing))
 
 

@@ -28,7 +28,7 @@ from dsl.collector import no_collection
 from dsl.files.folders import folder_reader
 from emitters.addresses import Addresses, loopback
 from emitters.envoy import Mode
-from emitters.envoy.unlisted import Unlisted, unlisted
+from emitters.envoy.checks.missing_addresses import Unlisted, unlisted
 from solver.placement import Costs
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from admc.serve.file_watch import Signature
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Placement
 
 PLAN_ENDING: Final = ".plan.json"

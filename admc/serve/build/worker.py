@@ -26,8 +26,8 @@ from admc.serve.build.address_deps import Index
 from admc.serve.build.source import Read, Source, State
 from admc.serve.build.snapshots import Groups
 from dsl.collector import no_collection
-from emitters.envoy.unlisted import Unlisted
-from emitters.scope import hops
+from emitters.envoy.checks.missing_addresses import Unlisted
+from emitters.hops import hops
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from admc.serve.state_dir.store import Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
     from emitters.addresses import Addresses
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from xds_server.resources.snapshot import Snapshot
 
 

@@ -13,7 +13,7 @@ from admc.exits import CommandError
 from admc.render import text
 from admc.render.report import Report, place
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
-from emitters.envoy.unlisted import Unlisted
+from emitters.envoy.checks.missing_addresses import Unlisted
 
 if TYPE_CHECKING:
     from admc.serve.build.worker import WorkerError

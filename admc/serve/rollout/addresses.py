@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from admc.serve.build.address_deps import Index
 from admc.serve.build.snapshots import Groups, snapshots
-from emitters.addresses import Addresses, Located, from_json
+from emitters.addresses import Addresses, ServiceAddresses, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -86,8 +86,8 @@ def _texts(addresses: Addresses) -> frozenset[str]:
     return frozenset(chain(services, *addresses.externals.values()))
 
 
-def _without(located: Located, others: Collection[str]) -> Located:
-    return Located(*(_other(part, others) for part in located))
+def _without(located: ServiceAddresses, others: Collection[str]) -> ServiceAddresses:
+    return ServiceAddresses(*(_other(part, others) for part in located))
 
 
 def _other(texts: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def _other(texts: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
     return tuple(text for text in texts if text not in others)
 
 
-def _file(services: Mapping[str, Located], externals: Mapping[str, tuple[str, ...]]) -> bytes:
+def _file(services: Mapping[str, ServiceAddresses], externals: Mapping[str, tuple[str, ...]]) -> bytes:
     document = {
         "services": {
             name: {key: list(part) for key, part in located._asdict().items()} for name, located in services.items()

@@ -16,7 +16,7 @@ from admc.transition.model import Phase
 from admc.transition.resources import resources
 from admc.transition.steps import steps
 from dsl.collector import no_collection
-from emitters.envoy import Mode, untouched
+from emitters.envoy import Mode, passthrough
 from emitters.errors import EmitError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def passing(state: State) -> Snapshot | None:
     """What a service has that has no ADM: its redirected connections pass."""
     if state.source.mode is not Mode.REDIRECT:
         return None
-    found = untouched(state.program, state.addresses)
+    found = passthrough(state.program, state.addresses)
     return None if found is None else snapshot(found)
 
 

@@ -37,7 +37,7 @@ PREFIX = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
 
 
 class Pair:
-    """The namespaces by name: `pod` is where rules are loaded, `world` has everybody else's addresses."""
+    """The namespaces by name: `pod` is where rules are loaded, `world` has all other addresses."""
 
     def __init__(self, folder: Path) -> None:
         self.pod = f"admc-pod-{os.getpid()}"
@@ -138,7 +138,7 @@ def talks(client: socket.socket, server: socket.socket) -> bool:
 
 
 def cut_off(client: socket.socket, server: socket.socket) -> bool:
-    """Whether the client is told that its connection is gone, and none of its bytes arrive."""
+    """Whether the client gets a reset, and none of its bytes arrive."""
     try:
         client.sendall(b"ask")
         client.recv(16)

@@ -18,7 +18,7 @@ import pytest
 
 import dsl
 from admc.testbed.envoys import LAUNCHER
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode
 from emitters.interception import Family
 from emitters.output import files
@@ -59,9 +59,9 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     program = dsl.load_text(TEXT)
     addresses = Addresses(
         services={
-            "front": Located(_both(OWN_SERVICE), _both(POD)),
-            "near": Located(_both(SERVICE), _both(OTHER_POD)),
-            "far": Located(_both(SERVICE)),
+            "front": ServiceAddresses(_both(OWN_SERVICE), _both(POD)),
+            "near": ServiceAddresses(_both(SERVICE), _both(OTHER_POD)),
+            "far": ServiceAddresses(_both(SERVICE)),
         },
         externals={"internet": ("10.77.0.0/24", "fd77::/64")},
     )
@@ -104,7 +104,7 @@ def _until_ready(pair: Pair, family: Family, envoy: subprocess.Popen[bytes], log
 
 
 def _echo(pair: Pair, namespace: str, family: Family, port: int) -> None:
-    """A server that answers each request with what it got, and from whom."""
+    """A server that answers each request with the request that it got, and the address of its sender."""
     listener = pair.listen(namespace, family, port)
     listener.settimeout(None)
 
@@ -142,7 +142,7 @@ def family(request: pytest.FixtureRequest) -> Family:
 
 
 @pytest.mark.parametrize(("places", "port"), [(ELSEWHERE, 82), (NODE, 82), (ELSEWHERE, 83)])
-def test_an_outside_party_has_what_nobody_else_has(
+def test_an_outside_party_has_the_connections_to_unknown_addresses(
     mesh: Pair, family: Family, places: dict[Family, str], port: int
 ) -> None:
     assert "x-out: yes" in _ask(mesh, mesh.pod, family, places[family], port)

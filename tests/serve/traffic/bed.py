@@ -22,7 +22,7 @@ from admc.serve.build.source import Source, read
 from admc.testbed.echo import EchoServices, Endpoint
 from admc.testbed.envoys import Envoys
 from admc.transition.model import Phase
-from emitters.dial import binds, sender
+from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode
 from emitters.output import files
 from tests.serve.serving import Served, served
