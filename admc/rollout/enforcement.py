@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 OLD: Final = "~old"
 
-HopKey = tuple[str, Side, str, int]
-"""Whose ADM, side, destination, target port: the number that callers dial may be another one in each plan."""
+HopKey = tuple[str, Side, str, int, int]
+"""Whose ADM, side, destination, target port, and the number that callers dial: 0 where one number leads to that target,
+which may be another one in each plan."""
 
 
 def original(name: str) -> str:
@@ -80,7 +81,10 @@ class Frame:
         )
         """The policies of each plan by name, in this frame."""
         self.decisions = tuple(tuple(_decisions(placed, new.program, index)) for placed in self.plans)
-        self.hops = tuple(_hops(placed, policies) for placed, policies in zip(self.plans, self.policies, strict=True))
+        self.hops = tuple(
+            {self._key(hop): hop for hop in _hops(placed, policies)}
+            for placed, policies in zip(self.plans, self.policies, strict=True)
+        )
         """The hops of each plan, with policies of this frame."""
         names = _order(*([policy.name for policy in placed.program.policies] for placed in self.plans))
         self._order = {name: index for index, name in enumerate(names)}
@@ -106,6 +110,14 @@ class Frame:
         ordered = sorted(policies.values(), key=self._position)
         return either._replace(policies=tuple(ordered))
 
+    def _key(self, hop: Hop) -> HopKey:
+        name, target = hop.destination, hop.port.target
+        leading = (
+            sum(port.target == target for port in _ports(placed.program, name).values()) for placed in self.plans
+        )
+        number = hop.port.number if max(leading) > 1 else 0
+        return hop.service, hop.side, name, target, number
+
     def _position(self, policy: Policy) -> tuple[int, str]:
         return self._order[original(policy.name)], policy.name
 
@@ -129,13 +141,10 @@ def old_name(policy: Policy, new: Mapping[str, Policy]) -> str:
     return policy.name if other is None or alike(policy, other) else policy.name + OLD
 
 
-def _hops(placed: Placed, policies: Mapping[str, Policy]) -> dict[HopKey, Hop]:
-    found = {}
-    for service, held in hops(*placed).items():
+def _hops(placed: Placed, policies: Mapping[str, Policy]) -> Iterator[Hop]:
+    for held in hops(*placed).values():
         for hop in held:
-            own = tuple(policies[policy.name] for policy in hop.policies)
-            found[service, hop.side, hop.destination, hop.port.target] = hop._replace(policies=own)
-    return found
+            yield hop._replace(policies=tuple(policies[policy.name] for policy in hop.policies))
 
 
 def _key(call: Call) -> tuple[str, str, int]:

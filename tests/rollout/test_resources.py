@@ -103,6 +103,20 @@ def met(chain: Any, route: Any) -> list[str]:
     return [name for name in names if ":" in name and not name.endswith(":reached")]
 
 
+IN_ROUTES = {"timeout", "retry", "mirror", "split"}
+
+
+def routing(found: list[Any]) -> set[str]:
+    """The kinds of routing that some of these routes have."""
+    has = {
+        "timeout": lambda action: action.timeout.ToNanoseconds() or action.retry_policy.per_try_timeout.ToNanoseconds(),
+        "retry": lambda action: action.HasField("retry_policy"),
+        "mirror": lambda action: len(action.request_mirror_policies),
+        "split": lambda action: len(action.weighted_clusters.clusters),
+    }
+    return {name for name, test in has.items() if any(test(route.route) for route in found)}
+
+
 def wanted(hop: Hop, policies: tuple[Policy, ...]) -> list[str]:
     return [
         name.lstrip("/")
@@ -124,6 +138,7 @@ def check(old: Placed, new: Placed, step: Step, made: dict[str, AdmResources]) -
             chain = found[hop.name]
             unmarked, marked = branches(made[service].routes[table_of(chain)])
             assert unmarked
+            assert routing(unmarked) == {each.kind.name for each in table.unmarked} & IN_ROUTES, (step.name, hop.name)
             for route in unmarked:
                 own = [name for name in met(chain, route) if not is_route_mark(name, part.hops)]
                 assert own == wanted(hop, table.unmarked), (step.name, service, hop.name)
