@@ -13,7 +13,7 @@ from admc.rollout.resources import resources
 from admc.rollout.retention import retained
 from admc.serve.build.snapshots import snapshot
 from dsl import load_text
-from emitters.envoy import Mode, emit, untouched
+from emitters.envoy import Mode, emit, passthrough
 from solver.place import place
 from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
@@ -52,7 +52,7 @@ class Pods(earlier.Pods):
 
     def __init__(self, mesh: Mesh, server: Server, folder: Path, socket: str, middle: Step) -> None:
         super().__init__(mesh, server, folder, socket, middle)  # type: ignore[arg-type]
-        passing = untouched(mesh.program, mesh.addresses, by_chain=True)
+        passing = passthrough(mesh.program, mesh.addresses, by_chain=True)
         assert passing is not None
         self.passing = snapshot(passing)
 
