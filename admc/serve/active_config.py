@@ -1,9 +1,9 @@
-"""What is in force: one state, who is who in it, and the way to the next one.
+"""The active configuration: one state, the identities of its services, and how the next state replaces it.
 
-    Change --apply--> Moving --publish--> SnapshotStore --> XdsServer
-                      identities ------------------------^
+    StateUpdate --apply--> rollout --publish--> SnapshotCache --> XdsServer
+                           identities ------------------------------^
 
-All calls belong on the server's event loop and take no time there.
+All calls belong on the server's event loop, and do not block it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from admc.serve.auth import identity
 from admc.serve.rollout.controller import DRAIN_SECONDS, Moving
 from admc.serve.rollout.underway import Planned
 from xds_server.limits.limits import Limits
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.client import Admission
 from xds_server.transport.server import XdsServer
 
@@ -30,41 +30,41 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.serve.auth.identity import Identities, Settings
-    from admc.serve.build.snapshots import Groups
+    from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import Source, State
     from admc.serve.observe.problems import Problems
-    from admc.serve.state_dir.store import Kept, Recipe
+    from admc.serve.state_dir.store import Recipe, StateDir
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from xds_server.resources.snapshot import Snapshot
     from xds_server.transport.client import Caller
 
 LOG: Final = logging.getLogger("admc.serve")
-AT_ONCE: Final = 50
-"""Groups that are published before streams have their turn again."""
+PUBLISH_BATCH: Final = 50
+"""Snapshots that are published before the event loop serves streams again."""
 
 
 class Options(NamedTuple):
-    """What `admc serve` was asked to do."""
+    """The options of `admc serve`."""
 
     source: Source
     endpoints: Path | None
     settings: Settings
-    kept: Kept | None = None
-    """Where the state is kept for the next start."""
+    state_dir: StateDir | None = None
+    """The folder of `--state`."""
     drain_seconds: float = DRAIN_SECONDS
-    """How long proxies leave older connections open: their `--drain-time-s`."""
+    """How long proxies keep older connections open: their `--drain-time-s`."""
 
 
-class Change(NamedTuple):
-    """From what is in force to what is wanted."""
+class StateUpdate(NamedTuple):
+    """From the active state to the wanted one."""
 
     old: State | None
     new: State
-    groups: Groups
-    """Of `new`; where only addresses have changed, no more than what they change."""
+    snapshots: SnapshotSet
+    """Of `new`. If only addresses have changed, it holds only the snapshots that they affect."""
     recipe: Recipe | None = None
-    """With which `new` can be made again."""
+    """The inputs from which `new` can be built again."""
 
     @property
     def only_addresses(self) -> bool:
@@ -72,167 +72,173 @@ class Change(NamedTuple):
         return old is not None and old.program is self.new.program and old.placement is self.new.placement
 
 
-class NotKeptError(Exception):
-    """The folder of the kept state takes nothing now: what a restarted server would not know of is not told either."""
+class StateNotSavedError(Exception):
+    """The state directory is not writable now. A state that is not stored is not published either: a restarted server
+    would not know it."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        said = "what was in force stays; this is tried again until the folder takes it"
-        self.diagnostics = tuple(replace(item, hint=said) for item in diagnostics)
+        hint = "the active state stays; the server tries again until it can write to the folder"
+        self.diagnostics = tuple(replace(item, hint=hint) for item in diagnostics)
         super().__init__("; ".join(item.message for item in self.diagnostics))
 
 
-class InForce:
-    """What is served, and how it changes."""
+class ActiveConfig:
+    """The state that is served, and the xDS server that serves it."""
 
     def __init__(self, options: Options, problems: Problems) -> None:
         self.options = options
         self.problems = problems
-        self.store = SnapshotStore()
+        self.store = SnapshotCache()
         limits = Limits(connections=file_descriptors.connections(Limits().connections))
         self.server = XdsServer(self.store, self.identify, limits)
-        self.moving = Moving(
+        self.rollout = Moving(
             self.server,
             self.publish,
             drain_seconds=options.drain_seconds,
-            folder=None if options.kept is None else options.kept.folder,
-            settle=self._settle,
+            folder=None if options.state_dir is None else options.state_dir.folder,
+            settle=self._save_state,
             failed=self._step_failed,
         )
         self.state: State | None = None
         self.recipe: Recipe | None = None
-        """With which the state can be made again."""
+        """The inputs from which the state can be built again."""
         self.identities: Identities | None = None
-        self.held_back = False
-        """What an earlier server kept waits for the first compile: what is kept may be a moment older than what proxies
-        have, and they lose nothing by waiting."""
-        self._passing: Snapshot | None = None
-        self._knowing = asyncio.Lock()
+        self.startup_hold = False
+        """The stored state of an earlier server is not served before the first compile. It may be slightly older than
+        what proxies have, and proxies keep their configuration while they wait."""
+        self._passthrough: Snapshot | None = None
+        self._identities_lock = asyncio.Lock()
 
     @property
     def ready(self) -> bool:
         """Whether there is something to serve."""
-        return bool(self.store.groups) and not self.held_back
+        return bool(self.store.groups) and not self.startup_hold
 
     def identify(self, caller: Caller) -> Admission:
-        """Who is who. Raises `DeniedError`. Before there is a program nobody can tell: such a group has no snapshot,
-        and its client is to come again."""
-        known = None if self.held_back else self.identities
+        """The service of a client. Raises `DeniedError`. Before there is a program it is a name without a snapshot: the
+        server asks the client to connect again."""
+        known = None if self.startup_hold else self.identities
         return Admission("") if known is None else known.identify(caller)
 
     def may_administer(self, caller: Caller) -> bool:
-        """Whether a client may see what every other one has."""
+        """Whether a client may read the configuration of every other one."""
         return self.identities is not None and self.identities.may_administer(caller)
 
-    async def know(self) -> bool:
-        """Read who is who in the state in force: streams of clients that are not what they were end. Says whether all
-        that the files say is in use from now on.
+    async def reload_identities(self) -> bool:
+        """Read the identities of the active program's services again. The server ends the streams of clients whose
+        service changes. Returns whether everything in the files is in use.
 
-        A file that cannot be used is reported, and the last good one stays. A name that is no service is such a
-        mistake, but for the time of a program that is refused, or not compiled yet: the name may be of that program,
-        and is left out, so that an identity that is taken away does not wait until somebody mends the program.
+        A file with errors is reported, and the identities from the last good one stay. The name of an unknown service
+        is an error. While the current program is rejected or not compiled yet, the name may be one of its services: it
+        is reported, and the rest of the file is used. So the revocation of an identity does not wait until the program
+        is mended.
         """
-        async with self._knowing:
+        async with self._identities_lock:
             if self.state is None:
-                return False  # they are read with the first one
+                return False  # the first program is applied with its identities
             try:
-                self._know(await self._identities(self.state.program, others=self.held_back))
+                self._use_identities(await self._identities(self.state.program, ignore_unknown=self.startup_hold))
             except CommandError as error:
-                self.problems.report_once("identities", error.diagnostics, error.folder)
-                if "program" in self.problems.held:
-                    with contextlib.suppress(CommandError):  # then it is wrong in another way, which has been said
-                        self._know(await self._identities(self.state.program, others=True))
+                self.problems.report_if_new("identities", error.diagnostics, error.folder)
+                if "program" in self.problems.current:
+                    with contextlib.suppress(CommandError):  # the file has other errors, which are reported already
+                        self._use_identities(await self._identities(self.state.program, ignore_unknown=True))
                 return False
             self.problems.clear("identities")
             return True
 
-    async def _identities(self, program: Program, *, others: bool = False) -> Identities:
-        return await asyncio.to_thread(identity.load, self.options.settings, program, others=others)
+    async def _identities(self, program: Program, *, ignore_unknown: bool = False) -> Identities:
+        return await asyncio.to_thread(identity.load, self.options.settings, program, ignore_unknown=ignore_unknown)
 
-    def _know(self, identities: Identities) -> None:
+    def _use_identities(self, identities: Identities) -> None:
         self.identities = identities
-        self.server.identify_again()
+        self.server.recheck_identities()
 
-    def begin(self, state: State, recipe: Recipe) -> None:
-        """With what an earlier server had in force. Nobody is told anything yet."""
-        self.held_back = True
-        self.state, self.recipe, self.problems.stays = state, recipe, state.version
+    def restore(self, state: State, recipe: Recipe) -> None:
+        """Begin with the state of an earlier server. Nothing is published yet."""
+        self.startup_hold = True
+        self.state, self.recipe, self.problems.active_version = state, recipe, state.version
 
-    def let_go(self) -> None:
-        """Serve what there is: the first compile is done, or takes too long."""
-        self.held_back = False
+    def release_startup_hold(self) -> None:
+        """Serve the state as it is: the first compile is done, or takes too long."""
+        self.startup_hold = False
 
-    async def apply(self, change: Change) -> None:
-        """Every new state goes into force here. Raises `SnapshotError` or `CommandError` where it cannot, and
-        `NotKeptError` where the same change may be made later: then what was in force is, identities included.
+    async def apply(self, update: StateUpdate) -> None:
+        """Make a state the active one.
 
-        Who is who goes with the program: a file that does not fit the new one refuses it, and what it says goes into
-        force once the program is accepted. An identity that is taken away waits for neither. `know` reads it for the
-        state in force, whatever becomes of the new one; and the file is read again at the end here, since it may have
-        changed on the way.
+        Raises `SnapshotError` or `CommandError` if that is impossible, and `StateNotSavedError` if a later attempt may
+        succeed. Then the previous state and its identities stay active.
+
+        A program and its identities are applied together: an identities file that does not fit the new program rejects
+        the program. `reload_identities` reads the files again at the end, because they may have changed meanwhile.
         """
-        fitting = None if change.only_addresses else await self._identities(change.new.program)
+        fitting = None if update.only_addresses else await self._identities(update.new.program)
         try:
-            await self._move(change)
+            await self._start(update)
         except CommandError as error:
             if error.exit_code is Exit.NO_PLACEMENT:
                 raise
-            raise NotKeptError(error.diagnostics) from error
-        self.state, self.recipe, self.problems.stays = change.new, change.recipe, change.new.version
+            raise StateNotSavedError(error.diagnostics) from error
+        self.state, self.recipe, self.problems.active_version = update.new, update.recipe, update.new.version
         self.problems.counts.changed_at = time.time()
         if fitting is not None:
             self.problems.clear("program")
             self.identities = self.identities or fitting
-            await self.know()
+            await self.reload_identities()
 
-    async def _move(self, change: Change) -> None:
-        if change.old is None and self.moving.underway is None:
-            # There is nothing to stay with: where it cannot be kept, which will be said, it is served all the same.
+    async def _start(self, update: StateUpdate) -> None:
+        if update.old is None and self.rollout.underway is None:
+            # There is no active state to fall back to, so this one is served even if it cannot be stored. The next
+            # attempt to store it reports the failure.
             with contextlib.suppress(CommandError):
-                await self._settle(change.recipe)
-            await self.publish(change.groups, change.new)
-        elif change.only_addresses:
-            await self.moving.relocate(Planned(change.new, change.recipe), change.groups)
+                await self._save_state(update.recipe)
+            await self.publish(update.snapshots, update.new)
+        elif update.only_addresses:
+            await self.rollout.relocate(Planned(update.new, update.recipe), update.snapshots)
         else:
-            new = Planned(change.new, change.recipe)
-            old = new if change.old is None else Planned(change.old, self.recipe)
-            await self.moving.change(old, new, change.groups)
+            new = Planned(update.new, update.recipe)
+            old = new if update.old is None else Planned(update.old, self.recipe)
+            await self.rollout.change(old, new, update.snapshots)
 
-    async def publish(self, groups: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
-        """Hand snapshots to the store, but for services that somebody else has in hand. Whoever has no ADM, or is no
-        service any more, passes everything on. Raises `SnapshotError` before anything has changed."""
-        wanted: dict[str, Snapshot] = dict(groups.adms)
-        passing = groups.passing or self._passing
-        if passing is not None:
+    async def publish(self, snapshots: SnapshotSet, state: State, held: frozenset[str] = frozenset()) -> None:
+        """Publish snapshots, except those of the services in `held`, which a transition publishes. A service without
+        an ADM, or that the program no longer has, gets the passthrough snapshot.
+
+        Raises `SnapshotError` before anything is published.
+        """
+        wanted: dict[str, Snapshot] = dict(snapshots.by_service)
+        passthrough = snapshots.passthrough or self._passthrough
+        if passthrough is not None:
             hosts = {adm.service for adm in state.placement.adms}
             for name in (*state.program.services, *self.store.groups):
                 if name not in hosts:
-                    wanted[name] = passing
-        new = {name: item for name, item in wanted.items() if name not in held and not self._has(name, item)}
+                    wanted[name] = passthrough
+        new = {name: item for name, item in wanted.items() if name not in held and not self._is_current(name, item)}
         names = list(new)
-        for start in range(0, len(names), AT_ONCE):
-            for name in names[start : start + AT_ONCE]:
+        for start in range(0, len(names), PUBLISH_BATCH):
+            for name in names[start : start + PUBLISH_BATCH]:
                 new[name].check()
             await asyncio.sleep(0)
-        self._passing = passing
-        for start in range(0, len(names), AT_ONCE):
-            self.store.publish_all({name: new[name] for name in names[start : start + AT_ONCE]})
+        self._passthrough = passthrough
+        for start in range(0, len(names), PUBLISH_BATCH):
+            self.store.publish_all({name: new[name] for name in names[start : start + PUBLISH_BATCH]})
             await asyncio.sleep(0)
         if new:
             LOG.info("published", extra={"groups": len(new), "state": state.version})
 
-    def _has(self, name: str, snapshot: Snapshot) -> bool:
+    def _is_current(self, name: str, snapshot: Snapshot) -> bool:
         current = self.store.current(name)
         return current is not None and (current is snapshot or current.version == snapshot.version)
 
     @property
-    def taken(self) -> dict[str, Snapshot]:
-        """What some proxy of each service has acknowledged as a whole."""
-        found = {name: self.store.taken(name) for name in self.store.groups}
+    def acknowledged(self) -> dict[str, Snapshot]:
+        """For each service the last snapshot of which a proxy has acknowledged all resources."""
+        found = {name: self.store.last_acked(name) for name in self.store.groups}
         return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
 
-    async def _settle(self, recipe: Recipe | None) -> None:
-        if self.options.kept is not None:
-            await asyncio.to_thread(self.options.kept.settle, recipe, self.taken)
+    async def _save_state(self, recipe: Recipe | None) -> None:
+        if self.options.state_dir is not None:
+            await asyncio.to_thread(self.options.state_dir.save_as_owner, recipe, self.acknowledged)
 
     def _step_failed(self) -> None:
         self.problems.counts.transition_errors += 1

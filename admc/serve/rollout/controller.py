@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError
-from admc.serve.build.snapshots import Groups
+from admc.serve.build.snapshots import SnapshotSet
 from admc.serve.file_watch import look
 from admc.serve.rollout import progress
 from admc.serve.rollout.addresses import changed, elsewhere, is_elsewhere, listed
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.serve.build.source import State
-    from admc.serve.file_watch import Seen
+    from admc.serve.file_watch import FileStat
     from admc.serve.state_dir.rollout_record import Record
     from admc.serve.state_dir.store import Recipe
     from admc.transition.model import Step
     from admc.transition.older import Dropped
     from xds_server.transport.server import XdsServer
 
-    Publish = Callable[[Groups, State, frozenset[str]], Awaitable[None]]
+    Publish = Callable[[SnapshotSet, State, frozenset[str]], Awaitable[None]]
     Settle = Callable[[Recipe | None], Awaitable[None]]
 
 LOG: Final = logging.getLogger("admc.serve")
@@ -103,7 +103,7 @@ class Moving:
         self._failure: _Failure | None = None
         self._capturing = Capturing(folder)
         self._telling = Telling(server, self._capturing)
-        self._left: Seen | None = None
+        self._left: FileStat | None = None
         """What `transition.json` looked like when it was read or written last."""
         self._confirmed = 0.0
         """When it was last looked whether redirection is loaded."""
@@ -137,7 +137,7 @@ class Moving:
             await self._telling.take(underway)
             self.underway = underway
 
-    async def change(self, old: Planned, new: Planned, groups: Groups) -> None:
+    async def change(self, old: Planned, new: Planned, groups: SnapshotSet) -> None:
         """Put a newer plan in force. Raises `CommandError` where the way to it cannot be said in Envoy's terms."""
         async with self._turn:
             underway = self.underway
@@ -166,14 +166,14 @@ class Moving:
                     self._next = waiting  # whoever asked is told that this one is not in force: it must not come later
                     raise
 
-    async def relocate(self, new: Planned, groups: Groups) -> None:
+    async def relocate(self, new: Planned, groups: SnapshotSet) -> None:
         """The plan is the same, and addresses have changed."""
         async with self._turn:
             if self.underway is None:
                 await self._publish(groups, new.state, frozenset())
             elif self._next is not None:
-                adms = {**self._next.groups.adms, **groups.adms}
-                told = Groups(adms, groups.passing or self._next.groups.passing)
+                adms = {**self._next.groups.by_service, **groups.by_service}
+                told = SnapshotSet(adms, groups.passthrough or self._next.groups.passthrough)
                 self._next = replace(self._next, new=new, groups=told)
                 await self._locate(self.underway, new)
             else:
@@ -208,7 +208,7 @@ class Moving:
         self,
         old: Planned,
         new: Planned,
-        groups: Groups,
+        groups: SnapshotSet,
         lingering: frozenset[str] = frozenset(),
         older: Dropped = MappingProxyType({}),
         undone: frozenset[str] = frozenset(),
@@ -219,7 +219,7 @@ class Moving:
         key = secrets.token_bytes(32)
         made = await asyncio.to_thread(walked, old, new, key, undone)
         made = outlasting(made, lingering)
-        underway = Underway(Walk(made), old, new, key, groups.passing, lingering, older, undone)
+        underway = Underway(Walk(made), old, new, key, groups.passthrough, lingering, older, undone)
         if underway.involved:
             before = self.underway
             redirected = old.state.source.mode is Mode.REDIRECT
@@ -242,9 +242,9 @@ class Moving:
         called = await asyncio.to_thread(names, underway.dropped, old.placed, newer.plain)
         return await asyncio.to_thread(walked, old, newer._replace(names=called), underway.key, undone)
 
-    async def _relocate(self, underway: Underway, new: Planned, groups: Groups) -> None:
+    async def _relocate(self, underway: Underway, new: Planned, groups: SnapshotSet) -> None:
         new = new._replace(names=underway.new.names)
-        going = replace(underway, new=new, passing=groups.passing or underway.passing)
+        going = replace(underway, new=new, passing=groups.passthrough or underway.passing)
         await self._telling.take(going)
         self.underway = going
         await self._publish(groups, new.state, underway.involved)
@@ -317,7 +317,7 @@ class Moving:
             if going.new.names:
                 # Connections that knew other policies by these names are gone.
                 plain = going.new._replace(names={})
-                await self._begin(going.new, plain, Groups({}, going.passing))
+                await self._begin(going.new, plain, SnapshotSet({}, going.passing))
                 return
             await self._move(None, going.new)
             LOG.info("transition_over", extra={"state": underway.new.state.version})

@@ -1,6 +1,6 @@
 """Proxies are told a step of a transition, and it is seen how far they have it.
 
-Underway --take--> SnapshotStore --> proxies --> client registry --sight--> Walk
+Underway --take--> SnapshotCache --> proxies --> client registry --sight--> Walk
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Telling:
         for service in sorted(underway.involved - gone):
             found = made.get(service, underway.passing)
             if found is not None:
-                refused = store.unwanted(service)
-                given[service] = keeping(step, found, store.current(service), refused, store.taken(service))
+                refused = store.nacked_resources(service)
+                given[service] = keeping(step, found, store.current(service), refused, store.last_acked(service))
         store.publish_all(given)
         self._told = self._told.and_now(step, {name: snapshot.version for name, snapshot in given.items()})
         said: dict[str, object] = {"phase": step.phase.value, "groups": len(given)}
@@ -70,6 +70,6 @@ class Telling:
             versions,
             {name: replicas(underway.new.state, name) for name in underway.involved},
             self._capturing.there(underway.walk.step) if underway.new.state.source.mode is Mode.REDIRECT else None,
-            refused=frozenset(name for name in versions if store.start(name) is not store.current(name)),
+            refused=frozenset(name for name in versions if store.initial(name) is not store.current(name)),
             same=self._told.of(underway.walk.step),
         )

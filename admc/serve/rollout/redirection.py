@@ -20,7 +20,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded, said_by_system, write_whole
+from admc.files import read_bounded, system_message, write_whole
 from admc.serve.file_watch import look
 from admc.transition.captures import captures, of_parts
 from emitters.interception import Family, interceptions, restore_file
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
-    from admc.serve.file_watch import Seen
+    from admc.serve.file_watch import FileStat
     from admc.transition.model import Captures, Placed, Step
     from emitters.addresses import Addresses
 
@@ -66,7 +66,7 @@ class Known(NamedTuple):
     """Service -> the rules that were loaded for the transition under way."""
 
 
-Look = tuple["Seen | None", ...]
+Look = tuple["FileStat | None", ...]
 """What the files of one service look like."""
 
 
@@ -79,7 +79,7 @@ class Capturing:
         self._known: Known | None = None
         self._rules: dict[str, Rules] = {}
         """Of services that were asked: what is in the folder for them."""
-        self._left: Seen | None = None
+        self._left: FileStat | None = None
         """What `redirected.json` looked like when it was read or written last."""
         self._looks: dict[str, Look] = {}
         """The same of what is there to be loaded."""
@@ -290,7 +290,7 @@ def write(folder: Path, rules: Mapping[str, Rules]) -> None:
             place.mkdir(parents=True, exist_ok=True)
             (place / "loaded").unlink(missing_ok=True)
         except OSError as error:
-            raise wrong_usage("ADM803", f"cannot write to the folder `{place}`", cause=said_by_system(error)) from error
+            raise wrong_usage("ADM803", f"cannot write to the folder `{place}`", cause=system_message(error)) from error
         for name, content in {**own.files, "digest": own.digest + "\n"}.items():
             write_whole(place / name, content.encode())
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from admc.compile.pipeline import folder_of
 from admc.exits import CommandError, Exit
-from admc.pipeline import folder_of
 from admc.serve.build.snapshots import snapshot
 from admc.serve.rollout.addresses import during
 from admc.transition.model import Phase
 from admc.transition.resources import resources
 from admc.transition.steps import steps
 from dsl.collector import no_collection
-from emitters.envoy import Mode, untouched
+from emitters.envoy import Mode, passthrough
 from emitters.errors import EmitError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def passing(state: State) -> Snapshot | None:
     """What a service has that has no ADM: its redirected connections pass."""
     if state.source.mode is not Mode.REDIRECT:
         return None
-    found = untouched(state.program, state.addresses)
+    found = passthrough(state.program, state.addresses)
     return None if found is None else snapshot(found)
 
 

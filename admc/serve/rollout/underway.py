@@ -13,7 +13,7 @@ from admc.transition.older import renamed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from admc.serve.build.snapshots import Groups
+    from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import State
     from admc.serve.state_dir.store import Recipe
     from admc.transition.driver import Walk
@@ -106,7 +106,7 @@ class Next:
     """A newer plan that waits."""
 
     new: Planned
-    groups: Groups
+    groups: SnapshotSet
     moves: frozenset[str] | None = None
     """Whose proxies have to have the plan under way before this one may begin, since something changes sides between
     the two; None as long as nobody had to know."""

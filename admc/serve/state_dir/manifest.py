@@ -1,22 +1,21 @@
-"""What stands in the folder of the kept state: `state.json`, and a snapshot as one of its parts.
+"""The files of the state directory: `state.json` as typed rows, and a snapshot as one object.
 
-Whatever is read here may have been touched by a power cut or a hand, so every field is checked.
+A power cut or a user may have damaged any of them, so every field is checked.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf.message import DecodeError
 
+from admc.typed_json import JsonTypeError, parse
 from emitters.envoy import Mode
 from xds_server.resources.snapshot import Resource, Snapshot, SnapshotError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SCHEMA_VERSION: Final = 1
 MAX_GROUPS: Final = 100_000
@@ -24,102 +23,106 @@ MODES: Final = tuple(map(str, Mode))
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class WrongError(Exception):
+class ManifestError(Exception):
     """The content is not what this admc writes; the message says what is wrong."""
 
 
-class Saved(NamedTuple):
+class StateRow(NamedTuple):
+    """The recipe of a state. Contents are objects, by their digests."""
+
+    main: str
+    """The path of the program among the inputs."""
+    mode: Mode
+    inputs: Mapping[str, str]
+    """Path -> digest."""
+    plan: str
+    endpoints: str | None
+
+    @property
+    def objects(self) -> frozenset[str]:
+        """The digests of all its objects."""
+        return frozenset({*self.inputs.values(), self.plan} | ({self.endpoints} if self.endpoints else set()))
+
+
+class SnapshotRow(NamedTuple):
     """The snapshot of one service."""
 
-    version: str
-    digest: str
-    """Of the part that has it."""
+    object: str
+    """The digest of the object that holds its resources."""
     elsewhere: tuple[str, ...]
+    """Clusters that its resources name, and that Envoy has from its bootstrap."""
 
 
-def to_json(state: dict[str, Any] | None, groups: Mapping[str, Saved]) -> bytes:
-    """The content of `state.json`; `state` has the digests of a recipe's parts."""
+class Manifest(NamedTuple):
+    """The content of `state.json`."""
+
+    schema_version: int
+    state: StateRow | None
+    groups: Mapping[str, SnapshotRow]
+    """By service."""
+
+
+def to_json(state: StateRow | None, groups: Mapping[str, SnapshotRow]) -> bytes:
+    """The content of `state.json`."""
     document = {
         "schema_version": SCHEMA_VERSION,
-        "state": state,
-        "groups": {
-            name: {"object": item.digest, "elsewhere": list(item.elsewhere)} for name, item in sorted(groups.items())
-        },
+        "state": None if state is None else state._asdict(),
+        "groups": {name: row._asdict() for name, row in sorted(groups.items())},
     }
     return (json.dumps(document) + "\n").encode()
 
 
-def serialised(snapshot: Snapshot) -> bytes:
-    """The content of the part that has a snapshot."""
+def from_json(content: bytes) -> Manifest:
+    """The rows of `state.json`. Raises `ManifestError`."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError("it is not JSON; the file may be cut short") from error
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if type(version) is not int or version < 1:
+        raise ManifestError("it has no `schema_version`")
+    if version > SCHEMA_VERSION:
+        raise ManifestError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
+    try:
+        manifest = parse(Manifest, document)
+    except JsonTypeError as error:
+        field = f"`{error.where[:100]}`" if error.where else "it"
+        raise ManifestError(f"{field} {error.what}") from error
+    if len(manifest.groups) > MAX_GROUPS:
+        raise ManifestError(f"it has more than {MAX_GROUPS:,} groups")
+    for name, row in manifest.groups.items():
+        if not _are_digests((row.object,)):
+            raise ManifestError(f"`groups.{name[:100]}.object` is not a digest")
+    if manifest.state is not None:
+        if not _are_digests(manifest.state.objects):
+            raise ManifestError("`state` has a digest that is not one")
+        if manifest.state.main not in manifest.state.inputs:
+            raise ManifestError("`state.main` is not among its inputs")
+    return manifest
+
+
+def _are_digests(texts: Collection[str]) -> bool:
+    return all(_DIGEST.fullmatch(text) for text in texts)
+
+
+def snapshot_to_bytes(snapshot: Snapshot) -> bytes:
+    """The object of a snapshot: a `DiscoveryResponse` with all its resources."""
     response = discovery_pb2.DiscoveryResponse()
     for collection in snapshot.collections.values():
         for resource in collection.resources.values():
             response.resources.add(type_url=resource.type_url, value=resource.body)
-    found: bytes = response.SerializeToString(deterministic=True)
-    return found
+    content: bytes = response.SerializeToString(deterministic=True)
+    return content
 
 
-def parsed(content: bytes, elsewhere: list[str]) -> Snapshot:
-    """The snapshot that such a part has. Raises `WrongError`."""
+def snapshot_from_bytes(content: bytes, row: SnapshotRow) -> Snapshot:
+    """The snapshot of an object. Raises `ManifestError`."""
     try:
         response = discovery_pb2.DiscoveryResponse.FromString(content)
         snapshot = Snapshot.of(
-            (Resource.parse(item.type_url, item.value) for item in response.resources), elsewhere=elsewhere
+            (Resource.parse(item.type_url, item.value) for item in response.resources), elsewhere=row.elsewhere
         )
         snapshot.check()
     except (DecodeError, SnapshotError) as error:
-        raise WrongError(f"its snapshot cannot be used: {error}") from error
+        raise ManifestError(f"its snapshot cannot be used: {error}") from error
     return snapshot
-
-
-def from_json(content: bytes) -> dict[str, Any]:
-    """The content of `state.json`, every field checked. Raises `WrongError`."""
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise WrongError("it is not JSON; the file may be cut short") from error
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    if type(version) is not int or version < 1:
-        raise WrongError("it has no `schema_version`")
-    if version > SCHEMA_VERSION:
-        raise WrongError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
-    groups = document.get("groups")
-    if document.keys() != {"schema_version", "state", "groups"} or not isinstance(groups, dict):
-        raise WrongError("it does not have the fields that belong there")
-    if len(groups) > MAX_GROUPS:
-        raise WrongError(f"it has more than {MAX_GROUPS:,} groups")
-    for name, saved in groups.items():
-        if (
-            not isinstance(saved, dict)
-            or saved.keys() != {"object", "elsewhere"}
-            or not _is_digest(saved["object"])
-            or not _are_names(saved["elsewhere"])
-        ):
-            raise WrongError(f"its group `{name[:100]}` does not have the fields that belong there")
-    state = document["state"]
-    if state is not None and not _is_state(state):
-        raise WrongError("its `state` does not have the fields that belong there")
-    found: dict[str, Any] = document
-    return found
-
-
-def _is_state(state: object) -> bool:
-    return (
-        isinstance(state, dict)
-        and state.keys() == {"main", "mode", "inputs", "plan", "endpoints"}
-        and isinstance(state["main"], str)
-        and state["mode"] in MODES
-        and isinstance(state["inputs"], dict)
-        and state["main"] in state["inputs"]
-        and all(map(_is_digest, state["inputs"].values()))
-        and _is_digest(state["plan"])
-        and (state["endpoints"] is None or _is_digest(state["endpoints"]))
-    )
-
-
-def _is_digest(value: object) -> bool:
-    return isinstance(value, str) and bool(_DIGEST.fullmatch(value))
-
-
-def _are_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded, said_by_system, write_whole
+from admc.files import read_bounded, system_message, write_whole
 from admc.serve.state_dir.manifest import MODES
 from admc.serve.state_dir.store import Recipe
 from dsl.program import Side
@@ -55,7 +55,7 @@ def write(folder: Path, record: Record | None) -> None:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise wrong_usage("ADM803", f"cannot remove `{path}`", cause=said_by_system(error)) from error
+            raise wrong_usage("ADM803", f"cannot remove `{path}`", cause=system_message(error)) from error
         return
     document = {
         "schema_version": SCHEMA_VERSION,

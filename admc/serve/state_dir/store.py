@@ -1,13 +1,14 @@
-"""What survives a restart: the state in force, and for each service the snapshot that its proxies acknowledged last.
+"""The state directory (`--state`): what survives a restart of the server.
 
-    FOLDER/state.json          what belongs together, by digest; replaced in one step
-    FOLDER/objects/SHA256      the parts: inputs, plan, endpoints file, snapshots; never changed once written
-    FOLDER/lock                held by the server that uses the folder
-    FOLDER/transition.json     see `record`
+    DIR/state.json          names the parts of the stored state by digest; replaced atomically
+    DIR/objects/SHA256      the parts: inputs, plan, endpoints file, snapshots; never changed once written
+    DIR/lock                locked by the server that uses the directory
+    DIR/transition.json     see `rollout_record`
 
-So a server that comes back knows endpoints before it has read a file, and can tell what changed while it was away.
-Whatever moment it is killed at, `state.json` names parts that were complete before it was written. A part is known by
-its digest: one that a power cut or a hand has touched is not used.
+The stored state is the active one, and for each service the last snapshot that its proxies acknowledged. A restarted
+server can serve it before it reads any other file, and can tell what has changed since. If the server is killed at any
+moment, `state.json` still names only complete parts. A part that was changed afterwards no longer fits its digest, and
+is not used.
 """
 
 from __future__ import annotations
@@ -17,258 +18,279 @@ import hashlib
 import os
 import threading
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded, said_by_system, write_whole
+from admc.files import read_bounded, system_message, write_whole
 from admc.serve.file_watch import look
-from admc.serve.state_dir.manifest import Saved, WrongError, from_json, parsed, serialised, to_json
+from admc.serve.state_dir.manifest import (
+    Manifest,
+    ManifestError,
+    SnapshotRow,
+    StateRow,
+    from_json,
+    snapshot_from_bytes,
+    snapshot_to_bytes,
+    to_json,
+)
+from emitters.envoy import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from admc.serve.file_watch import Seen
+    from admc.serve.file_watch import FileStat
     from xds_server.resources.snapshot import Snapshot
 
 MAX_MANIFEST: Final = 64_000_000
 MAX_OBJECT: Final = 256_000_000
 MAX_TOTAL: Final = 4_000_000_000
-"""Bytes of all snapshots together."""
+"""Total bytes of all snapshots."""
 
 
 class Recipe(NamedTuple):
-    """All that a state is made from: with it the same state can be made again, without a solver."""
+    """The inputs of a state: the same state can be built from them again, without a solver."""
 
     main: str
-    """The program's path among the inputs."""
+    """The path of the program among the inputs."""
     mode: str
     inputs: Mapping[str, bytes]
     plan: bytes
     endpoints: bytes | None
 
 
-class Recalled(NamedTuple):
-    """What was kept. `problems` are groups that cannot be used, and why."""
+class StoredState(NamedTuple):
+    """The content of the directory. `problems` names the snapshots that cannot be used, with the reasons."""
 
     recipe: Recipe | None
     groups: Mapping[str, Snapshot]
     problems: tuple[str, ...]
 
 
+class _StoredSnapshot(NamedTuple):
+    version: str
+    row: SnapshotRow
+
+
 @dataclass(slots=True)
-class Kept:
-    """The folder, for as long as this process holds its lock."""
+class StateDir:
+    """The directory, for as long as this process holds its lock."""
 
     folder: Path
     _lock: IO[bytes]
-    _recipe: dict[str, Any] | None = None
-    _groups: dict[str, Saved] = field(default_factory=dict)
-    _sound: set[str] = field(default_factory=set)
-    """Parts that this process has read or written."""
-    _left: tuple[Seen | None, ...] | None = None
-    """What the folder looked like when this process had read it, or written to it."""
-    _writing: threading.Lock = field(default_factory=threading.Lock)
+    _state: StateRow | None = None
+    _groups: dict[str, _StoredSnapshot] = field(default_factory=dict)
+    _verified: set[str] = field(default_factory=set)
+    """Digests of the objects that this process has read or written."""
+    _expected: tuple[FileStat | None, ...] | None = None
+    """The stats of the directory's files after this process last read or wrote them."""
+    _write_lock: threading.Lock = field(default_factory=threading.Lock)
 
     # ---- reading ----
 
-    def recall(self) -> Recalled | None:
-        """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used."""
-        self._left = self._looks()
+    def load(self) -> StoredState | None:
+        """The stored state, if there is one. Raises `CommandError` (ADM854) if it cannot be used."""
+        self._expected = self._stats()
         path = self.folder / "state.json"
         if not path.exists():
             return None
         try:
-            content = read_bounded(path, MAX_MANIFEST, "the kept state", regular=True)
+            content = read_bounded(path, MAX_MANIFEST, "the stored state", regular=True)
         except CommandError as error:
             raise _unusable(path, error.diagnostics[0].cause or "it cannot be read") from error
         try:
-            return self._recalled(from_json(content))
-        except WrongError as error:
+            return self._loaded(from_json(content))
+        except ManifestError as error:
             raise _unusable(path, str(error)) from error
 
-    def _recalled(self, document: dict[str, Any]) -> Recalled:
-        recipe = None if document["state"] is None else self._recipe_of(document["state"])
+    def _loaded(self, manifest: Manifest) -> StoredState:
+        recipe = None if manifest.state is None else self._recipe_of(manifest.state)
         groups: dict[str, Snapshot] = {}
         problems: list[str] = []
-        left = MAX_TOTAL
-        for name, saved in sorted(document["groups"].items()):
+        bytes_left = MAX_TOTAL
+        for name, row in sorted(manifest.groups.items()):
             try:
-                content = self._object(saved["object"])
-                left -= len(content)
-                if left < 0:
-                    raise WrongError(f"its snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
-                snapshot = parsed(content, saved["elsewhere"])
-            except WrongError as error:
+                content = self._object(row.object)
+                bytes_left -= len(content)
+                if bytes_left < 0:
+                    raise ManifestError(f"the snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
+                snapshot = snapshot_from_bytes(content, row)
+            except ManifestError as error:
                 problems.append(f"`{name}`: {error}")
                 continue
             groups[name] = snapshot
-            self._groups[name] = Saved(snapshot.version, saved["object"], tuple(saved["elsewhere"]))
-        self._recipe = document["state"]
-        return Recalled(recipe, groups, tuple(problems))
+            self._groups[name] = _StoredSnapshot(snapshot.version, row)
+        self._state = manifest.state
+        return StoredState(recipe, groups, tuple(problems))
 
-    def _recipe_of(self, state: dict[str, Any]) -> Recipe:
-        endpoints = state["endpoints"]
+    def _recipe_of(self, state: StateRow) -> Recipe:
         return Recipe(
-            state["main"],
-            state["mode"],
-            {path: self._object(digest) for path, digest in state["inputs"].items()},
-            self._object(state["plan"]),
-            None if endpoints is None else self._object(endpoints),
+            state.main,
+            state.mode.value,
+            {path: self._object(digest) for path, digest in state.inputs.items()},
+            self._object(state.plan),
+            None if state.endpoints is None else self._object(state.endpoints),
         )
 
     def _object(self, digest: str) -> bytes:
         try:
             content = read_bounded(
-                self.folder / "objects" / digest, MAX_OBJECT, "a part of the kept state", regular=True
+                self.folder / "objects" / digest, MAX_OBJECT, "a part of the stored state", regular=True
             )
         except CommandError as error:
-            raise WrongError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
+            raise ManifestError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
         if hashlib.sha256(content).hexdigest() != digest:
-            raise WrongError("a part of it is not what was kept")
-        self._sound.add(digest)
+            raise ManifestError("a part of it is not what admc stored")
+        self._verified.add(digest)
         return content
 
     # ---- writing ----
 
     def renew(self) -> bool:
-        """Whether somebody has removed, replaced or touched what was kept. Then the folder is there again, this
-        process's alone, and the next `save` writes everything. Raises `CommandError` where that cannot be."""
-        with self._writing:
-            if self._left is None or self._looks() == self._left:
+        """Restore the directory if its files were removed, replaced or changed from outside; whether they were.
+
+        Then this process holds the lock of the new directory, and the next `save` writes everything. Raises
+        `CommandError` if that is impossible.
+        """
+        with self._write_lock:
+            if self._expected is None or self._stats() == self._expected:
                 return False
-            if self._is_own():
-                _made(self.folder)  # not locked again: that is refused to whoever has the lock
+            if self._holds_lock():
+                _make_folders(self.folder)  # a process that holds the lock cannot lock again
             else:
                 lock = _locked(self.folder)
                 self._lock.close()
                 self._lock = lock
-            self._recipe, self._groups, self._left = None, {}, None
-            self._sound.clear()
+            self._state, self._groups, self._expected = None, {}, None
+            self._verified.clear()
             return True
 
-    def _looks(self) -> tuple[Seen | None, ...]:
-        # One inside the other would change with every file of somebody else's in it: so not the folder itself.
+    def _stats(self) -> tuple[FileStat | None, ...]:
+        # Not of the directory itself: its stat also changes with files in it that belong to other programs.
         return tuple(look(self.folder / name) for name in ("lock", "objects", "state.json"))
 
-    def _is_own(self) -> bool:
-        """Whether the lock is that of the folder that is there now."""
-        there, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
-        return there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
+    def _holds_lock(self) -> bool:
+        """Whether the lock file in the directory is the one that this process has locked."""
+        found, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
+        return found is not None and (found.device, found.inode) == (own.st_dev, own.st_ino)
 
-    def settle(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> None:
-        """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where
-        the folder is not this process's any more: what another one keeps there is left alone."""
-        with self._writing:
-            if not self._is_own() or not (self.folder / "objects").is_dir():
-                raise _cannot_keep(self.folder, "somebody has removed or replaced it")
+    def save_as_owner(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> None:
+        """The same as `save`, but never into the directory of another server. For a state that has to be stored before
+        it is published. Raises `CommandError` also if the directory was removed or replaced."""
+        with self._write_lock:
+            if not self._holds_lock() or not (self.folder / "objects").is_dir():
+                raise _not_writable(self.folder, "it was removed or replaced")
         self.save(recipe, groups)
 
     def save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
-        """Keep these instead; without a recipe, the state that is kept stays. False where nothing is new.
+        """Store these; without a recipe the stored one stays. False if nothing has changed.
 
-        Raises `CommandError` where the folder takes nothing: what was kept before is still there.
+        Raises `CommandError` if the directory is not writable. Then it keeps its previous content.
         """
-        with self._writing:
+        with self._write_lock:
             try:
                 return self._save(recipe, groups)
             except CommandError:
-                # What an attempt has left among the parts is nobody else's doing.
-                now = self._looks()
-                if self._left is not None and now[1] is not None:
-                    self._left = (self._left[0], now[1], self._left[2])
+                # The failed attempt may have changed `objects`; that is no change from outside.
+                stats = self._stats()
+                if self._expected is not None and stats[1] is not None:
+                    self._expected = (self._expected[0], stats[1], self._expected[2])
                 raise
 
     def _save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
-        state = self._recipe if recipe is None else self._put_recipe(recipe)
-        saved = {name: self._put_group(name, snapshot) for name, snapshot in groups.items()}
-        if state == self._recipe and saved == self._groups:
+        state = self._state if recipe is None else self._put_recipe(recipe)
+        stored = {name: self._put_snapshot(name, snapshot) for name, snapshot in groups.items()}
+        if state == self._state and stored == self._groups:
             return False
+        content = to_json(state, {name: item.row for name, item in stored.items()})
         try:
-            write_whole(self.folder / "state.json", to_json(state, saved))
+            write_whole(self.folder / "state.json", content)
         except CommandError as error:
-            raise _cannot_keep(self.folder, error.diagnostics[0].cause) from error
-        self._recipe, self._groups = state, saved
+            raise _not_writable(self.folder, error.diagnostics[0].cause) from error
+        self._state, self._groups = state, stored
         try:
-            self._sweep()
+            self._remove_unused_objects()
         finally:
-            self._left = self._looks()
+            self._expected = self._stats()
         return True
 
     def close(self) -> None:
         self._lock.close()
 
-    def _put_recipe(self, recipe: Recipe) -> dict[str, Any]:
-        return {
-            "main": recipe.main,
-            "mode": recipe.mode,
-            "inputs": {path: self._put(content) for path, content in sorted(recipe.inputs.items())},
-            "plan": self._put(recipe.plan),
-            "endpoints": None if recipe.endpoints is None else self._put(recipe.endpoints),
-        }
+    def _put_recipe(self, recipe: Recipe) -> StateRow:
+        return StateRow(
+            recipe.main,
+            Mode(recipe.mode),
+            {path: self._put(content) for path, content in sorted(recipe.inputs.items())},
+            self._put(recipe.plan),
+            None if recipe.endpoints is None else self._put(recipe.endpoints),
+        )
 
-    def _put_group(self, name: str, snapshot: Snapshot) -> Saved:
+    def _put_snapshot(self, name: str, snapshot: Snapshot) -> _StoredSnapshot:
         before = self._groups.get(name)
         elsewhere = tuple(sorted(snapshot.elsewhere))
-        if before is not None and (before.version, before.elsewhere) == (snapshot.version, elsewhere):
+        if before is not None and (before.version, before.row.elsewhere) == (snapshot.version, elsewhere):
             return before
-        return Saved(snapshot.version, self._put(serialised(snapshot)), elsewhere)
+        return _StoredSnapshot(snapshot.version, SnapshotRow(self._put(snapshot_to_bytes(snapshot)), elsewhere))
 
     def _put(self, content: bytes) -> str:
-        """A part, whole under its name or not there at all. Not flushed to the disk: a process that dies loses
-        nothing, and after a power cut the digest tells."""
+        """Write an object, whole or not at all; returns its digest.
+
+        It is not flushed to the disk. A process that is killed loses nothing, and after a power cut a damaged object
+        does not fit its digest.
+        """
         digest = hashlib.sha256(content).hexdigest()
         path = self.folder / "objects" / digest
         try:
-            # One that an earlier server left may have been touched since.
-            if digest not in self._sound:
+            # An object that an earlier server wrote may have been changed since.
+            if digest not in self._verified:
                 temporary = path.with_name(f"{digest}.{os.getpid()}.tmp")
                 try:
                     temporary.write_bytes(content)
                     temporary.replace(path)
                 except OSError:
-                    temporary.unlink(missing_ok=True)  # it may fill what is left of the disk
+                    temporary.unlink(missing_ok=True)  # it may take the last space of a full disk
                     raise
-                self._sound.add(digest)
+                self._verified.add(digest)
         except OSError as error:
-            raise _cannot_keep(self.folder, said_by_system(error)) from error
+            raise _not_writable(self.folder, system_message(error)) from error
         return digest
 
-    def _sweep(self) -> None:
-        """Remove what `state.json` does not name any more, left-overs of a killed server among them."""
-        state = self._recipe or {"inputs": {}, "plan": "", "endpoints": ""}
-        wanted = {item.digest for item in self._groups.values()}
-        wanted |= {*state["inputs"].values(), state["plan"], state["endpoints"]}
+    def _remove_unused_objects(self) -> None:
+        """Remove the objects that `state.json` no longer names, and temporary files of killed servers."""
+        wanted = {item.row.object for item in self._groups.values()}
+        if self._state is not None:
+            wanted |= self._state.objects
         try:
             for path in (self.folder / "objects").iterdir():
                 if path.name not in wanted:
                     path.unlink(missing_ok=True)
-                    self._sound.discard(path.name)
+                    self._verified.discard(path.name)
         except OSError as error:
-            raise _cannot_keep(self.folder, said_by_system(error)) from error
+            raise _not_writable(self.folder, system_message(error)) from error
 
 
-def opened(folder: Path) -> Kept:
-    """The folder, made if need be, for this process alone. Raises `CommandError` (ADM854)."""
-    return Kept(folder, _locked(folder))
+def open_state_dir(folder: Path) -> StateDir:
+    """Lock the directory for this process; makes it if there is none. Raises `CommandError` (ADM854)."""
+    return StateDir(folder, _locked(folder))
 
 
-def _made(folder: Path) -> None:
+def _make_folders(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / "objects").mkdir(mode=0o700, exist_ok=True)
     except FileExistsError as error:
-        raise _cannot_keep(folder, "it is no folder") from error
+        raise _not_writable(folder, "it is not a folder") from error
     except OSError as error:
-        raise _cannot_keep(folder, said_by_system(error)) from error
+        raise _not_writable(folder, system_message(error)) from error
 
 
 def _locked(folder: Path) -> IO[bytes]:
-    _made(folder)
+    _make_folders(folder)
     try:
         lock = (folder / "lock").open("ab")
     except OSError as error:
-        raise _cannot_keep(folder, said_by_system(error)) from error
+        raise _not_writable(folder, system_message(error)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -282,12 +304,12 @@ def _locked(folder: Path) -> IO[bytes]:
         _clear(folder)
     except OSError as error:
         lock.close()
-        raise _cannot_keep(folder, said_by_system(error)) from error
+        raise _not_writable(folder, system_message(error)) from error
     return lock
 
 
 def _clear(folder: Path) -> None:
-    """Remove what servers that were killed have left half written: a full disk may be full of it."""
+    """Remove the temporary files of killed servers, which may fill the disk."""
     for left in (*folder.glob(".*.json.*.tmp"), *(folder / "objects").glob("*.tmp")):
         left.unlink(missing_ok=True)
 
@@ -295,16 +317,16 @@ def _clear(folder: Path) -> None:
 def _unusable(path: Path, cause: str) -> CommandError:
     return wrong_usage(
         "ADM854",
-        f"the kept state `{path}` cannot be used",
+        f"the stored state `{path}` cannot be used",
         cause=cause,
-        hint="the server goes on without it, and keeps a new one once proxies have acknowledged what it compiles",
+        hint="the server continues without it, and stores a new one once proxies have acknowledged what it compiles",
     )
 
 
-def _cannot_keep(folder: Path, cause: str | None) -> CommandError:
+def _not_writable(folder: Path, cause: str | None) -> CommandError:
     return wrong_usage(
         "ADM854",
-        f"cannot keep the state in `{folder}`",
+        f"cannot store the state in `{folder}`",
         cause=cause,
-        hint="give a folder that admc may write to; what was kept there before is as it was",
+        hint="give a folder that admc may write to; the previous content of this one is unchanged",
     )

@@ -22,9 +22,9 @@ from tests.serve.traffic.programs import ASPECTS, BURST, GRPC_UNAVAILABLE, Obser
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from admc.testbed.echo import Seen
     from tests.serve.traffic.callers import Request
     from tests.serve.traffic.programs import Aspect, Variant
-    from tests.testbed.echo import Seen
 
 FEW = "/few"
 UNREACHABLE = (None, 503, GRPC_UNAVAILABLE)

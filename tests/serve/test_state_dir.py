@@ -1,0 +1,265 @@
+"""The stored state is read back unchanged, survives every kill, and is rejected if it was changed from outside."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from envoy.config.cluster.v3 import cluster_pb2
+from envoy.config.endpoint.v3 import endpoint_pb2
+
+from admc.exits import CommandError
+from admc.serve.state_dir import rollout_record
+from admc.serve.state_dir.store import Recipe, StoredState, open_state_dir
+from admc.testbed.envoys import LAUNCHER
+from xds_server.resources.snapshot import Resource, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECIPE = Recipe("policies.adm", "redirect", {"policies.adm": b"app shop\n"}, b"{}", b'{"services": {}}')
+
+
+def recall(folder: Path) -> StoredState:
+    with closing(open_state_dir(folder)) as kept:
+        found = kept.load()
+    assert found is not None
+    return found
+
+
+def snapshot(*names: str) -> Snapshot:
+    return Snapshot.of(Resource.of(cluster_pb2.Cluster(name=name)) for name in names)
+
+
+def test_the_stored_state_is_read_back(tmp_path: Path) -> None:
+    endpoints = Resource.of(endpoint_pb2.ClusterLoadAssignment(cluster_name="own"))
+    groups = {"a": snapshot("x", "y"), "b": Snapshot.of([endpoints], elsewhere=["own"])}
+    kept = open_state_dir(tmp_path / "state")
+    assert kept.load() is None
+    assert kept.save(RECIPE, groups)
+    assert not kept.save(RECIPE, groups)
+    kept.close()
+
+    again = open_state_dir(tmp_path / "state")
+    found = again.load()
+    assert found is not None
+    assert found.recipe == RECIPE
+    assert found.problems == ()
+    assert {name: item.version for name, item in found.groups.items()} == {
+        name: item.version for name, item in groups.items()
+    }
+    assert found.groups["b"].elsewhere == {"own"}
+    # Nothing has changed, and without a recipe the stored one stays.
+    assert not again.save(None, groups)
+    assert again.save(None, {"a": snapshot("z")})
+    again.close()
+    last = recall(tmp_path / "state")
+    assert last.recipe == RECIPE
+    assert list(last.groups) == ["a"]
+    # One snapshot, and the recipe's three parts.
+    assert len(list((tmp_path / "state" / "objects").iterdir())) == 4
+
+
+@pytest.mark.parametrize("kept_before", [True, False])
+def test_a_folder_that_goes_is_noticed_by_a_server_that_has_written_nothing(tmp_path: Path, kept_before: bool) -> None:
+    folder, groups = tmp_path / "state", {"a": snapshot("x")}
+    if kept_before:
+        with closing(open_state_dir(folder)) as kept:
+            kept.save(RECIPE, groups)
+    with closing(open_state_dir(folder)) as again:
+        assert (again.load() is not None) is kept_before
+        if kept_before:
+            assert not again.save(RECIPE, groups)
+        assert not again.renew()
+        shutil.rmtree(folder)
+        assert again.renew()
+        assert again.save(RECIPE, groups)
+    assert recall(folder).recipe == RECIPE
+
+
+@pytest.mark.parametrize("gone", ["objects", "state.json", "lock"])
+def test_a_part_of_the_folder_that_goes_is_there_again_at_once(gone: str, tmp_path: Path) -> None:
+    folder, groups = tmp_path / "state", {"a": snapshot("x")}
+    with closing(open_state_dir(folder)) as kept:
+        kept.save(RECIPE, groups)
+        shutil.rmtree(folder / gone) if gone == "objects" else (folder / gone).unlink()
+        assert kept.renew()
+        assert kept.save(RECIPE, groups)
+        with pytest.raises(CommandError, match="another server keeps its state"):
+            open_state_dir(folder)
+    assert recall(folder).recipe == RECIPE
+
+
+def test_a_full_disk_is_no_change_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: bytes) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with closing(open_state_dir(tmp_path)) as kept:
+        kept.save(RECIPE, {"a": snapshot("x")})
+        with monkeypatch.context() as patches:
+            patches.setattr(Path, "write_bytes", full)
+            for _ in range(2):
+                with pytest.raises(CommandError, match="cannot store the state"):
+                    kept.save(RECIPE, {"a": snapshot("y")})
+                assert not kept.renew()
+        # It does not hide such a change either.
+        (tmp_path / "state.json").unlink()
+        assert kept.renew()
+        assert kept.save(RECIPE, {"a": snapshot("y")})
+
+
+def test_two_servers_do_not_share_a_folder(tmp_path: Path) -> None:
+    kept = open_state_dir(tmp_path)
+    with pytest.raises(CommandError) as caught:
+        open_state_dir(tmp_path)
+    assert caught.value.diagnostics[0].code == "ADM854"
+    kept.close()
+    open_state_dir(tmp_path).close()
+
+
+def _change(folder: Path, change: Callable[[dict[str, object]], object]) -> None:
+    path = folder / "state.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "cut short": (lambda f: os.truncate(f / "state.json", 40), "cut short"),
+    "newer": (lambda f: _change(f, lambda c: c.update(schema_version=2)), "schema version 2"),
+    "no version": (lambda f: _change(f, lambda c: c.pop("schema_version")), "no `schema_version`"),
+    "a list": (lambda f: (f / "state.json").write_text("[]"), "no `schema_version`"),
+    "deep": (lambda f: (f / "state.json").write_text("[" * 200_000), "not JSON"),
+    "binary": (lambda f: (f / "state.json").write_bytes(b"\xff\xfe\0"), "not JSON"),
+    "another field": (lambda f: _change(f, lambda c: c.update(more=1)), "unknown field `more`"),
+    "a path for a digest": (
+        lambda f: _change(f, lambda c: c["groups"]["a"].update(object="../../../etc/passwd")),  # type: ignore[index]
+        "`groups.a.object`",
+    ),
+    "no plan": (lambda f: _change(f, lambda c: c["state"].pop("plan")), "`state`"),  # type: ignore[attr-defined]
+    "an input that was changed": (
+        lambda f: [p.write_bytes(b"app mine\n") for p in (f / "objects").iterdir() if p.read_bytes() == b"app shop\n"],
+        "not what admc stored",
+    ),
+    "an input that is gone": (
+        lambda f: [p.unlink() for p in (f / "objects").iterdir() if p.read_bytes() == b"app shop\n"],
+        "cannot be read",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_changed_state_is_rejected_with_the_reason(name: str, tmp_path: Path) -> None:
+    kept = open_state_dir(tmp_path)
+    kept.save(RECIPE, {"a": snapshot("x")})
+    kept.close()
+    spoil, words = BROKEN[name]
+    spoil(tmp_path)
+    with closing(open_state_dir(tmp_path)) as again:
+        with pytest.raises(CommandError) as caught:
+            again.load()
+        (finding,) = caught.value.diagnostics
+        assert finding.code == "ADM854"
+        assert words in (finding.cause or "")
+        # The next save writes a correct state.
+        assert again.save(RECIPE, {"a": snapshot("y")})
+    assert recall(tmp_path).recipe == RECIPE
+
+
+def test_a_changed_snapshot_affects_only_its_own_service(tmp_path: Path) -> None:
+    kept = open_state_dir(tmp_path)
+    kept.save(RECIPE, {"a": snapshot("x"), "b": snapshot("y")})
+    kept.close()
+    groups = json.loads((tmp_path / "state.json").read_text())["groups"]
+    (tmp_path / "objects" / groups["a"]["object"]).write_bytes(b"\xff" * 100)
+    found = recall(tmp_path)
+    assert list(found.groups) == ["b"]
+    assert found.problems == ("`a`: a part of it is not what admc stored",)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.serve.test_state_dir import RECIPE, snapshot
+from admc.serve.state_dir.store import open_state_dir
+kept = open_state_dir(Path(sys.argv[1]))
+for number in range(1_000_000):
+    recipe = RECIPE._replace(endpoints=str(number).encode())
+    kept.save(recipe, {f"group{n}": snapshot(f"cluster{number}") for n in range(5)})
+    if number == 0:
+        print("begun", flush=True)
+"""
+
+
+def _until_written(path: Path, times: int) -> None:
+    """Wait until a file has been replaced so often, on any disk."""
+    seen = path.stat()
+    deadline = time.monotonic() + 60
+    while times > 0:
+        assert time.monotonic() < deadline
+        found = path.stat()
+        if (found.st_ino, found.st_mtime_ns) != (seen.st_ino, seen.st_mtime_ns):
+            seen, times = found, times - 1
+        time.sleep(0.0002)
+
+
+def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
+    """Whenever the writer is killed, the stored state is consistent."""
+    numbers = set()
+    for attempt in range(6):
+        command = [sys.executable, str(LAUNCHER), str(os.getpid()), sys.executable, "-c", WRITER, str(tmp_path)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        _until_written(tmp_path / "state.json", attempt)
+        time.sleep(attempt * 0.007)  # a moment of no meaning, and another each time
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        found = recall(tmp_path)
+        assert found.recipe is not None
+        assert found.recipe.endpoints is not None
+        assert found.problems == ()
+        number = int(found.recipe.endpoints)
+        numbers.add(number)
+        assert {item.version for item in found.groups.values()} == {snapshot(f"cluster{number}").version}
+        assert len(found.groups) == 5
+    assert max(numbers) >= 5  # not all of them died at the same place
+
+
+def test_a_transition_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path) -> None:
+    """The file has the key of the marker, and other users may be able to read the folder."""
+    recipe = Recipe("a.adm", "redirect", {"a.adm": b"app a"}, b"{}", None)
+    path = tmp_path / rollout_record.NAME
+    path.touch(0o644)
+    for at in (0, 1):
+        rollout_record.write(tmp_path, rollout_record.Record(recipe, recipe, at, False, b"key"))
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert rollout_record.read(tmp_path) == rollout_record.Record(recipe, recipe, 1, False, b"key")
+
+
+def test_nothing_is_stored_in_the_folder_of_another_server(tmp_path: Path) -> None:
+    folder, groups = tmp_path / "state", {"a": snapshot("x")}
+    with closing(open_state_dir(folder)) as kept:
+        kept.save_as_owner(RECIPE, groups)
+        found = kept.load()
+        assert found is not None
+        assert (found.recipe, found.groups.keys()) == (RECIPE, groups.keys())
+        folder.rename(tmp_path / "away")
+        with pytest.raises(CommandError, match="cannot store the state"):
+            kept.save_as_owner(None, groups)
+        with closing(open_state_dir(folder)) as another:
+            with pytest.raises(CommandError, match="cannot store the state"):
+                kept.save_as_owner(RECIPE, {})
+            assert another.load() is None
