@@ -58,6 +58,8 @@ class Client(NamedTuple):
     """It refuses the version that is published."""
     fresh: bool = False
     """It had nothing when its stream began, and received nothing since but what is published."""
+    is_away: bool = False
+    """Its source lists it, and it is not connected."""
     older: frozenset[str] = frozenset()
     """Names of chains that it still subscribes to and that `now` does not have."""
 
@@ -254,7 +256,7 @@ def _towards_proven(state: RolloutState) -> list[Label]:
     """Where to return from a plan that a proxy refuses: to the last label that every proxy had, or to one on the way
     there. From that label itself nowhere: it would be refused there, too, and so on for ever."""
     proven = state.proven
-    if proven is None or proven == state.now:
+    if proven is None:
         return []
     labels = [each.label for each in state.may_have]
     first = labels.index(proven)

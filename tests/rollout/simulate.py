@@ -123,7 +123,7 @@ class Simulation:
             refuses = each.connected and each.nacked == version
             served = server.everything or each.service in server.served
             older = each.frozen(self.world, now) if each.connected else frozenset[str]()
-            clients.append(Client(each.service, served, has, refuses, each.fresh, older))
+            clients.append(Client(each.service, served, has, refuses, each.fresh, not each.connected, older))
         for name in self.world.services:
             chains[name] = frozenset(self.world.chain(now, hop) for hop in self.world.hops(name))
         involved = None if now.goal is None else self.world.changes(now.base, now.goal)
