@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: setup demo test lint bench mutants fuzz fmt lock clean
+.PHONY: setup system demo test test-long test-all lint bench mutants fuzz fmt lock clean
 
 setup: $(STAMP)
 
@@ -17,18 +17,30 @@ $(STAMP): requirements.lock pyproject.toml
 	touch $@
 
 demo: setup
-	$(BIN)/python -m tests.testbed.demo
+	$(BIN)/admc try examples/hotel_reservation/policies.adm
 
-# What is timed against real proxies runs by itself.
+# What tests need of the machine, installed as root on Debian. No other target touches the system.
+system:
+	$(PYTHON) -m tests.system
+
+# At most six minutes on two cores. What is timed against real proxies runs by itself.
 test: setup
-	$(BIN)/python -m pytest -n 2 --ignore tests/fidelity
-	$(BIN)/python -m pytest -n 2 tests/fidelity
+	$(BIN)/python -m pytest -n 2 -m "not long" --ignore tests/fidelity
+	$(BIN)/python -m pytest -n 2 -m "not long" tests/fidelity
+
+# What `make test` leaves out, and nothing else.
+test-long: setup
+	$(BIN)/python -m pytest -n 2 -m long --ignore tests/fidelity
+	$(BIN)/python -m pytest -n 2 -m long tests/fidelity
+
+test-all: test test-long
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.words
 
 fmt: setup
 	$(BIN)/ruff check --fix .

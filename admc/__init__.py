@@ -1,3 +1,4 @@
-"""The application: command line, pipeline and plan. The only package that touches files and the terminal."""
+"""The application: command line, compile pipeline, plan and server. The only package that uses files and the
+terminal."""
 
 __version__ = "0.1.0"

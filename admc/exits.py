@@ -1,4 +1,4 @@
-"""Exit codes, so that a script can tell a wrong program from a bug without reading a message."""
+"""Exit codes, by which a script can distinguish a wrong program from a bug, and the error of a command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Exit(IntEnum):
     NOT_PROVEN = 5
     BUG = 70
     INTERRUPTED = 130
-    """What shells report for a program that Ctrl-C ended."""
+    """The code that shells use for a program that Ctrl-C ended."""
 
 
 _WORST_FIRST = (Exit.BUG, Exit.INPUT, Exit.NO_PLACEMENT, Exit.NOT_PROVEN, Exit.GATE, Exit.CHANGES)
@@ -32,9 +32,9 @@ def worst(codes: Iterable[Exit]) -> Exit:
 
 
 class CommandError(Exception):
-    """A command cannot go on: what to tell the user, and the exit code.
+    """A command cannot continue: the diagnostics for the user, and the exit code.
 
-    `folder` is the program's folder as the user would type it: paths in spans are relative to it.
+    `folder` is the program's folder as the user would type it. Paths in spans are relative to it.
     """
 
     def __init__(self, exit_code: Exit, diagnostics: Iterable[Diagnostic], folder: str = "") -> None:
@@ -45,15 +45,19 @@ class CommandError(Exception):
 
 
 def wrong_usage(code: str, message: str, *, cause: str | None = None, hint: str | None = None) -> CommandError:
-    """A failure of the command line itself: exit 1, and no line of a program to point at."""
+    """An error without a line of a program: exit code 1."""
     return CommandError(Exit.INPUT, [Diagnostic(code, Severity.ERROR, message, None, cause, hint)])
 
 
 def refused_warnings(found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """With `--warnings-as-errors`: the error that the warnings among `found` are, if there are any."""
+    """For `--warnings-as-errors`: one error if there are warnings among `found`."""
     number = sum(1 for item in found if item.severity is Severity.WARNING)
     if not number:
         return []
     there = "there is a warning" if number == 1 else f"there are {number} warnings"
     message = f"{there}, and `--warnings-as-errors` was given"
-    return [Diagnostic("ADM814", Severity.ERROR, message, None, hint="nothing was written; mend what is warned of")]
+    return [
+        Diagnostic(
+            "ADM814", Severity.ERROR, message, None, hint="nothing was written; remove the causes of the warnings"
+        )
+    ]

@@ -1,7 +1,7 @@
-"""What may be shown: whether a stream takes colour, and text that cannot take over the terminal.
+"""Text for terminals: its colour, its width, and the escape of characters that could control the terminal.
 
-Programs come from strangers, and a name in an error message could carry escape sequences, line breaks or characters
-that reverse the reading direction. Everything that a user wrote passes `visible` before it is printed.
+A program may be hostile: a name in an error message could contain escape sequences, line breaks or characters that
+reverse the reading direction. So all text of users passes `visible` before it is printed.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def _cell(character: str) -> int:
 
 
 def takes_colour(stream: TextIO) -> bool:
-    """True on a terminal, unless NO_COLOR or a dumb terminal says otherwise."""
+    """True on a terminal, unless it is a dumb one or NO_COLOR is set."""
     return not os.environ.get("NO_COLOR") and not is_dumb() and is_terminal(stream)
 
 
 def is_dumb() -> bool:
-    """A terminal that shows control sequences instead of obeying them."""
+    """Whether the terminal shows control sequences instead of interpreting them."""
     return os.environ.get("TERM") == "dumb"
 
 
@@ -69,3 +69,8 @@ def width(stream: TextIO) -> int:
     if not is_terminal(stream):
         return 100
     return max(40, min(shutil.get_terminal_size().columns, 140))
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 file`, `2 files`; `many` is an irregular plural."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

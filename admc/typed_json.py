@@ -1,8 +1,7 @@
-"""JSON that may be hostile, half written or of another version, as the typed rows that it should be.
+"""Reads JSON into typed rows. The JSON may be hostile, cut short or of another version.
 
-The checkers are made once, from the types themselves, so that the two cannot drift: named tuples of strings, whole
-numbers, truth values, enumerations, lists of one type, objects with any names and values of one type, and any of these
-or null.
+Each checker is made once, from the type itself, so that the two cannot differ. A type may be a named tuple, a string, a
+whole number, a truth value, an enumeration, a tuple or a mapping (by name) of one type, or any of these or null.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import typing
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 
-class WrongError(Exception):
-    """A value does not fit. `where` is its place, empty for the document itself."""
+class JsonTypeError(Exception):
+    """A value does not fit the type. `where` is its path in the document, empty for the document itself."""
 
     def __init__(self, where: str, what: str) -> None:
         self.where = where
@@ -24,13 +23,22 @@ class WrongError(Exception):
         super().__init__(what)
 
 
-# What a checker returns is the type that it was made for, which only `checker` knows.
+# A checker returns a value of the type that it was made for. Only `parse` has that type in its signature: a field may
+# have a type without a class, such as `str | None`.
 Checker = Callable[[object, str], Any]
+Row = TypeVar("Row")
+
+
+def parse(expected: type[Row], document: object) -> Row:
+    """A JSON document as a value of the type. Raises `JsonTypeError`."""
+    kind: object = expected
+    row: Row = checker(kind)(document, "")
+    return row
 
 
 @cache
 def checker(expected: object) -> Checker:
-    """A function that turns plain JSON into a value of the type, or raises `WrongError` with the place."""
+    """A function that turns plain JSON into a value of the type, or raises `JsonTypeError` with the path."""
     if expected is str:
         return _scalar(str, "must be a string")
     if expected is int:
@@ -44,7 +52,7 @@ def checker(expected: object) -> Checker:
     if typing.get_origin(expected) is tuple:
         return _rows(typing.get_args(expected)[0])
     if typing.get_origin(expected) is Mapping:
-        return _named(typing.get_args(expected)[1])
+        return _by_name(typing.get_args(expected)[1])
     if isinstance(expected, type) and issubclass(expected, Enum):
         return _word(expected)
     if isinstance(expected, type):
@@ -55,7 +63,7 @@ def checker(expected: object) -> Checker:
 def _scalar(expected: type, what: str) -> Checker:
     def check(value: object, where: str) -> object:
         if type(value) is not expected:
-            raise WrongError(where, what)
+            raise JsonTypeError(where, what)
         return value
 
     return check
@@ -63,7 +71,7 @@ def _scalar(expected: type, what: str) -> Checker:
 
 def _whole(value: object, where: str) -> object:
     if type(value) is not int or not 0 <= value < 1 << 63:
-        raise WrongError(where, "must be a whole number")
+        raise JsonTypeError(where, "must be a whole number")
     return value
 
 
@@ -78,11 +86,11 @@ def _rows(item: object) -> Checker:
 
     def check_all(value: object, where: str) -> object:
         if not isinstance(value, list):
-            raise WrongError(where, "must be a list")
+            raise JsonTypeError(where, "must be a list")
         try:
             return tuple(check(row, "") for row in value)
-        except WrongError:
-            # Only now is the place worth its price: which row it was.
+        except JsonTypeError:
+            # Paths of rows take time to build, so they are built only for the error message.
             for index, row in enumerate(value):
                 check(row, f"{where}[{index}]")
             raise
@@ -90,13 +98,13 @@ def _rows(item: object) -> Checker:
     return check_all
 
 
-def _named(item: object) -> Checker:
+def _by_name(item: object) -> Checker:
     check = checker(item)
 
     def check_all(value: object, where: str) -> object:
         if not isinstance(value, dict):
-            raise WrongError(where, "must be an object")
-        return {name: check(own, f"{where}.{name[:100]}") for name, own in value.items()}
+            raise JsonTypeError(where, "must be an object")
+        return {name: check(row, f"{where}.{name}") for name, row in value.items()}
 
     return check_all
 
@@ -108,7 +116,7 @@ def _word(expected: type[Enum]) -> Checker:
     def check(value: object, where: str) -> object:
         member = known.get(value) if isinstance(value, str) else None
         if member is None:
-            raise WrongError(where, f"must be {said}")
+            raise JsonTypeError(where, f"must be {said}")
         return member
 
     return check
@@ -119,12 +127,12 @@ def _object(expected: type) -> Checker:
 
     def check(value: object, where: str) -> object:
         if not isinstance(value, dict):
-            raise WrongError(where, "must be an object")
+            raise JsonTypeError(where, "must be an object")
         if value.keys() != fields.keys():
             missing = sorted(fields.keys() - value.keys())
             unknown = sorted(value.keys() - fields.keys())
             what = f"lacks `{missing[0]}`" if missing else f"has an unknown field `{unknown[0]}`"
-            raise WrongError(where, what)
+            raise JsonTypeError(where, what)
         prefix = f"{where}." if where else ""
         return expected(**{name: check_field(value[name], prefix + name) for name, check_field in fields.items()})
 

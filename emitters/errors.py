@@ -1,4 +1,4 @@
-"""What emitters raise when the target cannot express what a correct placement asks for."""
+"""The error of emitters where the target cannot express a correct placement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class EmitError(Exception):
-    """Envoy, Kubernetes or the packet filter cannot express it: carries every finding of the run."""
+    """Envoy, Kubernetes or the packet filter cannot express the placement; carries every finding of the run."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)

@@ -2,11 +2,11 @@
 
     SERVICE/bootstrap.yaml       the ADM's configuration, whole in itself
     SERVICE/bootstrap-xds.yaml   the same ADM, asking an xDS server
-    SERVICE/xds-*.yaml           what it needs for that over TLS
-    SERVICE/interception.json    what is redirected to it, and why
+    SERVICE/xds-*.yaml           the TLS secrets for that
+    SERVICE/interception.json    the connections that are redirected to it, with their policies
     SERVICE/iptables.rules       the same for iptables-restore, and ip6tables.rules for ip6tables-restore
     SERVICE/interception.sh      applies and removes these rules any number of times
-    network-policies.yaml        what closes destinations (rule R7)
+    network-policies.yaml        the objects that close destinations (rule R7)
 
 Interception is written where connections are redirected, NetworkPolicies where a destination must be closed. Nothing
 but services has a folder: no service can have the name of a file.
@@ -15,7 +15,7 @@ but services has a folder: no service can have the name of a file.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from emitters import kubernetes
 from emitters.envoy import Mode, emit
@@ -30,14 +30,14 @@ from emitters.interception import (
 if TYPE_CHECKING:
     from dsl.program import Program
     from emitters.addresses import Addresses
-    from emitters.envoy.asking import Server
+    from emitters.envoy.bootstrap.xds_server import Server
     from solver.placement import Placement
 
 XDS: Final = {
     Mode.EXPLICIT: ("127.0.0.1", 18000),
     Mode.REDIRECT: ("admc.admc-system.svc.cluster.local", 18000),
 }
-"""Where `bootstrap-xds.yaml` looks for its server, unless told otherwise."""
+"""The xDS server in `bootstrap-xds.yaml`, where no other one is given."""
 
 
 def files(
@@ -49,9 +49,9 @@ def files(
     xds: Server | None = None,
 ) -> dict[str, bytes]:
     """All files of an emission, sorted by path. Raises `EmitError` where something cannot be expressed."""
-    from emitters.envoy.asking import Server, secrets
     from emitters.envoy.bootstrap import static_json, xds_bootstrap
-    from emitters.envoy.typed import to_json, to_yaml
+    from emitters.envoy.bootstrap.xds_server import Server, secrets
+    from emitters.envoy.messages.typed import to_json, to_yaml
 
     found: dict[str, bytes] = {}
     for resources in emit(program, placement, addresses, mode):
@@ -80,7 +80,7 @@ def _beside(server: Server, folder: str) -> Server:
 
 
 def _as_json(interception: Interception) -> bytes:
-    content: dict[str, Any] = {
+    content = {
         "service": interception.service,
         "ingress": [{"port": item.port, "policies": list(item.policies)} for item in interception.ingress],
         "egress": [

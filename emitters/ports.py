@@ -1,7 +1,7 @@
 """Numbers that the interception rules and the Envoy configuration must agree on.
 
-They live in one place because a difference between the two is not an error anybody sees: it is a loop, or traffic that
-goes round its policies.
+They are in one module because a difference between the two raises no error: it makes a loop, or traffic that goes round
+its policies.
 
 An ADM marks every connection that it opens itself (socket option `SO_MARK`, which needs NET_ADMIN or NET_RAW), and the
 rules let marked packets pass. There are two marks because a service can call itself: what leaves its egress listener

@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ settings.register_profile("suite", settings.get_profile("random"), derandomize=T
 settings.load_profile("suite")
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 @pytest.fixture
@@ -31,3 +32,23 @@ def alone() -> Iterator[None]:
     with (Path(tempfile.gettempdir()) / f"admc-testbed-{os.getuid()}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for each reason to skip tests: how many it skipped, and where they are."""
+    for line in skipped(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(line, yellow=True)
+
+
+def skipped(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """The lines: "skipped 12: REASON (tests/bench 2, tests/serve 10)"."""
+    by_reason: dict[str, Counter[str]] = {}
+    for report in reports:
+        reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        folder = report.nodeid.partition("::")[0].rpartition("/")[0]
+        by_reason.setdefault(reason.removeprefix("Skipped: "), Counter())[folder] += 1
+    lines = []
+    for reason, folders in sorted(by_reason.items()):
+        places = ", ".join(f"{folder} {count}" for folder, count in sorted(folders.items()))
+        lines.append(f"skipped {folders.total()}: {reason} ({places})")
+    return lines

@@ -1,9 +1,13 @@
 """Serves snapshots of named resources to proxies over the aggregated discovery service.
 
-    Snapshot --publish--> SnapshotStore --watch--> Stream (one for each client) --bytes--> gRPC
+    Snapshot --publish--> SnapshotCache --push--> Stream (one for each client) --bytes--> gRPC
 
-It knows resources, versions and streams, and no policy. `docs/xds.md` has the interface and what the protocol's corners
-look like on the wire. The reading order: `types`, `references`, `snapshot` (what is served); `subscription`, `channel`,
-`ordering`, `sending`, `stream` with its two variants `sotw` and `delta` (what is said to one client: pure and
-synchronous); `clients`, `store`, `coalesce`, `connection`, `server` (who gets what, and when).
+It serves resources with versions, and has no notion of a policy. `docs/xds.md` has the interface and the corners of the
+protocol. The packages, each of which imports only those before it:
+
+    resources    snapshots and their references; which snapshot a group gets; what its clients have acknowledged
+    protocol     the state machine of one stream, pure: subscription, type_state, sequencing, responses, stream, sotw,
+    delta limits       bounds for clients transport    gRPC: admission, connection, client_registry, debounce, server
+
+Beside them: `csds` and `health` are further gRPC services, `metrics` has the counters.
 """

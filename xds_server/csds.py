@@ -1,6 +1,6 @@
-"""Client status (CSDS): what each client was sent, what it took and what it refused, over gRPC on the xDS port.
+"""The client status service (CSDS) on the xDS port: which resources each client was sent, acknowledged and refused.
 
-It shows everybody's configuration, so that those who may ask are few: the caller of `add` says who.
+It shows the configuration of all clients. So the caller of `add` says which clients may read it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc  # type: ignore[import-untyped]
 from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
-from xds_server.protocol.wire import Node
+from xds_server.protocol.wire import ClientNode
 from xds_server.resources.snapshot import Resource
 from xds_server.resources.types import SECRET
 from xds_server.transport.client import Caller
@@ -19,8 +19,8 @@ from xds_server.transport.client import Caller
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
-    from xds_server.protocol.type_state import Channel
-    from xds_server.transport.connection import Connection
+    from xds_server.protocol.type_state import TypeState
+    from xds_server.transport.connection import AnyConnection
     from xds_server.transport.server import XdsServer
 
 MAX_BYTES: Final = 64 << 20
@@ -37,7 +37,7 @@ def add(
 ) -> None:
     """Offer the service on a gRPC server: `server.start(..., services=[lambda it: csds.add(it, server, may_ask)])`.
 
-    `shown` is how a resource may be shown, and `said` what a client said of one: either may have secrets in it.
+    `shown` returns the bytes of a resource, and `said` the message of a NACK, without secrets.
     """
     servicer = _Servicer(server, may_ask, shown, said)
     csds_pb2_grpc.add_ClientStatusDiscoveryServiceServicer_to_server(servicer, grpc_server)
@@ -56,11 +56,11 @@ class _Servicer:
         self._shown = shown
         self._said = said
 
-    async def FetchClientStatus(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's own word
+    async def FetchClientStatus(self, request: Any, context: Any) -> Any:  # noqa: N802 - the name in the service
         return await self._answer(request, context)
 
     async def StreamClientStatus(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802
-        # Before it says anything: a client that may not ask could wait for ever, and keep its connection open by that.
+        # Before the first request: without that, a client without the right could keep its connection open for ever.
         await self._admit(context)
         async for request in requests:
             yield await self._answer(request, context)
@@ -68,11 +68,11 @@ class _Servicer:
     async def _admit(self, context: Any) -> None:
         auth = {key: tuple(values) for key, values in context.auth_context().items()}
         metadata = tuple((key, value) for key, value in context.invocation_metadata() or ())
-        if not self._may_ask(Caller(Node("", "", ""), context.peer(), auth, metadata)):
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this client may not see what others have")
+        if not self._may_ask(Caller(ClientNode("", "", ""), context.peer(), auth, metadata)):
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this client may not see the status of others")
 
     async def _answer(self, request: Any, context: Any) -> Any:
-        await self._admit(context)  # each time: what was proven for a long stream may have ended
+        await self._admit(context)  # for each request: the right may end during a long stream
         for matcher in request.node_matchers:
             pattern = matcher.node_id.WhichOneof("match_pattern")
             if matcher.node_metadatas or (matcher.HasField("node_id") and pattern not in _PLAIN):
@@ -86,7 +86,7 @@ class _Servicer:
             if _matches(connection.node.id, request.node_matchers):
                 config = response.config.add()
                 size += self._fill(config, connection, bare=request.exclude_resource_contents)
-                await asyncio.sleep(0)  # whoever waits for a push goes first
+                await asyncio.sleep(0)  # pushes go first
             if size > MAX_BYTES:
                 await context.abort(
                     grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -94,36 +94,34 @@ class _Servicer:
                 )
         return response
 
-    def _fill(self, config: Any, connection: Connection, *, bare: bool) -> int:
-        """Say what one client has; the bytes of it."""
+    def _fill(self, config: Any, connection: AnyConnection, *, bare: bool) -> int:
+        """Add the resources of one client; returns their size in bytes."""
         config.node.id, config.node.cluster = connection.node.id, connection.node.cluster
         config.node.user_agent_name = connection.node.user_agent
         machine = connection.machine
         size = 0
-        for channel, wanted in machine.channels() if machine is not None else ():
-            for name in sorted(
-                {*wanted, *channel.known, *(name for name, version in channel.refused.items() if version)}
-            ):
-                shown = config.generic_xds_configs.add(type_url=channel.type_url, name=name)
-                size += len(name) + len(channel.type_url) + 64
-                held = channel.known.get(name)
-                shown.config_status = _status(channel, name, wanted)
+        for state, wanted in machine.type_states() if machine is not None else ():
+            for name in sorted({*wanted, *state.known, *(name for name, version in state.nacked.items() if version)}):
+                shown = config.generic_xds_configs.add(type_url=state.type_url, name=name)
+                size += len(name) + len(state.type_url) + 64
+                held = state.known.get(name)
+                shown.config_status = _status(state, name, wanted)
                 if held is not None:
                     shown.version_info = held.version
-                # Nobody has to see a key to know whether it has arrived.
-                if isinstance(held, Resource) and not bare and channel.type_url != SECRET:
+                # The status of a secret does not need its key.
+                if isinstance(held, Resource) and not bare and state.type_url != SECRET:
                     shown.xds_config.type_url = held.type_url
                     shown.xds_config.value = self._shown(held.body)
                     size += len(held.body)
                 if shown.config_status == csds_pb2.ConfigStatus.ERROR:
-                    shown.error_state.details = self._said(channel.error)
-                    shown.error_state.version_info = channel.refused[name] or ""
-                    size += len(channel.error)
+                    shown.error_state.details = self._said(state.error)
+                    shown.error_state.version_info = state.nacked[name] or ""
+                    size += len(state.error)
         return size
 
 
 def _matches(node: str, matchers: Iterable[Any]) -> bool:
-    """Whether any matcher takes it; without matchers everyone is taken."""
+    """Whether one of the matchers matches the node; without matchers all nodes match."""
     return all(False for _ in matchers) or any(_matches_one(node, matcher) for matcher in matchers)
 
 
@@ -142,14 +140,14 @@ def _matches_one(node: str, matcher: Any) -> bool:
     return node.endswith(text) if pattern == "suffix" else text in node
 
 
-def _status(channel: Channel, name: str, wanted: Mapping[str, Resource]) -> int:
-    """How what a client has compares with what it is to have."""
+def _status(state: TypeState, name: str, wanted: Mapping[str, Resource]) -> int:
+    """The status of a resource: whether the client has the wanted version, another one or none, or has refused it."""
     status: Any = csds_pb2.ConfigStatus
-    held, new = channel.known.get(name), wanted.get(name)
-    if channel.refused.get(name) is not None:
+    held, new = state.known.get(name), wanted.get(name)
+    if state.nacked.get(name) is not None:
         return int(status.ERROR)
     if held is None:
         return int(status.NOT_SENT)
-    if any(name in flight.content for flight in channel.flights.values()):
+    if any(name in pending.content for pending in state.pending_acks.values()):
         return int(status.STALE)
     return int(status.SYNCED if new is not None and new.version == held.version else status.STALE)

@@ -1,7 +1,7 @@
-"""Whether clients are served, as gRPC's health checking tells it on the xDS port: load balancers and probes ask that.
+"""The health service of gRPC on the xDS port, for load balancers and probes.
 
-The messages are the library's and the servicer is not: there one watcher that does not read holds up whoever sets the
-status, and one that leaves takes the others' news with it.
+The messages are the library's, and the servicer is not: in the library's one, a watcher that does not read blocks the
+caller that sets the status, and a watcher that leaves takes the updates of the others with it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 SERVICES: Final = frozenset({"", "envoy.service.discovery.v3.AggregatedDiscoveryService"})
-"""What may be asked for: the whole server, and the service that proxies use."""
+"""The services with a status: the whole server, and the service that proxies use."""
 MAX_WATCHERS: Final = 1_000
 
 
 class Health:
-    """Not serving until told otherwise. All calls belong on the loop of the server.
+    """Not serving until `set` says otherwise. All calls belong on the event loop of the server.
 
     health = Health()
     await server.start(address, services=[health.add])
@@ -38,12 +38,12 @@ class Health:
         health_pb2_grpc.add_HealthServicer_to_server(self, grpc_server)
 
     def set(self, *, serving: bool) -> None:
-        """Tell everybody who watches."""
+        """Set the status, and send it to all watchers."""
         self._serving = serving
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - the service's own word
+    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - the name in the service
         if request.service not in SERVICES:
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service here")
         return self._status(request.service)
@@ -53,12 +53,12 @@ class Health:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many watch already")
         self._watchers += 1
         try:
-            said = None
+            sent = None
             while True:
                 changed, status = self._changed, self._status(request.service)
-                if status != said:
+                if status != sent:
                     yield status
-                    said = status
+                    sent = status
                 else:
                     await changed.wait()
         finally:

@@ -1,4 +1,4 @@
-"""What the server counts: plain numbers, for whoever shows them."""
+"""The counters of the server, as plain numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class Metrics:
-    """Counters grow, gauges do not. Types are type URLs."""
+    """Counters and gauges. Types are type URLs."""
 
     pushes: Counter[str] = field(default_factory=Counter)
     """Responses sent, by type."""
@@ -34,17 +34,17 @@ class Metrics:
     requests: Counter[str] = field(default_factory=Counter)
     acknowledgements: Counter[str] = field(default_factory=Counter)
     rejects: Counter[str] = field(default_factory=Counter)
-    """Responses that clients refused, by type."""
+    """NACKs, by type."""
     streams: Counter[str] = field(default_factory=Counter)
-    """Streams that ended, by why: `closed` by the client, `age`, `drained`, `cut`, or the gRPC status with which they
-    were refused."""
+    """Streams that ended, by reason: `closed` by the client, `age`, `drained`, `cut`, or the gRPC status with which the
+    server rejected them."""
     snapshots: int = 0
     """Snapshots that were published and differed from the one before."""
     refused_snapshots: int = 0
     connected: int = 0
-    """Gauge: streams that are open and whose client is known."""
+    """Gauge: open streams of admitted clients."""
     denials: Counter[str] = field(default_factory=Counter)
-    """Clients that were not let in, by reason."""
+    """Clients that were not admitted, by reason."""
     convergence: Histogram = field(default_factory=Histogram)
-    """From the publication of a snapshot until a client that was connected then had acknowledged all that it can use
-    of it."""
+    """From the publication of a snapshot until a client that was connected then had acknowledged all resources that it
+    can use."""

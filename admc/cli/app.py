@@ -16,12 +16,13 @@ from admc.cli.doctor import doctor
 from admc.cli.explain import explain
 from admc.cli.fmt import fmt
 from admc.cli.graph import graph
+from admc.cli.output import write_out
 from admc.cli.parser import Command, Group, usage_error
 from admc.cli.rollout import rollout
 from admc.cli.serve import serve
 from admc.cli.status import status
+from admc.cli.try_ import try_
 from admc.exits import Exit, wrong_usage
-from admc.output import write_out
 from admc.terminal import visible
 
 _UNSET: Final = "is a variable of the shell not set?"
@@ -40,6 +41,7 @@ app.command("check", cls=Command)(check)
 app.command("fmt", cls=Command)(fmt)
 app.command("explain", cls=Command)(explain)
 app.command("graph", cls=Command)(graph)
+app.command("try", cls=Command)(try_)
 app.command("serve", cls=Command)(serve)
 app.command("status", cls=Command)(status)
 app.command("rollout", cls=Command)(rollout)
@@ -62,18 +64,18 @@ def _about(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Compile communication policies into the smallest correct set of sidecars.
+    """Compile communication policies into the smallest correct set of ADMs (application-defined middleboxes).
 
-    Each of them is called an ADM here, an application-defined middlebox: it enforces what a program asks for.
+    An ADM is a sidecar proxy that enforces the policies of a program. Only services that need one get it.
 
-    To begin: `admc explain kinds` lists what can be asked for, `admc check policies.adm` says whether a program is
-    right, and `admc compile policies.adm` which services need an ADM.
+    To begin: `admc explain kinds` lists the kinds of policies, `admc check policies.adm` finds the errors of a program,
+    and `admc compile policies.adm` shows which services need an ADM.
     """
 
 
 def run(arguments: list[str]) -> int:
     """Run one command line. Raises `CommandError` where it cannot be done; returns the exit code otherwise."""
-    _refuse_nothing(arguments)
+    _refuse_empty_arguments(arguments)
     command = typer.main.get_command(app)
     if os.environ.get(COMPLETE_VARIABLE):
         from typer._completion_classes import completion_init
@@ -90,13 +92,13 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else Exit.DONE
 
 
-def _refuse_nothing(arguments: list[str]) -> None:
-    """An empty word is a variable of a shell that is not set; as a path it would be the working directory."""
+def _refuse_empty_arguments(arguments: list[str]) -> None:
+    """An empty argument usually is an unset shell variable; as a path it would mean the working directory."""
     before = ""
     for argument in arguments:
         option, separator, value = argument.partition("=")
         if not argument and not before.startswith("-"):
             raise wrong_usage("ADM801", "an argument is empty", hint=_UNSET)
         if not argument or (option.startswith("--") and separator and not value):
-            raise wrong_usage("ADM801", f"`{visible(option or before)}` is given nothing", hint=_UNSET)
+            raise wrong_usage("ADM801", f"`{visible(option or before)}` has an empty value", hint=_UNSET)
         before = argument

@@ -1,4 +1,4 @@
-"""`admc check`: are programs right? Reads and resolves them; never solves."""
+"""`admc check`: reads and resolves programs, and reports their errors. It never solves them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from admc.cli.options import FormatOption, IncludeOption, ProgramsArgument, Warn
 from admc.render.report import Format
 
 if TYPE_CHECKING:
-    from admc.checking import Checked
+    from admc.compile.checking import Checked
 
 
 def check(
@@ -17,15 +17,15 @@ def check(
     warnings_as_errors: WarningsOption = False,
     format_: FormatOption = Format.TEXT,
 ) -> int:
-    """Say whether programs are right; never solves."""
-    from admc.checking import check_all
-    from admc.output import show_report, write_out
-    from admc.programs import named
+    """Check programs for errors, without solving them."""
+    from admc.cli.output import show_report, write_out
+    from admc.compile.checking import check_all
+    from admc.compile.programs import find_programs
     from admc.render.report import Report
 
-    meant = named(programs)
-    outcome = check_all(meant, include, warnings_as_errors=warnings_as_errors)
-    several = meant.folders or len(programs) > 1
+    selected = find_programs(programs)
+    outcome = check_all(selected, include, warnings_as_errors=warnings_as_errors)
+    several = selected.folders or len(programs) > 1
     document: dict[str, object] = {}
     if several:
         document["programs"] = [_document(program) for program in outcome.programs]
@@ -47,7 +47,7 @@ def _line(program: Checked) -> str:
 
     shown = visible(program.path)
     if program.facts is None:
-        return f"{shown}: not right\n"
+        return f"{shown}: has errors\n"
     numbers = ", ".join(_counted(word, number) for word, number in program.facts.items() if isinstance(number, int))
     return f"{shown}: {'has warnings' if program.exit_code else 'no errors'} ({numbers})\n"
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from admc.cli.options import AdmMode, EffortOption, FormatOption, IncludeOption, ProgramArgument, WarningsOption
-from admc.cli.xds_options import Asked, server_of
+from admc.cli.xds_options import XdsOptions, server_of
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.render.report import Format
-from admc.words import counted
+from admc.terminal import counted
 
 if TYPE_CHECKING:
+    from admc.compile.pipeline import Compiled
     from admc.emit.folder import Emitted
-    from admc.pipeline import Compiled
-    from admc.plan.plan import Plan
+    from admc.plan.model import Plan
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Side
-    from emitters.envoy.asking import Server
+    from emitters.envoy.bootstrap.xds_server import Server
 
 
 def compile_(
@@ -28,11 +28,14 @@ def compile_(
     include: IncludeOption = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Where the plan goes; beside the program by default."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="The file of the plan; by default a file beside the program."
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the plan; write it only with -o.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the plan; write no file unless -o is given.")] = False,
     emit: Annotated[
-        Path | None, typer.Option("--emit", metavar="DIR", help="Write the configuration of every ADM there.")
+        Path | None,
+        typer.Option("--emit", metavar="DIR", help="Write the configuration of every ADM into this folder."),
     ] = None,
     force: Annotated[
         bool,
@@ -43,45 +46,57 @@ def compile_(
     ] = None,
     mode: Annotated[
         AdmMode | None,
-        typer.Option("--mode", help="How ADMs get traffic: redirect with --endpoints, explicit listeners without."),
+        typer.Option(
+            "--mode",
+            help="How ADMs get traffic; unless given, redirect with --endpoints, and explicit listeners without.",
+        ),
     ] = None,
     xds: Annotated[
         str | None,
         typer.Option(
             "--xds",
             metavar="HOST:PORT",
-            help="The xDS server that bootstrap-xds.yaml asks; unless given, 127.0.0.1:18000, and with redirection "
+            help="The xDS server in bootstrap-xds.yaml; unless given, 127.0.0.1:18000, and with redirection "
             "admc.admc-system.svc.cluster.local:18000.",
         ),
     ] = None,
     xds_ca: Annotated[
         Path | None,
         typer.Option(
-            "--xds-ca", metavar="FILE", help="Ask it over TLS: who has signed its certificate, where the ADM has it."
+            "--xds-ca",
+            metavar="FILE",
+            help="Connect to it over TLS: its CA certificate, as a path on the ADM's machine.",
         ),
     ] = None,
     xds_name: Annotated[
-        str | None, typer.Option("--xds-name", metavar="NAME", help="What its certificate is for; else its host.")
+        str | None,
+        typer.Option("--xds-name", metavar="NAME", help="The name in its certificate; unless given, its host."),
     ] = None,
     xds_cert: Annotated[
         Path | None,
-        typer.Option("--xds-cert", metavar="FILE", help="The certificate that an ADM shows it, where the ADM has it."),
+        typer.Option("--xds-cert", metavar="FILE", help="The client certificate of an ADM, as a path on its machine."),
     ] = None,
     xds_key: Annotated[
-        Path | None, typer.Option("--xds-key", metavar="FILE", help="Its private key, where the ADM has it.")
+        Path | None,
+        typer.Option(
+            "--xds-key", metavar="FILE", help="The private key of that certificate, as a path on its machine."
+        ),
     ] = None,
     xds_token: Annotated[
         Path | None,
-        typer.Option("--xds-token", metavar="FILE", help="Or the token that an ADM shows it, where the ADM has it."),
+        typer.Option("--xds-token", metavar="FILE", help="Instead, the token of an ADM, as a path on its machine."),
     ] = None,
     xds_files: Annotated[
         Path | None,
         typer.Option(
-            "--xds-files", metavar="DIR", help="Where an ADM has the xds-*.yaml of its own; else where they are."
+            "--xds-files",
+            metavar="DIR",
+            help="The folder of an ADM's xds-*.yaml on its machine; unless given, the emitted one.",
         ),
     ] = None,
     previous: Annotated[
-        Path | None, typer.Option("--previous", metavar="PLAN", help="Of equally good plans, take the nearest to this.")
+        Path | None,
+        typer.Option("--previous", metavar="PLAN", help="Among equally good plans, choose the one nearest to this."),
     ] = None,
     effort: EffortOption = None,
     require_optimal: Annotated[
@@ -93,9 +108,9 @@ def compile_(
     """Compile a program into the smallest correct set of ADMs."""
     _check_options(json, format_, emit, endpoints, mode, effort, force=force)
     _check_output(program, output, json)
-    server = server_of(emit, Asked(xds, xds_ca, xds_name, xds_cert, xds_key, xds_token, xds_files))
-    from admc.output import Progress
-    from admc.pipeline import compile_program, folder_of, input_files, refuse_warnings
+    server = server_of(emit, XdsOptions(xds, xds_ca, xds_name, xds_cert, xds_key, xds_token, xds_files))
+    from admc.cli.output import Progress
+    from admc.compile.pipeline import compile_program, folder_of, input_files, refuse_warnings
     from admc.plan.to_json import to_json
 
     progress = Progress()
@@ -126,13 +141,15 @@ def compile_(
     finally:
         progress.clear()
     if json:
-        from admc.output import write_out
+        from admc.cli.output import write_out
 
         write_out(content.decode("ascii"))
         return Exit.DONE
     notes = _notes(program, target, changed, emit, emitted, endpoints)
     if server is not None and server.tls is not None and server.tls.folder is None:
-        notes.append("ADMs look for `xds-*.yaml` where they are now: `--xds-files DIR` says where else they will be")
+        notes.append(
+            "ADMs read `xds-*.yaml` from this folder; if they are moved, name the new folder with `--xds-files DIR`"
+        )
     found = [
         *compiled.program.warnings,
         *compiled.program.notes,
@@ -144,7 +161,7 @@ def compile_(
 
 
 def _check_output(program: Path, output: Path | None, json: bool) -> None:
-    from admc.programs import STANDARD_INPUT
+    from admc.compile.programs import STANDARD_INPUT
 
     if str(program) == STANDARD_INPUT and output is None and not json:
         raise wrong_usage(
@@ -178,7 +195,7 @@ def _check_options(
     if emit is None:
         for option, given in (("--endpoints", endpoints), ("--mode", mode), ("--force", force or None)):
             if given is not None:
-                raise wrong_usage("ADM801", f"`{option}` says nothing without `--emit DIR`")
+                raise wrong_usage("ADM801", f"`{option}` needs `--emit DIR`")
     if mode is AdmMode.REDIRECT and endpoints is None:
         raise wrong_usage(
             "ADM801",
@@ -300,7 +317,7 @@ def _notes(
     if emit is not None and emitted is not None:
         removed = f", {emitted.removed} removed" if emitted.removed else ""
         written = counted(emitted.written, "file")
-        notes.append(f"configuration in `{emit}`: {written} written, {emitted.unchanged} kept{removed}")
+        notes.append(f"configuration in `{emit}`: {written} written, {emitted.unchanged} unchanged{removed}")
         if endpoints is None:
             notes.append(
                 "without `--endpoints` it uses loopback addresses and explicit listeners, to try out on one machine"
@@ -316,7 +333,7 @@ def _notes(
 def _show(
     compiled: Compiled, folder: str, notes: list[str], found: list[Diagnostic], target: Path | None, format_: Format
 ) -> None:
-    from admc.output import show_report, write_out
+    from admc.cli.output import show_report, write_out
     from admc.plan.summary import facts, summarize
     from admc.render.report import Report
 
@@ -334,8 +351,8 @@ def _show(
     elif format_ is Format.MARKDOWN:
         from admc.render import summary_markdown
 
-        told = [f"{item.severity} {item.code}: {item.message}" for item in own]
-        write_out(summary_markdown.render(summary, folder, [*told, *notes]))
+        findings = [f"{item.severity} {item.code}: {item.message}" for item in own]
+        write_out(summary_markdown.render(summary, folder, [*findings, *notes]))
     else:
         numbers = {**facts(summary), "plan": None if target is None else target.as_posix()}
         show_report(Report(tuple(found), Exit.DONE, folder, numbers), format_)

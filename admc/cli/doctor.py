@@ -19,9 +19,9 @@ def doctor(
     """Check that this machine has what admc needs."""
     import json
 
+    from admc.cli.machine import Verdict, findings
+    from admc.cli.output import write_out
     from admc.exits import Exit
-    from admc.health import Verdict, findings
-    from admc.output import write_out
     from admc.terminal import visible
 
     found = findings()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from admc.cli.completing import ALL_KINDS, names, subjects
 from admc.cli.options import IncludeOption
+from admc.cli.suggestions import ALL_KINDS, names, subjects
 from admc.exits import Exit, wrong_usage
 from admc.files import is_folder, present
 from admc.render.report import Format
@@ -36,7 +36,7 @@ def explain(
         str,
         typer.Argument(
             metavar="PROGRAM|CODE|RULE|KIND",
-            help="A program; or ADM606, R6, retry; `kinds` lists all kinds.",
+            help="A program, a code (ADM606), a rule (R6), a kind (retry), or `kinds` for all kinds.",
             autocompletion=subjects,
         ),
     ],
@@ -45,11 +45,13 @@ def explain(
         typer.Argument(metavar="[NAME]", help="A service, policy or kind of the program.", autocompletion=names),
     ] = None,
     include: IncludeOption = None,
-    format_: Annotated[ExplainFormat, typer.Option("--format", help="How the answer is written.")] = ExplainFormat.TEXT,
+    format_: Annotated[
+        ExplainFormat, typer.Option("--format", help="The format of the explanation.")
+    ] = ExplainFormat.TEXT,
 ) -> int:
     """Explain a plan, a service, a policy, a kind or a code."""
-    from admc.output import write_out
-    from admc.pipeline import folder_of
+    from admc.cli.output import write_out
+    from admc.compile.pipeline import folder_of
     from admc.render.explanation import WIDTH, render
     from admc.terminal import width
 
@@ -59,7 +61,7 @@ def explain(
     if general is not None and name is not None:
         raise wrong_usage(
             "ADM801",
-            f"`{subject}` is no program, so there is no `{name}` in it",
+            f"`{subject}` is not a program, so it has no `{name}`",
             hint=f"`admc explain {subject}`, or `admc explain PROGRAM {name}`",
         )
     folder, explanations = ("", [general]) if general is not None else (folder_of(path), _answers(path, name, include))
@@ -69,7 +71,7 @@ def explain(
 
 
 def _general(subject: str) -> Explanation | None:
-    """What needs no program: a code, a rule or a built-in kind. None where it must be a program."""
+    """The explanation of a code, a rule or a built-in kind; None if the subject must be a program."""
     if CODE.fullmatch(subject):
         return _code(subject.upper())
     rule = RULE.fullmatch(subject)
@@ -77,8 +79,8 @@ def _general(subject: str) -> Explanation | None:
         return _code(f"ADM{600 + int(rule[1])}")
     if "." in subject or "/" in subject or not subject:
         return None
+    from admc.compile.pipeline import program_meant
     from admc.explain.kind import explain_kind, explain_kinds
-    from admc.pipeline import program_meant
     from dsl.diagnostics.diagnostic import did_you_mean
     from dsl.kinds import prelude
     from dsl.vocabulary import other_meshes
@@ -90,9 +92,9 @@ def _general(subject: str) -> Explanation | None:
         return explain_kind(kinds[subject])
     raise wrong_usage(
         "ADM807",
-        f"`{subject}` is no program, no code, no rule and no built-in kind",
+        f"`{subject}` is not a program, a code, a rule or a built-in kind",
         cause="it is a folder" if is_folder(Path(subject)) else None,
-        hint=_nearly(subject)
+        hint=_hint(subject)
         or other_meshes.kind(subject, (), prelude.kinds())
         or did_you_mean(subject, [*kinds, ALL_KINDS])
         or program_meant(Path(subject))
@@ -100,8 +102,8 @@ def _general(subject: str) -> Explanation | None:
     )
 
 
-def _nearly(subject: str) -> str | None:
-    """For what begins like a code or a rule."""
+def _hint(subject: str) -> str | None:
+    """For a subject that resembles a code or a rule."""
     if re.fullmatch(r"ADM[0-9]*", subject, re.IGNORECASE):
         return "a code is `ADM` and three digits, such as `ADM606`"
     if re.fullmatch(r"R[0-9]+", subject, re.IGNORECASE):
@@ -115,7 +117,7 @@ def _code(code: str) -> Explanation:
 
     known = registry()
     if code not in known:
-        # The nearest number is about something else, so it is no help to name it.
+        # The nearest code is about something else, so the hint does not name it.
         raise wrong_usage("ADM807", f"there is no code `{code}`", hint="findings show their code in brackets")
     entry = known[code]
     examples = tuple((label, text) for label, text in (("wrong", entry.bad), ("right", entry.good)) if text)
@@ -123,10 +125,10 @@ def _code(code: str) -> Explanation:
 
 
 def _answers(path: Path, name: str | None, include: list[Path] | None) -> list[Explanation]:
+    from admc.cli.output import Progress
+    from admc.compile.pipeline import folder_of, load_program, place_program
     from admc.explain.answers import explain_application, explain_policy, explain_service
     from admc.explain.kind import explain_kind
-    from admc.output import Progress
-    from admc.pipeline import folder_of, load_program, place_program
 
     progress = Progress()
     try:
@@ -164,7 +166,7 @@ def _check_name(program: Program, name: str) -> None:
         raise wrong_usage(
             "ADM807",
             f"`{name}` is an external, and no ADM is placed outside the mesh",
-            hint="ask for a service or a policy",
+            hint="name a service or a policy",
         )
     raise wrong_usage(
         "ADM807",
@@ -174,7 +176,7 @@ def _check_name(program: Program, name: str) -> None:
 
 
 def _together(explanations: list[Explanation]) -> Explanation:
-    """A service and a policy may share a name; then both are meant."""
+    """A service and a policy may share a name: then both are explained."""
     from admc.explain.explanation import Explanation
 
     return Explanation(

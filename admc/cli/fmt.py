@@ -1,4 +1,4 @@
-"""`admc fmt`: programs in the one layout."""
+"""`admc fmt`: formats programs in the standard layout."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from admc.cli.completing import programs
+from admc.cli.suggestions import programs
+from admc.compile.programs import STANDARD_INPUT
 from admc.exits import CommandError, Exit
-from admc.programs import STANDARD_INPUT
 
 MAX_BYTES = 100_000_000
 
@@ -22,7 +22,7 @@ def fmt(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="Programs, or folders for every `.adm` below; `-` is standard input.",
+            help="Programs, or folders that contain `.adm` files; `-` is standard input.",
             autocompletion=programs,
         ),
     ],
@@ -30,15 +30,15 @@ def fmt(
     diff: Annotated[bool, typer.Option("--diff", help="Change nothing; show what would change.")] = False,
 ) -> int:
     """Format programs in place."""
-    from admc.output import show_reports, write_out
-    from admc.programs import named
+    from admc.cli.output import show_reports, write_out
+    from admc.compile.programs import find_programs
     from admc.render.report import Report
     from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
-    meant = named(files, parts=True)
-    failed = [Report(meant.problems, Exit.INPUT)] if meant.problems else []
+    selected = find_programs(files, parts=True)
+    failed = [Report(selected.problems, Exit.INPUT)] if selected.problems else []
     code = Exit.INPUT if failed else Exit.DONE
-    for name in meant.files:
+    for name in selected.files:
         try:
             before, after = _formatted(name)
             changed = before != after
@@ -51,7 +51,7 @@ def fmt(
                 from admc.files import write_whole
 
                 write_whole(Path(name), after.encode("utf-8"))
-                write_out(f"formatted {_shown(name)}\n")
+                write_out(f"formatted {_visible(name)}\n")
             if check and changed:
                 raise CommandError(
                     Exit.INPUT,
@@ -74,7 +74,7 @@ def fmt(
 
 def _formatted(name: str) -> tuple[str, str]:
     import dsl
-    from admc.pipeline import folder_of
+    from admc.compile.pipeline import folder_of
     from dsl.diagnostics.diagnostic import ProgramError
 
     before = _text(name)
@@ -101,7 +101,7 @@ def _text(name: str) -> str:
             raise wrong_usage(
                 "ADM802",
                 f"cannot read the program `{name}`",
-                cause="it is a link that leads out of its folder",
+                cause="it is a symbolic link that leads out of its folder",
                 hint="name the file that the link leads to",
             ) from error
         except OSError as error:
@@ -114,7 +114,7 @@ def _text(name: str) -> str:
 
 
 def _diff(name: str, before: str, after: str) -> Iterator[str]:
-    """A patch; on a terminal only as far as it is safe to show."""
+    """A patch, with control characters escaped on a terminal."""
     import difflib
 
     from admc.terminal import is_terminal, visible
@@ -133,7 +133,7 @@ def _lines(text: str) -> list[str]:
     return list(io.StringIO(text, newline="\n"))
 
 
-def _shown(name: str) -> str:
+def _visible(name: str) -> str:
     from admc.terminal import visible
 
     return visible(name)

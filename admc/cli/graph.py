@@ -27,18 +27,20 @@ def graph(
     include: IncludeOption = None,
     picture: Annotated[
         Picture | None,
-        typer.Option("--format", help="The language of the picture on standard output: mermaid unless given."),
+        typer.Option("--format", help="The format of the picture on standard output; mermaid unless given."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write it there: a name that ends in .mmd, .dot or .svg."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write the picture to a file whose name ends in .mmd, .dot or .svg."
+        ),
     ] = None,
 ) -> int:
     """Draw the application with its ADMs."""
     language = _language(picture, output)
+    from admc.cli.output import Progress, write_out
+    from admc.compile.pipeline import folder_of, load_program, place_program
     from admc.exits import Exit
-    from admc.output import Progress, write_out
-    from admc.pipeline import folder_of, load_program, place_program
 
     progress = Progress()
     try:
@@ -53,8 +55,8 @@ def graph(
     if output is None:
         write_out(drawn if drawn.endswith("\n") else drawn + "\n")
     else:
+        from admc.compile.pipeline import input_files
         from admc.files import write_whole
-        from admc.pipeline import input_files
 
         changed = write_whole(output, drawn.encode("utf-8"), inputs=input_files(program, loaded))
         write_out(f"wrote `{visible(str(output))}`\n" if changed else f"`{visible(str(output))}` is up to date\n")
@@ -62,17 +64,17 @@ def graph(
 
 
 def _language(picture: Picture | None, output: Path | None) -> Picture:
-    """What the name of the file says, and `--format` where there is no file. Raises `CommandError`."""
+    """The format by the file's ending, or by `--format` if there is no file. Raises `CommandError`."""
     if output is None or output == Path("-"):  # `-` is refused where files are written
         return picture or Picture.MERMAID
     named = SUFFIXES.get(output.suffix.lower())
     wanted = next((suffix for suffix, language in SUFFIXES.items() if language is picture), None)
     if named is None:
         *others, last = (f"`{suffix}`" for suffix in SUFFIXES)
-        known = f"{', '.join(others)} and {last} do"
+        known = f"{', '.join(others)} and {last} are possible"
         raise wrong_usage(
             "ADM801",
-            f"`{output}` does not end like a picture",
+            f"`{output}` does not have the ending of a picture",
             hint=known if wanted is None or not output.stem else f"{known}; write `-o {output.with_suffix(wanted)}`",
         )
     if picture is not None and wanted is not None and named is not picture:

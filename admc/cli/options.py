@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they mean and read the same everywhere."""
+"""Options that several commands share, with one meaning and one help text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from admc.cli.completing import programs
+from admc.cli.suggestions import programs
 from admc.exits import wrong_usage
 from admc.files import is_folder, present
 from admc.render.report import Format
@@ -21,7 +21,7 @@ ProgramsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="PROGRAM...",
-        help="Programs, or folders with programs below; `-` is standard input.",
+        help="Programs, or folders that contain programs; `-` is standard input.",
         autocompletion=programs,
     ),
 ]
@@ -31,13 +31,13 @@ WarningsOption = Annotated[
 
 
 def _folders(given: list[Path] | None) -> list[Path] | None:
-    """What `--include` names: folders, now. Raises `CommandError`."""
+    """Check that `--include` names folders. Raises `CommandError`."""
     for folder in given or ():
         if not is_folder(folder):
             raise wrong_usage(
                 "ADM826",
                 f"`--include {visible(str(folder))}` names no folder",
-                cause="there is a file of that name" if present(folder) else "there is nothing of that name",
+                cause="it is a file" if present(folder) else "it does not exist",
                 hint="name the folder that the files are in; the path is relative to the working directory",
             )
     return given
@@ -49,17 +49,17 @@ IncludeOption = Annotated[
         "--include",
         metavar="DIR",
         callback=_folders,
-        help="Files that the program names may be there or below, besides its own folder; repeatable.",
+        help="A folder, besides the program's own, from which the program may use files; repeatable.",
     ),
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="How the outcome is reported.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="The format of the report.")]
 
 OPS: Final = "127.0.0.1:18001"
-"""Where a server says how it is, unless told otherwise, and where it is asked."""
+"""The default address of a server's HTTP endpoints."""
 
 
 class AdmMode(StrEnum):
-    """`emitters.envoy.Mode`, which takes too long to load for a look at the options."""
+    """The same values as `emitters.envoy.Mode`, whose module takes long to load."""
 
     REDIRECT = "redirect"
     EXPLICIT = "explicit"
@@ -70,14 +70,14 @@ EffortOption = Annotated[
     typer.Option(
         "--effort",
         metavar="NUMBER",
-        help="How long the solver may try, in deterministic time: 4 unless given; 1 is 1 to 4 seconds of one core.",
+        help="The solver's limit in deterministic time; 4 unless given. 1 is 1 to 4 seconds of one core.",
     ),
 ]
 
 
 def requested_format(arguments: list[str]) -> Format:
-    """The format that a command line asks for, also when it could not be parsed: its error is reported in it."""
-    asked = Format.TEXT
+    """The report format of a command line, even if the rest of it has errors: they are reported in this format."""
+    requested = Format.TEXT
     for index, argument in enumerate(arguments):
         if argument == "--":
             break
@@ -87,5 +87,5 @@ def requested_format(arguments: list[str]) -> Format:
         if name == "--format":
             word = value if separator else "".join(arguments[index + 1 : index + 2])
             if word in {known.value for known in Format}:
-                asked = Format(word)
-    return asked
+                requested = Format(word)
+    return requested

@@ -1,7 +1,7 @@
-"""The parser of the command line, where it does not do by itself what the commands promise.
+"""Adapts Typer's parser: help goes through `write_out`, and usage errors become diagnostics.
 
-Typer prints help straight to standard output and gives up with a traceback or an exit code of its own where that fails;
-it also words its errors in its own style. Both go the way of everything else here: `write_out` and diagnostics.
+Typer itself prints help directly to standard output, and ends with a traceback or its own exit code if that fails. It
+also words its errors in its own style.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
+from admc.cli.output import write_out
 from admc.exits import CommandError, wrong_usage
-from admc.output import write_out
 from admc.terminal import visible
 
 _EXTRA = re.compile(r"[Gg]ot unexpected extra arguments?(?:\(s\))? \((?P<what>.*)\)")
@@ -52,11 +52,15 @@ def _bare(piece: str) -> str:
 
 
 def usage_error(error: TyperException, arguments: list[str], commands: Collection[str]) -> CommandError:
-    """What the parser says, in the style of all other diagnostics."""
+    """An error of the parser as a diagnostic."""
     from dsl.diagnostics.diagnostic import did_you_mean
 
     first = arguments[0] if arguments else ""
-    help_ = f"`admc {first} --help` shows what it takes" if first in commands else "`admc --help` lists all commands"
+    help_ = (
+        f"`admc {first} --help` lists its arguments and options"
+        if first in commands
+        else "`admc --help` lists all commands"
+    )
     if first not in commands and not first.startswith("-"):
         return wrong_usage(
             "ADM801", f"there is no command `{visible(first)}`", hint=did_you_mean(first, commands) or help_
@@ -65,16 +69,16 @@ def usage_error(error: TyperException, arguments: list[str], commands: Collectio
     if option is not None and hasattr(error, "possibilities"):
         guess = did_you_mean(option, possible or ())
         return wrong_usage("ADM801", f"there is no option `{visible(option)}`", hint=guess or help_)
-    return wrong_usage("ADM801", _said(error), hint=help_)
+    return wrong_usage("ADM801", _message(error), hint=help_)
 
 
-def _said(error: TyperException) -> str:
+def _message(error: TyperException) -> str:
     format_message = getattr(error, "format_message", None)
     message = str(format_message() if callable(format_message) else error)
     message = " ".join(visible(line.strip()) for line in message.splitlines() if line.strip()).rstrip(".")
     extra = _EXTRA.fullmatch(message)
     if extra is not None:
-        return f"there is nothing to do with `{extra['what']}`"
+        return f"unexpected argument `{extra['what']}`"
     message = _NO_NUMBER.sub("is not a number", message)
     message = message.replace(". Choose from:", ": choose from")
     if message.count("'") % 2 == 0 and "`" not in message:

@@ -28,8 +28,8 @@ def rollout(
     `abort` goes back to the plan before, step by step. The plan stays aborted until a newer one comes, or `continue`.
     Both work on the machine of the server alone.
     """
+    from admc.cli.output import write_out
     from admc.exits import Exit
-    from admc.output import write_out
 
     if action is Action.STATUS:
         from admc.serve.observe.status import from_json

@@ -1,4 +1,4 @@
-"""`admc serve`: keeps running ADMs configured, from a program or a plan, and follows every change of it."""
+"""`admc serve`: configures running ADMs over xDS, from a program or a plan, and follows its changes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from admc.serve.auth.tls import TlsFiles
 
 
+_AUTHENTICATION_HINT: Final = "give `--tls-client-ca FILE`, or `--token-keys FILE` with `--token-audience NAME`"
 USUAL_PORTS: Final = {"--xds": 18000, "--ops": 18001}
 
 
@@ -26,8 +27,8 @@ class ServeLog(StrEnum):
     JSON = "json"
 
 
-class Door(NamedTuple):
-    """What the command line says of who may ask."""
+class AccessOptions(NamedTuple):
+    """The options that control which clients may connect."""
 
     plaintext: bool
     plaintext_anywhere: bool
@@ -42,20 +43,21 @@ class Door(NamedTuple):
 
 
 def serve(
-    program: Annotated[
-        Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm, or a plan of it.")
-    ],
-    xds: Annotated[str, typer.Option("--xds", metavar="ADDRESS:PORT", help="Where proxies ask.")],
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program, such as policies.adm, or its plan.")],
+    xds: Annotated[str, typer.Option("--xds", metavar="ADDRESS:PORT", help="The address of the xDS server.")],
     endpoints: Annotated[
         Path | None,
-        typer.Option("--endpoints", metavar="FILE", help="Addresses of the services, as JSON; followed, too."),
+        typer.Option(
+            "--endpoints", metavar="FILE", help="Addresses of the services, as JSON; the server follows this file, too."
+        ),
     ] = None,
     mode: Annotated[
         AdmMode,
         typer.Option(
             "--mode",
-            help="How ADMs get traffic: redirected, for which they need --endpoints, or, to try it out on one machine, "
-            "by explicit listeners, as compile --emit writes them.",
+            help="How ADMs get traffic: redirected connections, which need --endpoints, or explicit "
+            "listeners, to try it "
+            "out on one machine.",
         ),
     ] = AdmMode.REDIRECT,
     state: Annotated[
@@ -63,11 +65,14 @@ def serve(
         typer.Option(
             "--state",
             metavar="DIR",
-            help="Keep there what a restart must not lose: what is in force, and how far a transition is.",
+            help="Store the active state there, and the step of a transition, for a restart of the server.",
         ),
     ] = None,
     ops: Annotated[
-        str, typer.Option("--ops", metavar="ADDRESS:PORT", help="Where /healthz, /readyz, /metrics and the status are.")
+        str,
+        typer.Option(
+            "--ops", metavar="ADDRESS:PORT", help="The address of /healthz, /readyz, /metrics and /status.json."
+        ),
     ] = OPS,
     tls_cert: Annotated[
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate.")
@@ -75,11 +80,15 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key.")] = None,
     tls_client_ca: Annotated[
         Path | None,
-        typer.Option("--tls-client-ca", metavar="FILE", help="Proxies show certificates: who has signed them."),
+        typer.Option("--tls-client-ca", metavar="FILE", help="Authenticate proxies by certificates of this CA."),
     ] = None,
     identities: Annotated[
         Path | None,
-        typer.Option("--identities", metavar="FILE", help="Which identity is which service, as JSON; followed, too."),
+        typer.Option(
+            "--identities",
+            metavar="FILE",
+            help="The identities of each service, as JSON; the server follows this file, too.",
+        ),
     ] = None,
     trust_domain: Annotated[
         str | None,
@@ -91,36 +100,44 @@ def serve(
     ] = None,
     token_keys: Annotated[
         Path | None,
-        typer.Option("--token-keys", metavar="FILE", help="Or proxies show tokens: the keys (JWKS) that sign them."),
+        typer.Option(
+            "--token-keys", metavar="FILE", help="Authenticate proxies by tokens that these keys (JWKS) have signed."
+        ),
     ] = None,
     token_audience: Annotated[
-        str | None, typer.Option("--token-audience", metavar="NAME", help="Whom tokens must be for (aud).")
+        str | None, typer.Option("--token-audience", metavar="NAME", help="The required audience (aud) of tokens.")
     ] = None,
     admin: Annotated[
-        list[str] | None, typer.Option("--admin", metavar="IDENTITY", help="May see what all proxies have; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--admin",
+            metavar="IDENTITY",
+            help="An identity that may read the configuration of all proxies; repeatable.",
+        ),
     ] = None,
     plaintext: Annotated[
-        bool, typer.Option("--plaintext", help="No TLS, and proxies are believed; on loopback only.")
+        bool, typer.Option("--plaintext", help="No TLS and no authentication; on loopback only.")
     ] = False,
     plaintext_anywhere: Annotated[
-        bool, typer.Option("--plaintext-anywhere", help="With --plaintext: beyond loopback, too.")
+        bool, typer.Option("--plaintext-anywhere", help="Allow --plaintext on other addresses, too.")
     ] = False,
     include: IncludeOption = None,
     effort: EffortOption = None,
     log: Annotated[
         ServeLog | None,
         typer.Option(
-            "--log", help="How events are written to standard error: text to a terminal, lines of JSON elsewhere."
+            "--log", help="The form of the log on standard error; unless given, text on a terminal and JSON elsewhere."
         ),
     ] = None,
 ) -> int:
-    """Keep running ADMs configured over xDS.
+    """Configure running ADMs over xDS.
 
-    It follows the program and every file that it is given. Ctrl-C or SIGTERM ends it in good order, with 0.
+    The server follows the program and all other files: a change is compiled and pushed. Ctrl-C or SIGTERM ends it, with
+    exit code 0.
 
     To try it out on one machine: `admc serve policies.adm --xds 127.0.0.1:18000 --plaintext --mode explicit`
     """
-    door = Door(
+    access = AccessOptions(
         plaintext,
         plaintext_anywhere,
         tls_cert,
@@ -132,34 +149,37 @@ def serve(
         trust_domain,
         tuple(admin or ()),
     )
-    where, shown = _address("--xds", xds), _address("--ops", ops)
-    if where == shown and where[1]:
+    xds_address, ops_address = _address("--xds", xds), _address("--ops", ops)
+    if xds_address == ops_address and xds_address[1]:
         raise wrong_usage("ADM801", "`--xds` and `--ops` are the same address", hint="give each a port of its own")
-    _check_door(door, where)
+    _check_access(access, xds_address)
     if effort is not None and not 0 < effort < float("inf"):
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
     from admc.serve.auth import handshakes
 
-    with handshakes.core_asked(tls=door.tls_cert is not None):
+    with handshakes.grpc_tracing(tls=access.tls_cert is not None):
         from admc.serve.active_config import Options
-        from admc.serve.app import Listening
+        from admc.serve.app import ListenOptions
         from admc.serve.app import serve as serve_
         from admc.serve.auth import identity
         from admc.serve.build.source import Source
         from admc.serve.observe.events import LogFormat
-        from admc.serve.state_dir.store import opened
+        from admc.serve.state_dir.store import open_state_dir
         from emitters.envoy import Mode
 
     source = Source(program, Mode(mode), effort, tuple(include or ()))
     form = None if log is None else LogFormat(log)
-    settings = _settings(door)
+    settings = _settings(access)
     identity.check(settings)
-    kept = None if state is None else opened(state)
+    state_dir = None if state is None else open_state_dir(state)
     try:
-        return serve_(Options(source, endpoints, settings, kept), Listening(where, shown, _tls(door), form))
+        return serve_(
+            Options(source, endpoints, settings, state_dir),
+            ListenOptions(xds_address, ops_address, _tls(access), form),
+        )
     finally:
-        if kept is not None:
-            kept.close()
+        if state_dir is not None:
+            state_dir.close()
 
 
 def _address(option: str, text: str) -> tuple[str, int]:
@@ -167,17 +187,17 @@ def _address(option: str, text: str) -> tuple[str, int]:
     usual = USUAL_PORTS[option]
     bracketed = host.startswith("[") and host.endswith("]")
     fits = port.isascii() and port.isdecimal() and int(port) <= 65535
-    if not host or not _may_be_called(host) or not fits or (":" in host and not bracketed):
+    if not host or not _is_host_name(host) or not fits or (":" in host and not bracketed):
         raise wrong_usage(
             "ADM801",
-            f"`{option}` needs an address and a port, and `{visible(text[:100])}` is none",
+            f"`{option}` needs an address and a port, and `{visible(text[:100])}` is not that",
             hint=f"write `{option} 127.0.0.1:{usual}`, or `{option} [::1]:{usual}`; a port is at most 65535",
         )
     return host.strip("[]"), int(port)
 
 
-def _may_be_called(host: str) -> bool:
-    """Whether anybody can look the name up: its parts are neither empty nor too long."""
+def _is_host_name(host: str) -> bool:
+    """Whether DNS can resolve the name: none of its parts is empty or too long."""
     try:
         host.encode("idna")
     except UnicodeError:
@@ -185,66 +205,80 @@ def _may_be_called(host: str) -> bool:
     return True
 
 
-def _check_door(door: Door, where: tuple[str, int]) -> None:
-    """Closed unless somebody says otherwise, and plain text beyond this machine only if they say it twice."""
-    secured = [
-        name
-        for name, value in (
-            ("--tls-cert", door.tls_cert),
-            ("--tls-key", door.tls_key),
-            ("--tls-client-ca", door.tls_client_ca),
-            ("--token-keys", door.token_keys),
-            ("--token-audience", door.token_audience),
-            ("--identities", door.identities),
-            ("--trust-domain", door.trust_domain),
-            ("--admin", door.admins or None),
-        )
-        if value is not None
-    ]
-    if door.plaintext and secured:
+def _check_access(access: AccessOptions, where: tuple[str, int]) -> None:
+    """The server needs TLS and authentication, or `--plaintext`. Plain text beyond loopback needs a second option."""
+    secured = _tls_options(access)
+    if access.plaintext and secured:
         raise wrong_usage(
             "ADM801",
             f"`--plaintext` and `{secured[0]}` contradict each other",
             hint=f"leave `{secured[0]}` out to try it out on loopback, or `--plaintext` to have TLS",
         )
-    if door.plaintext_anywhere and not door.plaintext:
+    if access.plaintext_anywhere and not access.plaintext:
         raise wrong_usage(
             "ADM801",
-            "`--plaintext-anywhere` says nothing without `--plaintext`",
+            "`--plaintext-anywhere` needs `--plaintext`",
             hint="give both, or neither to have TLS",
         )
-    if door.plaintext:
-        if not door.plaintext_anywhere and not _is_loopback(where[0]):
-            if not _is_address(where[0]):
-                raise wrong_usage(
-                    "ADM850",
-                    f"`--plaintext` takes an address of loopback, and `{visible(where[0])}` is a name",
-                    cause="a name may stand for another address tomorrow, and plain text is for this machine alone",
-                    hint="write `--xds 127.0.0.1:PORT` or `--xds [::1]:PORT`",
-                )
-            raise wrong_usage(
-                "ADM850",
-                f"plain text at `{visible(where[0])}` would tell everybody who reaches it each service's configuration",
-                cause="with `--plaintext`, a proxy is believed to be what it says it is",
-                hint="listen at 127.0.0.1, give certificates, or add `--plaintext-anywhere` if the network is trusted",
-            )
+    if access.plaintext:
+        _check_plaintext(access, where)
+    else:
+        _check_tls(access, secured)
+
+
+def _tls_options(access: AccessOptions) -> list[str]:
+    """The options that are given, and that have a meaning with TLS only."""
+    values = (
+        ("--tls-cert", access.tls_cert),
+        ("--tls-key", access.tls_key),
+        ("--tls-client-ca", access.tls_client_ca),
+        ("--token-keys", access.token_keys),
+        ("--token-audience", access.token_audience),
+        ("--identities", access.identities),
+        ("--trust-domain", access.trust_domain),
+        ("--admin", access.admins or None),
+    )
+    return [name for name, value in values if value is not None]
+
+
+def _check_plaintext(access: AccessOptions, where: tuple[str, int]) -> None:
+    if access.plaintext_anywhere or _is_loopback(where[0]):
         return
-    if door.tls_cert is None or door.tls_key is None:
+    if not _is_address(where[0]):
+        raise wrong_usage(
+            "ADM850",
+            f"`--plaintext` needs a loopback address, and `{visible(where[0])}` is a name",
+            cause="a name may resolve to another address tomorrow, and plain text is for this machine only",
+            hint="write `--xds 127.0.0.1:PORT` or `--xds [::1]:PORT`",
+        )
+    raise wrong_usage(
+        "ADM850",
+        f"plain text at `{visible(where[0])}` would give the configuration of all services to every client in reach",
+        cause="with `--plaintext`, the server trusts the service name that a proxy sends",
+        hint="listen on 127.0.0.1, give certificates, or add `--plaintext-anywhere` if the network is trusted",
+    )
+
+
+def _check_tls(access: AccessOptions, secured: list[str]) -> None:
+    if access.tls_cert is None or access.tls_key is None:
         missing = [name for name in ("--tls-cert", "--tls-key") if name not in secured]
         raise wrong_usage(
             "ADM850",
             f"`admc serve` needs {' and '.join(f'`{name}`' for name in missing)}",
-            cause="proxies are told their configuration over TLS, and each only its own service's",
+            cause="proxies get their configuration over TLS, each only that of its own service",
             hint="give `--tls-cert`, `--tls-key` and `--tls-client-ca`, or `--plaintext` to try it out on loopback",
         )
-    if (door.tls_client_ca is None) == (door.token_keys is None):
+    if access.tls_client_ca is None and access.token_keys is None:
         raise wrong_usage(
-            "ADM850" if door.tls_client_ca is None else "ADM801",
-            "proxies show who they are by a certificate or by a token"
-            + (", and nothing here says which are good" if door.tls_client_ca is None else ", not by either"),
-            hint="give `--tls-client-ca FILE`, or `--token-keys FILE` with `--token-audience NAME`",
+            "ADM850",
+            "proxies authenticate by certificates or by tokens, and no option says which ones are valid",
+            hint=_AUTHENTICATION_HINT,
         )
-    if (door.token_keys is None) != (door.token_audience is None):
+    if access.tls_client_ca is not None and access.token_keys is not None:
+        raise wrong_usage(
+            "ADM801", "proxies authenticate by certificates or by tokens, not by both", hint=_AUTHENTICATION_HINT
+        )
+    if (access.token_keys is None) != (access.token_audience is None):
         raise wrong_usage(
             "ADM801",
             "tokens need keys and an audience",
@@ -256,7 +290,7 @@ def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False  # a name may mean anything, and another thing tomorrow
+        return False  # a name may resolve to any address
 
 
 def _is_address(host: str) -> bool:
@@ -267,24 +301,24 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _settings(door: Door) -> Settings:
+def _settings(access: AccessOptions) -> Settings:
     from admc.serve.auth.identity import TRUST_DOMAIN, Proof, Settings
 
-    if door.plaintext:
+    if access.plaintext:
         return Settings(Proof.NONE)
     return Settings(
-        Proof.CERTIFICATE if door.token_keys is None else Proof.TOKEN,
-        door.trust_domain or TRUST_DOMAIN,
-        door.identities,
-        door.token_keys,
-        door.token_audience or "",
-        door.admins,
+        Proof.CERTIFICATE if access.token_keys is None else Proof.TOKEN,
+        access.trust_domain or TRUST_DOMAIN,
+        access.identities,
+        access.token_keys,
+        access.token_audience or "",
+        access.admins,
     )
 
 
-def _tls(door: Door) -> TlsFiles | None:
+def _tls(access: AccessOptions) -> TlsFiles | None:
     from admc.serve.auth.tls import TlsFiles
 
-    if door.tls_cert is None or door.tls_key is None:
+    if access.tls_cert is None or access.tls_key is None:
         return None
-    return TlsFiles(door.tls_cert, door.tls_key, door.tls_client_ca)
+    return TlsFiles(access.tls_cert, access.tls_key, access.tls_client_ca)

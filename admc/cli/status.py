@@ -1,4 +1,4 @@
-"""`admc status`: what a running server has told which proxy, and what the proxy said."""
+"""`admc status`: the versions that the proxies of a running server have, and their NACKs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SERVER: Final = f"http://{OPS}"
 SECONDS: Final = 10.0
-"""For the whole answer."""
+"""For the whole response."""
 MAX_BYTES: Final = 128_000_000
 
 
@@ -27,18 +27,23 @@ class StatusFormat(StrEnum):
 
 
 def status(
-    server: Annotated[str, typer.Option("--server", metavar="URL", help="Where the server's `--ops` is.")] = SERVER,
-    format_: Annotated[StatusFormat, typer.Option("--format", help="How it is shown.")] = StatusFormat.TEXT,
+    server: Annotated[
+        str, typer.Option("--server", metavar="URL", help="The address of the server's `--ops`.")
+    ] = SERVER,
+    format_: Annotated[StatusFormat, typer.Option("--format", help="The format of the status.")] = StatusFormat.TEXT,
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit with 2 unless all that is wanted is in force.")
+        bool,
+        typer.Option(
+            "--detailed-exitcode", help="Exit with 2 unless every ADM is in sync, without a problem or a transition."
+        ),
     ] = False,
 ) -> int:
-    """Show what a running server's proxies have.
+    """Show the proxies of a running server.
 
-    A line for each proxy, what it has refused in its own words, and what the server waits for.
+    One line for each proxy, with its versions, the errors of its NACKs, and what the server waits for.
     """
+    from admc.cli.output import write_out
     from admc.exits import Exit
-    from admc.output import write_out
     from admc.serve.observe.status import StatusFormatError, from_json, to_json
 
     try:
@@ -46,14 +51,14 @@ def status(
     except StatusFormatError as error:
         raise wrong_usage(
             "ADM824",
-            f"what answers at `{visible(server)}` is no `admc serve`",
+            f"the server at `{visible(server)}` is not an `admc serve`",
             cause=str(error),
             hint="give the address that the server logs as `ops` when it starts",
         ) from error
     if format_ is StatusFormat.JSON:
         write_out(to_json(found).decode("ascii"))
     else:
-        from admc.render.status_text import render
+        from admc.serve.observe.status_text import render
 
         write_out(render(found, server))
     return Exit.CHANGES if detailed_exitcode and not found.settled else Exit.DONE
@@ -68,7 +73,7 @@ def fetched(server: str) -> bytes:
         talk.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
         response = talk.getresponse()
         if response.status != http.client.OK:
-            raise unreachable(server, f"it answers with HTTP status {response.status}")
+            raise unreachable(server, f"the response has HTTP status {response.status}")
         return read(server, response)
     except (OSError, http.client.HTTPException) as error:
         raise unreachable(server, failure(error)) from error
@@ -103,31 +108,31 @@ def read(server: str, response: http.client.HTTPResponse) -> bytes:
         parts.append(part)
         size += len(part)
         if size > MAX_BYTES:
-            raise unreachable(server, f"its answer has more than {MAX_BYTES // 1_000_000} MB")
+            raise unreachable(server, f"the response has more than {MAX_BYTES // 1_000_000} MB")
         if time.monotonic() > deadline:
-            raise unreachable(server, f"its answer takes more than {SECONDS:.0f} seconds")
+            raise unreachable(server, f"the response takes more than {SECONDS:.0f} seconds")
     return b"".join(parts)
 
 
 def unreachable(server: str, cause: str) -> CommandError:
     return wrong_usage(
         "ADM823",
-        f"cannot ask the server at `{visible(server)}`",
+        f"cannot get the status of the server at `{visible(server)}`",
         cause=cause,
-        hint="is `admc serve` running there, and is this the address of its `--ops`?",
+        hint="check that `admc serve` runs there, and that this is the address of its `--ops`",
     )
 
 
 def failure(error: Exception) -> str:
-    """What went wrong, without the names that Python has for it."""
+    """The cause of an error, without Python's names."""
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted here: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return "what answers there does not speak TLS; `--ops` of a server is plain HTTP"
+        return "the server does not speak TLS; `--ops` is plain HTTP"
     if isinstance(error, TimeoutError):
-        return f"no answer within {SECONDS:.0f} seconds"
+        return f"no response within {SECONDS:.0f} seconds"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[:1].lower() + error.strerror[1:]
-    return "what answers there does not speak HTTP"
+    return "the server does not speak HTTP"

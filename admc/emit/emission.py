@@ -1,4 +1,4 @@
-"""From a verified placement to the files of its configuration, with the addresses that the user gives."""
+"""The configuration files of a verified placement, with the addresses of the endpoints file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from solver.placement import Placement
 
 if TYPE_CHECKING:
     from emitters.addresses import Addresses
-    from emitters.envoy.asking import Server
+    from emitters.envoy.bootstrap.xds_server import Server
 
 MAX_ENDPOINTS = 256_000_000
 
@@ -28,7 +28,7 @@ def configuration(
     redirect: bool,
     xds: Server | None = None,
 ) -> dict[str, bytes]:
-    """Relative path -> content. Raises `CommandError`: exit 1 for the endpoints file, 3 where Envoy cannot do it."""
+    """Relative path -> content. Raises `CommandError`: exit 1 for the endpoints file, 3 if Envoy cannot express it."""
     from emitters import output
     from emitters.envoy import Mode
     from emitters.errors import EmitError
@@ -50,16 +50,15 @@ def _addresses(program: Program, endpoints: Path | None, *, redirected: bool) ->
 
 
 def addresses_of(program: Program, endpoints: bytes, *, redirected: bool) -> Addresses:
-    """What an endpoints file says. Raises `CommandError` (exit 1)."""
-    from emitters import sharing
-    from emitters.addresses import from_json
+    """The addresses of an endpoints file. Raises `CommandError` (exit 1)."""
+    from emitters.addresses import conflicts, from_json
     from emitters.errors import EmitError
 
     try:
         found = from_json(endpoints, program)
-    except EmitError as error:  # the file is wrong, not what is asked of Envoy
+    except EmitError as error:  # the file has errors, not the program
         raise CommandError(Exit.INPUT, error.diagnostics) from error
-    shared = sharing.check(program, found, redirected=redirected)
+    shared = conflicts.check(program, found, redirected=redirected)
     if shared:
         raise CommandError(Exit.INPUT, shared)
     return found

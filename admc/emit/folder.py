@@ -1,9 +1,9 @@
-"""Writing an emitted configuration into a folder, and taking away what an earlier emit left there.
+"""Writes an emitted configuration into a folder, and removes the files of an earlier emit.
 
-Only what admc wrote is ever overwritten or removed, unless the user forces it: a manifest in the folder says what that
-was, with digests. Each file appears whole. While files are replaced the manifest has the digests of the old and of the
-new content, so that an emit that was cut off anywhere is completed by the next one, and its files are not taken for
-those of the user. All that can be found wrong is found before the first byte is written.
+Only files that admc wrote are overwritten or removed, unless the user forces it: a manifest in the folder lists them
+with their digests. Each file is written atomically. While files are replaced, the manifest has the digests of the old
+and of the new content. So the next emit completes one that was interrupted, and does not take its files for those of
+the user. All errors that can be found in advance are found before the first byte is written.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from admc.emit.manifest import MANIFEST, NONE, Known, Manifest, from_json, to_json
+from admc.emit.manifest import MANIFEST, NONE, Digests, Manifest, from_json, to_json
 from admc.exits import CommandError, wrong_usage
-from admc.files import is_folder, is_temporary, present, read_bounded, said_by_system, status_to_replace, write_whole
+from admc.files import is_folder, is_temporary, present, read_bounded, status_to_replace, system_message, write_whole
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 __all__ = ["MANIFEST", "Emitted", "kept_files", "write_folder"]
@@ -41,7 +41,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, .
     try:
         _refuse_obstacles(folder, files)
     except OSError as error:
-        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=said_by_system(error)) from error
+        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=system_message(error)) from error
     found = {path: _on_disk(folder / path, content, inputs) for path, content in files.items()}
     new = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     foreign = [path for path, digest in found.items() if digest not in (None, new[path], *known.get(path, frozenset()))]
@@ -63,18 +63,18 @@ def write_folder(folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, .
 def kept_files(
     folder: Path, files: Mapping[str, bytes], inputs: tuple[Path, ...], *, force: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """What `write_folder` would warn of, found without writing anything. Raises `CommandError`."""
-    known = {} if force else _read_manifest(folder, inputs).known
+    """The warnings of `write_folder`, without writing anything. Raises `CommandError`."""
+    known = {} if force else _read_manifest(folder, inputs).files
     stale = {path: digests for path, digests in known.items() if path not in files}
     try:
         kept = [path for path, digests in sorted(stale.items()) if _is_edited(folder / path, digests)]
     except OSError as error:
-        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=said_by_system(error)) from error
+        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=system_message(error)) from error
     return tuple(_still_there(folder / path) for path in kept)
 
 
-def _either(known: Known, found: Mapping[str, str | None], new: Mapping[str, str]) -> Known:
-    """Each file's content before, if admc wrote that, and after: at most two, however many emits were cut off."""
+def _either(known: Digests, found: Mapping[str, str | None], new: Mapping[str, str]) -> Digests:
+    """The digests of each file before (if admc wrote it) and after: at most two, even after many interrupted emits."""
     return {
         path: frozenset((digest,)) | (known.get(path, frozenset()) & {found[path] or ""})
         for path, digest in new.items()
@@ -85,13 +85,13 @@ def _still_there(path: Path) -> Diagnostic:
     return Diagnostic(
         "ADM810",
         Severity.WARNING,
-        f"`{path}` is no longer part of the configuration, but was changed by hand, and stays",
+        f"`{path}` is no longer part of the configuration, but was edited, so it stays",
         None,
         hint="remove it, or let `--force` remove it",
     )
 
 
-def _would_overwrite(folder: Path, foreign: list[str], known: Known) -> CommandError:
+def _would_overwrite(folder: Path, foreign: list[str], known: Digests) -> CommandError:
     causes = []
     edited = [path for path in foreign if path in known]
     others = [path for path in foreign if path not in known]
@@ -114,11 +114,11 @@ def _named(paths: list[str], most: int) -> str:
     return f"{shown} and {len(paths) - most} more" if len(paths) > most else shown
 
 
-# ---- what is there ----
+# ---- reading the folder ----
 
 
 def _read_manifest(folder: Path, inputs: tuple[Path, ...]) -> Manifest:
-    """Files of earlier emits. What is not a manifest counts as an empty one: then no file is known to be admc's."""
+    """The files of earlier emits. An invalid manifest counts as an empty one: then no file is known to be admc's."""
     if present(folder) and not is_folder(folder):
         raise wrong_usage("ADM803", f"cannot write to `{folder}`", cause="it is not a directory")
     path = folder / MANIFEST
@@ -128,7 +128,7 @@ def _read_manifest(folder: Path, inputs: tuple[Path, ...]) -> Manifest:
     try:
         known = {name: digests for name, digests in listed.items() if not _through_a_link(folder, name)}
     except OSError as error:
-        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=said_by_system(error)) from error
+        raise wrong_usage("ADM803", f"cannot look into `{folder}`", cause=system_message(error)) from error
     return Manifest(known, under_way)
 
 
@@ -147,11 +147,11 @@ def _digest(path: Path) -> str:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise wrong_usage("ADM803", f"cannot tell whether admc wrote `{path}`", cause=said_by_system(error)) from error
+        raise wrong_usage("ADM803", f"cannot tell whether admc wrote `{path}`", cause=system_message(error)) from error
 
 
 def _is_file(path: Path) -> bool:
-    """What is no file is gone already, or not what admc wrote."""
+    """Whether the path is a regular file, and no link."""
     return not path.is_symlink() and path.is_file()
 
 
@@ -160,7 +160,7 @@ def _is_edited(path: Path, digests: frozenset[str]) -> bool:
 
 
 def _refuse_obstacles(folder: Path, paths: Iterable[str]) -> None:
-    """Whether every folder is one, or can be made. A link in the folder may lead anywhere, so none is followed."""
+    """Check that every folder exists or can be made. Links are not followed, because they may lead anywhere."""
     parents = {parent for path in paths for parent in PurePosixPath(path).parents if parent.parts}
     for at in sorted(folder / parent for parent in parents):
         if at.is_symlink():
@@ -174,7 +174,7 @@ def _refuse_obstacles(folder: Path, paths: Iterable[str]) -> None:
             )
 
 
-# ---- what changes ----
+# ---- changing the folder ----
 
 
 def _make_folders(folder: Path, parents: set[PurePosixPath]) -> None:
@@ -183,11 +183,11 @@ def _make_folders(folder: Path, parents: set[PurePosixPath]) -> None:
         for parent in sorted(parents):
             (folder / parent).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise wrong_usage("ADM803", f"cannot make the folder `{folder}`", cause=said_by_system(error)) from error
+        raise wrong_usage("ADM803", f"cannot make the folder `{folder}`", cause=system_message(error)) from error
 
 
 def _remove_temporary(folder: Path, names: set[str]) -> None:
-    """What a process that was killed had not given its name yet."""
+    """Remove the temporary files of a killed process."""
     for parent in {PurePosixPath(name).parent for name in names}:
         ours = {PurePosixPath(name).name for name in names if PurePosixPath(name).parent == parent}
         try:
@@ -195,10 +195,10 @@ def _remove_temporary(folder: Path, names: set[str]) -> None:
                 if is_temporary(path.name, ours) and path.is_file() and not path.is_symlink():
                     path.unlink(missing_ok=True)
         except OSError as error:
-            raise wrong_usage("ADM803", f"cannot tidy up `{folder / parent}`", cause=said_by_system(error)) from error
+            raise wrong_usage("ADM803", f"cannot tidy up `{folder / parent}`", cause=system_message(error)) from error
 
 
-def _remove_stale(folder: Path, stale: Known, *, force: bool) -> tuple[int, list[str]]:
+def _remove_stale(folder: Path, stale: Digests, *, force: bool) -> tuple[int, list[str]]:
     """Remove files that are still as admc wrote them, and folders that this leaves empty."""
     removed, kept = 0, []
     for name, digests in sorted(stale.items()):
@@ -215,5 +215,5 @@ def _remove_stale(folder: Path, stale: Known, *, force: bool) -> tuple[int, list
                 if parent.parts and not any((folder / parent).iterdir()):
                     (folder / parent).rmdir()
         except OSError as error:
-            raise wrong_usage("ADM803", f"cannot remove `{path}`", cause=said_by_system(error)) from error
+            raise wrong_usage("ADM803", f"cannot remove `{path}`", cause=system_message(error)) from error
     return removed, kept

@@ -1,7 +1,7 @@
 """The manifest of an emitted folder: which files admc wrote there, as data.
 
-The manifest lies in a folder that others can write to, so it is read like any other hostile input: what it says of
-names that admc would never give a file counts as nothing.
+Other programs can write to that folder, so the manifest may be hostile. Names that admc would never give a file are
+ignored.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ LONGEST = 255
 """Characters of one part of a path."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
-Known = Mapping[str, frozenset[str]]
+Digests = Mapping[str, frozenset[str]]
 """Relative path -> digests of what admc wrote there: one, or two while an emit is under way."""
 
 
 class Manifest(NamedTuple):
     """`under_way`: an emit has begun and has not ended."""
 
-    known: Known
+    files: Digests
     under_way: bool = False
 
 
@@ -33,15 +33,15 @@ NONE = Manifest({})
 
 
 def to_json(manifest: Manifest) -> bytes:
-    """A single digest is a string, as in folders of the first release."""
-    known = sorted(manifest.known.items())
+    """The content of the file. A single digest is a string, as in the first release."""
+    known = sorted(manifest.files.items())
     files = {name: min(digests) if len(digests) == 1 else sorted(digests) for name, digests in known}
     document = {"written_by": "admc", **({"under_way": True} if manifest.under_way else {}), "files": files}
     return (json.dumps(document, indent=1) + "\n").encode("ascii")
 
 
 def from_json(content: bytes) -> Manifest:
-    """`NONE` for what is no manifest."""
+    """The manifest; `NONE` if the content is not one."""
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
@@ -49,7 +49,7 @@ def from_json(content: bytes) -> Manifest:
     files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, dict):
         return NONE
-    found = {name: _digests(listed) for name, listed in files.items() if _may_be_ours(name)}
+    found = {name: _digests(listed) for name, listed in files.items() if _may_be_emitted(name)}
     return Manifest({name: digests for name, digests in found.items() if digests}, document.get("under_way") is True)
 
 
@@ -58,8 +58,8 @@ def _digests(listed: object) -> frozenset[str]:
     return frozenset(item for item in items[:8] if isinstance(item, str) and _DIGEST.fullmatch(item))
 
 
-def _may_be_ours(name: str) -> bool:
-    """True for a relative path below the folder that names nothing hidden: no service is called `.git`."""
+def _may_be_emitted(name: str) -> bool:
+    """True for a relative path below the folder without hidden parts: no service has the name `.git`."""
     path = PurePosixPath(name)
     fits = name.isascii() and name.isprintable() and name == str(path) and not path.is_absolute()
     parts = path.parts

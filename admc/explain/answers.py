@@ -1,7 +1,7 @@
-"""Answers to "why": an application, a service or a policy, from the placement that was computed.
+"""Explains an application, a service or a policy, from the computed placement.
 
-"What would remove this sidecar" is not guessed from reasons: the program is solved again with the service marked as
-unable to host one, and either that works, at a cost that can be named, or the conflict names the lines in the way.
+What would remove an ADM is computed, too: the program is solved again with the service marked `no adm`. Either that has
+a placement, whose cost is shown, or the conflict names the lines that prevent it.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from dataclasses import replace
 
 from admc.explain.explanation import Explanation, Point, Section, section
 from admc.explain.order import order_points
-from admc.plan.because import becauses, named, sentence
 from admc.plan.build import SIDES, Share, hosts, shares_by_service
+from admc.plan.reasons import adm_reasons, quoted_list, sentence
 from dsl.program import Policy, Program, Service, Side
 from solver.placement import ConflictPart, Decision, Placement, PlacementError
 
 SHOWN = 40
-"""Points of a section that are listed before the rest is counted."""
+"""Points of a section that are listed; the others are counted."""
 
 Solve = Callable[[Program], Placement]
 
 
 def explain_application(program: Program, placement: Placement) -> Explanation:
-    """Every ADM with its reasons, and who has none."""
+    """Every ADM with its reasons, and the services without one."""
     shares = shares_by_service(program, placement)
     hosting = {adm.service for adm in placement.adms}
     sections: list[Section] = []
     for adm in placement.adms[:SHOWN]:
         sections += section(f"ADM of `{adm.service}`", _reasons(program, adm.service, shares.get(adm.service, [])))
     without = [name for name in program.services if name not in hosting]
-    points = [Point(named(without) + (" need none" if len(without) > 1 else " needs none"))] if without else []
+    points = [Point(quoted_list(without) + (" need none" if len(without) > 1 else " needs none"))] if without else []
     if len(placement.adms) > SHOWN:
         points.append(Point(f"{len(placement.adms) - SHOWN} more ADMs are in the plan"))
     sections += section("without an ADM", points)
@@ -53,9 +53,9 @@ def explain_service(program: Program, placement: Placement, name: str, solve: So
             ),
         )
     service = program.services[name]
-    points = _elsewhere(program, placement, name)
+    points = _enforced_by_others(program, placement, name)
     sections = section("where its policies are", points)
-    answer = f"`{name}` has no ADM: " + ("its policies are enforced elsewhere" if points else "no policy concerns it")
+    answer = f"`{name}` has no ADM: " + ("other services enforce its policies" if points else "no policy concerns it")
     if not service.hosts_adm or service.host_network:
         sections += section("can it have one", [_cannot_host(service)])
     return Explanation(f"service `{name}`", answer, sections)
@@ -75,7 +75,9 @@ def explain_policy(program: Program, placement: Placement, name: str) -> Explana
         points.append(Point("nowhere: no declared call is in its scope, and it is for declared callers only"))
     if len(decisions) > SHOWN:
         points.append(Point(f"{len(decisions) - SHOWN} more destinations are in the plan"))
-    answer = f"`{name}` is enforced for {named(policy.destinations)}" if decisions else f"`{name}` applies to nothing"
+    answer = (
+        f"`{name}` is enforced for {quoted_list(policy.destinations)}" if decisions else f"`{name}` applies to nothing"
+    )
     return Explanation(
         f"policy `{name}`",
         answer,
@@ -102,7 +104,7 @@ def _declared(policy: Policy) -> list[Point]:
 
 
 def _reasons(program: Program, name: str, shares: Sequence[Share]) -> list[Point]:
-    found = becauses(program, [(share.side, share.decision) for share in shares])
+    found = adm_reasons(program, [(share.side, share.decision) for share in shares])
     points = [
         Point(sentence(because, name), (program.policy_by_name[because.policy].span,)) for because in found[:SHOWN]
     ]
@@ -112,7 +114,7 @@ def _reasons(program: Program, name: str, shares: Sequence[Share]) -> list[Point
 
 
 def _others(program: Program, name: str, shares: Sequence[Share]) -> list[Point]:
-    """For each decision that this ADM carries out, the side not taken."""
+    """The other side of each decision that this ADM enforces."""
     points = [
         _not_taken(share.decision, side) for share in shares for side in SIDES if side in share.decision.ruled_out
     ]
@@ -123,8 +125,8 @@ def _not_taken(decision: Decision, side: Side) -> Point:
     reason = decision.ruled_out[side]
     at = _at(side, decision.destination)
     if reason is None:
-        return Point(f"`{decision.policy}` could stand {at}: nothing forbids it, but it does not save an ADM")
-    return Point(f"`{decision.policy}` cannot stand {at}: {reason.message} ({reason.rule})", reason.spans)
+        return Point(f"`{decision.policy}` could be {at}: no rule forbids it, but it does not save an ADM")
+    return Point(f"`{decision.policy}` cannot be {at}: {reason.message} ({reason.rule})", reason.spans)
 
 
 def _at(side: Side, destination: str) -> str:
@@ -136,16 +138,16 @@ def _where(program: Program, decision: Decision) -> str:
     for side in decision.sides:
         at = list(hosts(program, decision, side))
         if not at:
-            places.append("nowhere, since nobody can reach it")
+            places.append("nowhere, since no caller can reach it")
         elif side is Side.INGRESS:
             places.append(f"at the ingress of `{decision.destination}`")
         else:
-            places.append(f"at the egress of {named(at)}")
+            places.append(f"at the egress of {quoted_list(at)}")
     return f"towards `{decision.destination}`: {' and '.join(places)}"
 
 
-def _elsewhere(program: Program, placement: Placement, name: str) -> list[Point]:
-    """Decisions that concern a service's calls, in or out, all of which others carry out."""
+def _enforced_by_others(program: Program, placement: Placement, name: str) -> list[Point]:
+    """Decisions about calls to or from a service; other services enforce all of them."""
     points = []
     for decision in placement.decisions:
         sends = any(program.calls[index].source == name for index in decision.calls)
@@ -159,7 +161,7 @@ def _elsewhere(program: Program, placement: Placement, name: str) -> list[Point]
 
 
 def _cannot_host(service: Service) -> Point:
-    why = "it is on the host's network" if service.host_network else "the program says `no adm`"
+    why = "it is on the host's network" if service.host_network else "it is marked `no adm`"
     return Point(f"no: {why}", (service.note or service.span,))
 
 
@@ -169,26 +171,26 @@ def _removal(program: Program, placement: Placement, name: str, solve: Solve) ->
     try:
         other = solve(without)
     except PlacementError as error:
-        return _in_the_way(name, service, error.parts)
+        return _conflicting_lines(name, service, error.parts)
     before = {adm.service for adm in placement.adms}
     after = {adm.service for adm in other.adms}
     cost = len(after) - len(before)
     added = sorted(after - before)
-    change = f"{named(added)} would get one instead" if added else "nothing would take its place"
+    change = f"{quoted_list(added)} would get one instead" if added else "nothing would take its place"
     if cost > 0:
-        said = f"`no adm` at `{name}` is possible, but costs {cost} more in total: {change}"
+        text = f"`no adm` at `{name}` is possible, but costs {cost} more in total: {change}"
     elif cost == 0:
-        said = f"`no adm` at `{name}` is possible at the same number of ADMs: {change}"
-    else:  # only where the placement was not proven optimal
-        said = f"`no adm` at `{name}` would save {-cost}: the placement was not proven optimal"
-    return [Point(said, (service.span,))]
+        text = f"`no adm` at `{name}` is possible at the same number of ADMs: {change}"
+    else:  # only if the placement was not proven optimal
+        text = f"`no adm` at `{name}` would save {-cost}: the placement was not proven optimal"
+    return [Point(text, (service.span,))]
 
 
-def _in_the_way(name: str, service: Service, parts: Sequence[ConflictPart]) -> list[Point]:
-    """Lines of the conflict that marking the service as `no adm` would cause, other than that mark itself."""
+def _conflicting_lines(name: str, service: Service, parts: Sequence[ConflictPart]) -> list[Point]:
+    """The lines of the conflict that the mark `no adm` would cause, without that mark itself."""
     own = {service.span, service.note}
     lines = [part for part in parts if part.span not in own]
-    head = f"without changing a line nothing would: some request would pass no ADM. Any of these would free `{name}`"
+    head = "nothing without a change of the program: some request would pass no ADM. Any of these changes would do"
     points = [Point(head)] if lines else [Point(f"nothing: `{name}` itself is the only place")]
     points += [Point(f"{part.remedy}, because {part.message}", (part.span,)) for part in lines[:SHOWN]]
     return points

@@ -1,4 +1,4 @@
-"""What `admc explain` found out, as data: the same for a terminal, for Markdown and for JSON."""
+"""An explanation as data, for text, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsl.text import Span
 
 
 class Point(NamedTuple):
-    """One sentence, and the lines that it rests on."""
+    """One sentence, and the lines that it is about."""
 
     text: str
     spans: tuple[Span, ...] = ()
@@ -30,5 +30,5 @@ class Explanation(NamedTuple):
 
 
 def section(heading: str, points: Sequence[Point]) -> tuple[Section, ...]:
-    """Nothing where there is nothing to say."""
+    """A section; none if it has no points."""
     return (Section(heading, tuple(points)),) if points else ()

@@ -1,6 +1,6 @@
-"""What `admc explain` says of a kind of policy: how it is written, where it can be enforced, and what binds it.
+"""Explains a kind of policy: its arguments, where it can be enforced, and the rules that apply to it.
 
-What it does, its examples and its names elsewhere come from `dsl/kinds.toml`, the rest from its declaration.
+Its purpose, its examples and its names in other meshes come from `dsl/kinds.toml`, the rest from its declaration.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from admc.explain.explanation import Explanation, Point, section
-from admc.plan.because import named
 from admc.plan.build import SIDES
-from admc.words import counted
+from admc.plan.reasons import quoted_list
+from admc.terminal import counted
 from dsl import units
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Kind, ParameterType, Verb
@@ -37,7 +37,7 @@ def explain_kinds(kinds: Iterable[Kind]) -> Explanation:
 
 def explain_kind(kind: Kind) -> Explanation:
     guide = guides().get(kind.name) if kind.prelude else None
-    protocols = named(sorted(protocol.value for protocol in kind.protocols))
+    protocols = quoted_list(sorted(protocol.value for protocol in kind.protocols))
     answer = f"`{kind.name}` is a kind of policy of this program, for {protocols}"
     return Explanation(
         f"kind `{kind.name}`",
@@ -45,15 +45,15 @@ def explain_kind(kind: Kind) -> Explanation:
         (
             *section("its arguments", arguments(kind)),
             *section("where it can be enforced", _sides(kind)),
-            *section("what binds it", _binds(kind)),
-            *section("elsewhere", elsewhere(guide)),
+            *section("rules that apply to it", _rules(kind)),
+            *section("in other meshes", in_other_meshes(guide)),
         ),
         (*(() if guide is None else tuple(guide.examples)), ("declared", _declaration(kind))),
     )
 
 
 def arguments(kind: Kind) -> list[Point]:
-    """Each parameter: what it is, what can be written, and what holds where nothing is."""
+    """Each parameter: its meaning, its possible values, and its default."""
     guide = guides().get(kind.name) if kind.prelude else None
     types = {parameter.name: parameter.type for parameter in kind.parameters}
     found = []
@@ -61,24 +61,24 @@ def arguments(kind: Kind) -> list[Point]:
         name = written.name.text
         if name not in types:
             continue
-        takes = _takes(types[name], written.type)
-        means = takes if guide is None else f"{guide.parameters[name]} ({takes})"
-        found.append(Point(f"`{name}`: {means}{_otherwise(written)}"))
+        values = _values(types[name], written.type)
+        means = values if guide is None else f"{guide.parameters[name]} ({values})"
+        found.append(Point(f"`{name}`: {means}{_default(written)}"))
     return found
 
 
-def elsewhere(guide: Guide | None) -> list[Point]:
+def in_other_meshes(guide: Guide | None) -> list[Point]:
     return [] if guide is None else [Point(f"{mesh}: {said}") for mesh, said in guide.equivalents]
 
 
-def _takes(type_: ParameterType, written: tree.TypeName) -> str:
+def _values(type_: ParameterType, written: tree.TypeName) -> str:
     if type_.element is not None and written.element is not None:
-        return f"a list `[...]`, each item {_takes(type_.element, written.element)}"
+        return f"a list `[...]`, each item {_values(type_.element, written.element)}"
     text = describe(type_)
     known = units.NAMES.get(type_.name, ())
     low, high = (None if number is None else number.text for number in (written.low, written.high))
     if low is not None or high is not None:
-        text = text.partition(" such as ")[0]  # the example may be out of the range
+        text = text.partition(" such as ")[0]  # the example may be outside of the range
     if low is not None and high is not None:
         text += f", from {low} to {high}"
     elif low is not None or high is not None:
@@ -86,7 +86,7 @@ def _takes(type_: ParameterType, written: tree.TypeName) -> str:
     return text + (f", in {', '.join(f'`{unit}`' for unit in known)}" if len(known) > 1 else "")
 
 
-def _otherwise(written: tree.Parameter) -> str:
+def _default(written: tree.Parameter) -> str:
     if written.default is not None:
         return f"; `{written.default.span.text}` unless given"
     return "; may be left out" if written.type.optional else ""
@@ -102,28 +102,33 @@ def _sides(kind: Kind) -> list[Point]:
     ]
 
 
-def _binds(kind: Kind) -> list[Point]:
-    said = []
+def _rules(kind: Kind) -> list[Point]:
+    sentences = []
     if kind.state:
-        said.append("it counts all callers of a destination together, so it is at egress only for a lone sender (R5)")
+        sentences.append(
+            "it counts all callers of a destination together, so it can be at egress only if there is one sender (R5)"
+        )
     if kind.per_replica:
-        said.append("it keeps state for each replica of the destination, so it stays at ingress (R5)")
+        sentences.append("it keeps state for each replica of the destination, so it stays at ingress (R5)")
     if kind.guard:
-        said.append("it decides who may call, so it is at egress only where nobody can go round the senders (R7)")
+        sentences.append(
+            "it decides which callers are admitted, so it can be at egress only if no caller can bypass "
+            "the senders (R7)"
+        )
     if kind.exclusive:
-        said.append("at most one policy of this kind can hold for a request")
-    said += _attempts(kind)
+        sentences.append("at most one policy of this kind can hold for a request")
+    sentences += _attempts(kind)
     if kind.effects is None:
-        said.append("nothing is known of its effects, so it is swapped with no other policy (R6)")
+        sentences.append("its effects are unknown, so its place in the order is fixed (R6)")
     elif not kind.effects:
-        said.append("it has no effect that another policy could notice, so its place in the order is free (R6)")
+        sentences.append("it has no effect on other policies, so its place in the order is free (R6)")
     else:
-        said.append("its effects (`@effect`) decide what it may be swapped with (R6)")
-    return [Point(text) for text in said]
+        sentences.append("its effects (`@effect`) decide which policies it may be swapped with (R6)")
+    return [Point(text) for text in sentences]
 
 
 def _attempts(kind: Kind) -> list[str]:
-    """What the place of a policy before or after a retry means."""
+    """The meaning of a policy's place before or after a retry."""
     verbs = {effect.verb for effect in kind.effects or ()}
     if Verb.TIMES_OUT in verbs:
         return [

@@ -1,6 +1,6 @@
-"""What the declared order of policies means to a request: of a timeout and a retry, say, which one is outermost.
+"""What the declared order of policies means for a request: for example, whether a timeout or a retry is outermost.
 
-Rule R6 keeps the declared order wherever it can be noticed, so that all of this can be said without a placement.
+Rule R6 keeps the declared order wherever it makes a difference, so this explanation needs no placement.
 """
 
 from __future__ import annotations
@@ -8,20 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from admc.explain.explanation import Point
-from dsl.checks.attempts import Limit, limits
+from admc.plan.timeouts import limit_sentence
+from dsl.checks.attempts import Limit
 from dsl.checks.disjoint import disjoint
 from dsl.program import Effect, Element, Policy, Program, Verb
 
 _MET = frozenset((Verb.COUNTS, Verb.REJECTS, Verb.DELAYS, Verb.COPIES))
 
 
-def limit_sentences(policies: Sequence[Policy]) -> tuple[str, ...]:
-    """For each timeout with a retry on one of its calls: which attempts it limits."""
-    return tuple(_limit(limit) for limit in limits(policies))
-
-
 def order_points(program: Program, name: str) -> list[Point]:
-    """What the place of a policy among the others of its calls means, with the other policy's line."""
+    """The meaning of a policy's place among the others of its calls, each point with the other policy's line."""
     policies = program.policies
     at = next(position for position, policy in enumerate(policies) if policy.name == name)
     calls = frozenset(policies[at].calls)
@@ -34,26 +30,19 @@ def order_points(program: Program, name: str) -> list[Point]:
     return points
 
 
-def _limit(limit: Limit) -> str:
-    timeout, retry = limit.timeout.name, limit.retry.name
-    if limit.together:
-        return f"`{timeout}` limits all attempts of `{retry}` together, since it is declared before it"
-    return f"`{timeout}` limits each attempt of `{retry}` by itself, since it is declared after it"
-
-
 def _sentences(first: Policy, second: Policy) -> Iterator[str]:
     verbs = {policy.name: {effect.verb for effect in policy.effects or ()} for policy in (first, second)}
     for policy, other in ((first, second), (second, first)):
         before = policy is first
         if Verb.REPEATS in verbs[other.name]:
             if Verb.TIMES_OUT in verbs[policy.name]:
-                yield _limit(Limit(policy, other, before))
+                yield limit_sentence(Limit(policy, other, before))
             elif policy.effects is None or verbs[policy.name] & _MET:
                 yield _met(policy, other, before)
         elif Verb.TIMES_OUT in verbs[other.name] and _takes_time(policy.effects or ()):
-            said = "is not part" if before else "is part"
+            relation = "is not part" if before else "is part"
             yield (
-                f"the time that `{policy.name}` takes {said} of what `{other.name}` limits, "
+                f"the time that `{policy.name}` takes {relation} of what `{other.name}` limits, "
                 f"since it is declared {_side(before)} it"
             )
 
@@ -68,7 +57,7 @@ def _met(policy: Policy, retry: Policy, before: bool) -> str:
 
 
 def _takes_time(effects: Sequence[Effect]) -> bool:
-    """A body that is waited for takes its time before a timeout begins."""
+    """A timeout begins after the body has arrived, so the wait for a body does not count."""
     if any(effect.element is Element.BODY for effect in effects):
         return False
     return any(effect.verb is Verb.DELAYS for effect in effects)

@@ -1,4 +1,4 @@
-"""From a program and its placement to the plan that people review."""
+"""Builds the plan, which people review, from a program and its placement."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import NamedTuple
 
-from admc.plan.because import becauses
-from admc.plan.plan import (
+from admc.plan.model import (
     FREE,
     AdmPlan,
     AdmPolicy,
@@ -17,14 +16,15 @@ from admc.plan.plan import (
     DecisionPlan,
     Enforcement,
     InputFile,
-    Line,
     NotTaken,
     Objective,
     Plan,
     PolicyLine,
     Solver,
+    SourceLine,
     Warned,
 )
+from admc.plan.reasons import adm_reasons
 from dsl.program import Metric, Policy, Program, Side, Verb
 from dsl.text import Span
 from solver.placement import Costs, Decision, Placement, Reason
@@ -33,7 +33,7 @@ SIDES = (Side.INGRESS, Side.EGRESS)
 
 
 class Share(NamedTuple):
-    """What one decision gives to one service: the unit from which an ADM and its reasons are put together."""
+    """The part of a decision that one service enforces. An ADM and its reasons are built from these."""
 
     side: Side
     position: int
@@ -42,7 +42,7 @@ class Share(NamedTuple):
 
 
 _MEASURED = {Metric.CPU, Metric.LATENCY, Metric.OVERHEAD}
-"""Levels of the objective that only profiles can tell."""
+"""Metrics of the objective that need a profile."""
 
 
 def build(program: Program, placement: Placement, costs: Costs) -> Plan:
@@ -77,8 +77,8 @@ def build(program: Program, placement: Placement, costs: Costs) -> Plan:
     )
 
 
-def line_of(span: Span) -> Line:
-    return Line(span.source.path, span.line)
+def line_of(span: Span) -> SourceLine:
+    return SourceLine(span.source.path, span.line)
 
 
 def shares_by_service(program: Program, placement: Placement) -> dict[str, list[Share]]:
@@ -140,7 +140,7 @@ def _adm(program: Program, service: str, held: Sequence[Share]) -> AdmPlan:
             for (side, policy), destinations in grouped.items()
         ),
         replicas=program.services[service].replicas,
-        because=becauses(program, [(side, decision) for side, _position, decision in held]),
+        because=adm_reasons(program, [(side, decision) for side, _position, decision in held]),
     )
 
 
@@ -189,7 +189,7 @@ def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]
                 outside.add(decision.destination)
             if policy.kind.guard or any(effect.verb is Verb.REJECTS for effect in policy.effects or ()):
                 trusting.update(program.calls[index].source for index in decision.calls)
-        if Side.INGRESS in decision.sides and _tells_callers_apart(policy):
+        if Side.INGRESS in decision.sides and _identifies_callers(policy):
             by_address.add(decision.destination)
     if outside:
         yield Assumption(
@@ -209,6 +209,6 @@ def _assumptions(program: Program, placement: Placement) -> Iterable[Assumption]
         )
 
 
-def _tells_callers_apart(policy: Policy) -> bool:
+def _identifies_callers(policy: Policy) -> bool:
     types = (parameter.type.element or parameter.type for parameter in policy.kind.parameters)
     return not policy.open_sources or any(item.name == "caller" for item in types)

@@ -1,7 +1,7 @@
-"""A plan read back, for comparing and for the least change.
+"""Reads a plan, to compare it or to change it as little as possible.
 
-The file may be hostile, half written or of another version: every field is checked against the types in `plan.py`, and
-each way in which it can be wrong has its own message.
+The file may be hostile, half written or of another version: every field is checked against the types in `model.py`, and
+each kind of error has its own message.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from admc.exits import wrong_usage
 from admc.files import read_bounded
-from admc.plan.plan import SCHEMA_VERSION, Plan
-from admc.typed_json import WrongError, checker
+from admc.plan.model import SCHEMA_VERSION, Plan
+from admc.typed_json import JsonTypeError, parse
 from dsl.collector import no_collection
 from dsl.program import Side
 
@@ -21,7 +21,7 @@ MAX_VERSION = 1 << 31
 
 
 class PlanFormatError(Exception):
-    """The text is no plan that this admc reads. `code` tells a newer plan from a broken one."""
+    """The text is not a plan that this admc can read. `code` distinguishes a newer plan from a broken one."""
 
     def __init__(self, message: str, *, code: str = "ADM804") -> None:
         self.code = code
@@ -36,14 +36,14 @@ def read_plan(path: Path, *, regular: bool = False) -> Plan:
     except PlanFormatError as error:
         if error.code == "ADM805":
             hint = "use the admc that wrote it, or a newer one, or compile again with this one, without `--previous`"
-            said = f"the plan `{path}` was written by a newer admc"
+            message = f"the plan `{path}` was written by a newer admc"
         else:
-            hint, said = "compile again to write a new one", f"`{path}` is not a plan that admc can read"
-        raise wrong_usage(error.code, said, cause=str(error), hint=hint) from error
+            hint, message = "compile again to write a new one", f"`{path}` is not a plan that admc can read"
+        raise wrong_usage(error.code, message, cause=str(error), hint=hint) from error
 
 
 def previous_sides(plan: Plan) -> dict[tuple[str, str], tuple[Side, ...]]:
-    """What the solver wants to know of an earlier plan: (policy, destination) -> sides."""
+    """The sides of an earlier plan, for the solver: (policy, destination) -> sides."""
     return {(decision.policy, decision.destination): decision.sides for decision in plan.decisions}
 
 
@@ -59,7 +59,7 @@ def from_json(content: bytes) -> Plan:
     except json.JSONDecodeError as error:
         raise PlanFormatError(f"line {error.lineno} is not JSON; the file may be cut short") from error
     except ValueError as error:  # numbers beyond what Python reads, and NaN
-        raise PlanFormatError("it holds a number that is none") from error
+        raise PlanFormatError("it has a number that JSON does not allow") from error
     if not isinstance(document, dict):
         raise PlanFormatError("it is not a JSON object")
     found = document.get("schema_version")
@@ -70,9 +70,9 @@ def from_json(content: bytes) -> Plan:
             f"it has schema version {found}, and this admc reads up to {SCHEMA_VERSION}", code="ADM805"
         )
     try:
-        plan: Plan = checker(Plan)(document, "")
-    except WrongError as wrong:
-        raise PlanFormatError(f"`{wrong.where or 'the plan'}` {wrong.what}") from wrong
+        plan = parse(Plan, document)
+    except JsonTypeError as error:
+        raise PlanFormatError(f"`{error.where or 'the plan'}` {error.what}") from error
     return plan
 
 

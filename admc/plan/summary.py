@@ -1,7 +1,7 @@
-"""What a person wants to know of a plan in ten seconds: how many sidecars, where, and why.
+"""The summary of a plan, which a user reads in ten seconds: how many sidecars, where, and why.
 
-What is placed where is taken from the plan itself, so that the summary cannot say what the plan does not. What the
-order of policies means is taken from the program, which alone has their order.
+The placement comes from the plan itself, so the summary cannot differ from it. The meaning of the order of policies
+comes from the program, because only the program has the order.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from admc.explain.order import limit_sentences
-from admc.plan.plan import FREE, AdmPlan, Because, Line, Plan
-from admc.words import counted
+from admc.plan.model import FREE, AdmPlan, Because, Plan, SourceLine
+from admc.plan.timeouts import limit_sentences
+from admc.terminal import counted
 from dsl.program import Program, Side
 from solver.placement import Status
 
 
 class Row(NamedTuple):
-    """One ADM: its policies at each side, and the reason that says most."""
+    """One ADM: its policies at each side, and its main reason."""
 
     service: str
     ingress: tuple[str, ...]
     egress: tuple[str, ...]
     because: str
-    line: Line | None
+    line: SourceLine | None
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Summary:
     rows: tuple[Row, ...]
     plan: Plan
     limits: tuple[str, ...] = ()
-    """For each timeout with a retry on the same call: which attempts it limits."""
+    """For each timeout with a retry on the same call: the attempts that it limits."""
 
 
 def summarize(program: Program, plan: Plan) -> Summary:
@@ -68,7 +68,7 @@ def headline(summary: Summary) -> str:
 
 
 def facts(summary: Summary) -> dict[str, object]:
-    """The same for a machine."""
+    """The summary's numbers for the JSON format."""
     return {
         "app": summary.app,
         "services": summary.services,
@@ -83,7 +83,7 @@ def facts(summary: Summary) -> dict[str, object]:
 
 
 def _row(adm: AdmPlan) -> Row:
-    # A forced reason explains an ADM; a free choice only explains why a policy joined it.
+    # A rule explains why the ADM exists; a free choice only explains why a policy is at it.
     because = next((item for item in adm.because if item.rule != FREE), adm.because[0] if adm.because else None)
     return Row(
         adm.service,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from admc.plan.plan import Plan
+from admc.plan.model import Plan
 from dsl.collector import no_collection
 
 _encode = json.JSONEncoder(separators=(", ", ": ")).encode

@@ -1,4 +1,4 @@
-"""One renderer a format, all from the same report.
+"""One renderer for each format, all from the same report.
 
     diagnostics -> [Report] -> text | json | markdown | sarif | github
 

@@ -1,4 +1,4 @@
-"""A source line as people are shown it: cut to a window round what is meant, with everything strange made visible."""
+"""A source line for display: a window around the marked text, with control characters escaped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def marked_line(span: Span) -> tuple[str, int, int]:
     text = span.source.line(number)
     first = column - 1
     last = max(first + 1, min(len(text), first + (span.end - span.start)))
-    # A line may have megabytes; only what can be shown is looked at.
+    # A line may have megabytes, so only the window is processed.
     cut_left = max(0, first - WIDTH // 2) if len(text) > WIDTH else 0
     cut_right = min(len(text), cut_left + WIDTH)
     before, marked, after = (

@@ -1,7 +1,7 @@
-"""Findings as GitHub workflow commands, which show up beside the changed lines.
+"""Findings as GitHub workflow commands, which GitHub shows beside the changed lines.
 
-A workflow command is one line, and a line break in a message would start another command: everything that could end a
-command or one of its properties is escaped the way the runner undoes it.
+A workflow command is one line, and a line break in a message would start another command. So all characters that could
+end a command or one of its properties are escaped as the runner expects it.
 """
 
 from __future__ import annotations

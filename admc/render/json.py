@@ -1,4 +1,4 @@
-"""Findings for a program: one JSON document, pure ASCII, so that no terminal and no diff shows it wrongly."""
+"""Findings as one JSON document, in pure ASCII, so that every terminal and diff shows it correctly."""
 
 from __future__ import annotations
 

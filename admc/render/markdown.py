@@ -1,4 +1,4 @@
-"""Findings for a comment on a change: Markdown in which nothing that a user wrote becomes markup."""
+"""Findings as Markdown, for a comment on a change. Text of users never becomes markup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def render(report: Report) -> str:
 
 
 def prose(text: str) -> str:
-    """A message: what stands between backticks becomes code, all else is taken literally."""
+    """A message: text between backticks becomes code, all other text is escaped."""
     parts = visible(text).split("`")
     if len(parts) % 2 == 0:  # a lone backtick: it quotes nothing
         return _SPECIAL.sub(r"\\\1", visible(text))
@@ -31,7 +31,7 @@ def prose(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Text of the user as a code span, with more backticks round it than it has in it."""
+    """Text of the user as a code span, with more backticks around it than it contains."""
     shown = visible(text)
     fence = "`" * (_longest_run(shown) + 1)
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""

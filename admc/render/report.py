@@ -1,7 +1,7 @@
-"""What all renderers render: the findings of one run, and where its files lie.
+"""The report that all renderers render: the findings of one run, and the folder of its files.
 
-Spans carry paths relative to the program's folder, because a plan must not change with the working directory. A
-person, an editor and a code host want a path that opens from where the command ran, so the report carries the folder.
+Spans have paths relative to the program's folder, because a plan must not change with the working directory. Users,
+editors and code hosts need a path relative to the working directory, so the report has the folder.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Report:
     folder: str = ""
     """The program's folder as the user would type it; empty for the working directory."""
     facts: Mapping[str, object] = field(default_factory=dict)
-    """What else a machine wants to know of the run, for the JSON format: plain JSON values."""
+    """Further fields of the JSON format, as plain JSON values."""
 
 
 class Place(NamedTuple):
-    """A span as people and tools count it: lines and columns from 1, the end column exclusive."""
+    """A span with lines and columns from 1; the end column is exclusive."""
 
     path: str
     line: int
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 def shown_path(path: str, folder: str) -> str:
-    """A span's path, seen from the working directory. Text that is no file (the prelude) keeps its name."""
+    """A span's path from the working directory. Text that is not a file (the prelude) keeps its name."""
     if not folder or path.startswith(("/", "<")):
         return path
     return f"{folder.rstrip('/')}/{path}" if folder != "/" else f"/{path}"

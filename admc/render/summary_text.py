@@ -1,4 +1,4 @@
-"""The summary of a plan for a person at a terminal."""
+"""The summary of a plan as text."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from admc.render.report import shown_path
 from admc.terminal import visible
 
 ROWS = 25
-"""ADMs, warnings and assumptions that are listed before they are counted."""
+"""ADMs, warnings and assumptions that are listed; the others are counted."""
 NAMES = 4
 NARROW = 22
 TABLE = 92
-"""Columns that the table needs: in fewer, its last one would break words, so each ADM gets lines of its own."""
+"""Columns that the table needs. On a narrower terminal its last column would break words, so each ADM gets its own
+lines."""
 
 
 def render(summary: Summary, folder: str, notes: Sequence[str], *, colour: bool, width: int) -> str:
-    """`notes` are what else happened: files written, and what to do next."""
+    """`notes` name the written files and the next commands."""
     stream = io.StringIO()
     console = Console(
         file=stream,
@@ -128,7 +129,7 @@ def _assumptions(console: Console, summary: Summary) -> None:
     if not assumptions:
         return
     console.print()
-    console.print(Text("assumed, since admc cannot see it:"))
+    console.print(Text("assumed, since admc cannot check it:"))
     for assumption in assumptions:
         said = f"{names(assumption.about)}: {visible(assumption.text)}"
         console.print(Padding(Text(said), (0, 0, 0, 2)))

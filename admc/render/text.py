@@ -1,4 +1,4 @@
-"""Findings for a person at a terminal: the message, the source line with its marks, the cause and what to do."""
+"""Findings as text: the message, the marked source line, the cause and the hint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Paint = Callable[[str, str], str]
 
 
 def render(report: Report, *, colour: bool = False) -> str:
-    """Empty where there is nothing to report: a person needs no document."""
+    """Empty if there are no findings."""
     return render_all([report], colour=colour)
 
 
@@ -61,7 +61,7 @@ def _excerpt(span: Span, folder: str, gutter: int, label: str, tone: str, paint:
     indent = " " * gutter
     shown, mark_at, mark_width = marked_line(span)
     arrow = f"{indent}{paint(BLUE, '-->')} {visible(where.path)}:{where.line}:{where.column}"
-    if not shown.strip():  # an empty file, or one whose lines are not shown
+    if not shown.strip():  # an empty file, or a hidden source
         return [f"{arrow} {label}".rstrip()]
     mark = " " * mark_at + paint(tone, "^" * mark_width + (f" {label}" if label else ""))
     return [

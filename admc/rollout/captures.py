@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emitters.scope import hops
+from emitters.hops import hops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from admc.rollout.model import Captures, Placed
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 
 def captures(placed: Placed) -> Captures:

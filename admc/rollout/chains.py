@@ -2,15 +2,15 @@
 
     chain of the old plan, chain of the new one -> Combined
 
-Names by chain (`emitters.envoy.chain_names`) keep the two sets of filters apart. So each plan's filters stay in their
-order, and each plan's route table stays as it is but for the filters of the other plan, which it skips.
+Names by chain (`emitters.envoy.chains.chain_names`) keep the two sets of filters apart. So each plan's filters stay in
+their order, and each plan's route table stays as it is but for the filters of the other plan, which it skips.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from emitters.envoy.chain_names import chain_name
+from emitters.envoy.chains.chain_names import chain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,14 +22,14 @@ from admc.rollout.model import Part, Placed, Plan, Step, StepName
 from admc.rollout.reasons import reasons
 from admc.rollout.schedule import TO_RECEIVER, TO_SENDERS, Move, both_ways, overlay
 from dsl.program import Side, Verb
-from emitters.scope import filter_name
+from emitters.envoy.names import filter_name
 from solver.rules.effects import commute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
 
     from dsl.program import Policy
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 Port = tuple[str, int]
 """A destination, and the target of one of its ports."""
@@ -52,7 +52,7 @@ class Diff:
         self.keys = tuple(sorted({key for hops in self.frame.hops for key in hops}))
         self._ends: dict[Port, list[HopKey]] = {}
         for key in self.keys:
-            self._ends.setdefault(key[2:], []).append(key)
+            self._ends.setdefault(key[2:4], []).append(key)
 
     def ends(self, port: Port) -> list[HopKey]:
         """The hops to a port, of either plan."""
@@ -65,6 +65,11 @@ class Diff:
         hop = self.frame.hops[plan].get(key)
         return hop.policies if hop is not None else ()
 
+    def received(self, plan: int, port: Port) -> tuple[Policy, ...]:
+        """What the receiver enforces at a port: the same, whichever number leads to it."""
+        held = (self.policies(plan, key) for key in self.ends(port) if key[1] is Side.INGRESS)
+        return next(filter(None, held), ())
+
     @cached_property
     def changed(self) -> tuple[HopKey, ...]:
         """Hops whose policies change in any way."""
@@ -76,7 +81,7 @@ class Diff:
         ends: dict[Port, set[Side]] = {}
         for key in self.changed:
             if not self._same(key, arguments=False):
-                ends.setdefault(key[2:], set()).add(key[1])
+                ends.setdefault(key[2:4], set()).add(key[1])
         return frozenset(port for port, sides in ends.items() if len(sides) == len(Side))
 
     @cached_property
@@ -95,7 +100,7 @@ class Diff:
         return frozenset(key[0] for port in self.moving for key in self.ends(port))
 
     def is_late(self, key: HopKey) -> bool:
-        return key[2] in self.late and key[2:] not in self.moving
+        return key[2] in self.late and key[2:4] not in self.moving
 
     @cached_property
     def late(self) -> frozenset[str]:
@@ -147,7 +152,7 @@ class Diff:
             found[old.name] = new[0].name
         if {pair.new.name for pair in up} != set(found.values()) or len(set(found.values())) < len(found):
             return None
-        there = self.policies(0, (port[0], Side.INGRESS, *port))
+        there = self.received(0, port)
         for index, policy in enumerate(there):
             before = (other for other in there[:index] if other.name not in found)
             if policy.name in found and not all(commute(policy.effects, other.effects) for other in before):
@@ -193,7 +198,8 @@ class _Steps:
         old, new = diff.frame.plans
         closed = [set(each.placement.closed) for each in (old, new)]
         prepares, releases = name is StepName.PREPARE, name is StepName.RELEASE
-        coming = (hop for key, hop in diff.frame.hops[1].items() if key[2:] in diff.moving and key in diff.changed)
+        after = diff.frame.hops[1]
+        coming = (after[key] for key in diff.changed if key[2:4] in diff.moving and key in after)
         return Step(
             name,
             old,
@@ -211,9 +217,9 @@ class _Steps:
     def _hop(self, key: HopKey) -> Hop | None:
         diff = self._diff
         before, after = (hops.get(key) for hops in diff.frame.hops)
-        if key[2:] not in diff.moving:
+        if key[2:4] not in diff.moving:
             return before if diff.is_late(key) else after
-        if key[1] is Side.EGRESS and diff.carries_requests(key[2:]):
+        if key[1] is Side.EGRESS and diff.carries_requests(key[2:4]):
             return after or before  # its filters are put together from both plans (`chains`)
         # At ingress it also tells which addresses the listener has to wait for.
         return diff.frame.union(key)
@@ -221,9 +227,9 @@ class _Steps:
     def _part(self, service: str, name: StepName) -> Part:
         held = self._hops[service]
         overlays = {
-            hop.name: overlay(self._diff.moves[key[2:]], key[1], name, self._secrets[key[2]])
+            hop.name: overlay(self._diff.moves[key[2:4]], key[1], name, self._secrets[key[2]])
             for key, hop in held
-            if key[2:] in self._diff.moves and hop.carries_requests
+            if key[2:4] in self._diff.moves and hop.carries_requests
         }
         plans = {hop.name: self._plan(key) for key, hop in held}
         steady = {hop.name: self._steady(key) for key, hop in held if hop.name in overlays}
@@ -240,7 +246,7 @@ class _Steps:
         )
 
     def _plan(self, key: HopKey) -> Plan | None:
-        if key[2:] in self._diff.moving:
+        if key[2:4] in self._diff.moving:
             return None
         return Plan.OLD if self._diff.is_late(key) else Plan.NEW
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from admc.rollout.model import Placed
 from dsl.program import Side
-from emitters.envoy.match import everybody
-from emitters.scope import hops
+from emitters.envoy.matching.callers import covers_all_callers
+from emitters.hops import hops
 from solver.placement import Placement, Status
 from solver.rules.facts import targets
 
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dsl.program import Call, Policy, Port, Program
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Decision
 
 OLD: Final = "~old"
 
-HopKey = tuple[str, Side, str, int]
-"""Whose ADM, side, destination, target port: the number that callers dial may be another one in each plan."""
+HopKey = tuple[str, Side, str, int, int]
+"""Whose ADM, side, destination, target port, and the number that callers dial: 0 where one number leads to that target,
+which may be another one in each plan."""
 
 
 def original(name: str) -> str:
@@ -80,7 +81,10 @@ class Frame:
         )
         """The policies of each plan by name, in this frame."""
         self.decisions = tuple(tuple(_decisions(placed, new.program, index)) for placed in self.plans)
-        self.hops = tuple(_hops(placed, policies) for placed, policies in zip(self.plans, self.policies, strict=True))
+        self.hops = tuple(
+            {self._key(hop): hop for hop in _hops(placed, policies)}
+            for placed, policies in zip(self.plans, self.policies, strict=True)
+        )
         """The hops of each plan, with policies of this frame."""
         names = _order(*([policy.name for policy in placed.program.policies] for placed in self.plans))
         self._order = {name: index for index, name in enumerate(names)}
@@ -106,6 +110,14 @@ class Frame:
         ordered = sorted(policies.values(), key=self._position)
         return either._replace(policies=tuple(ordered))
 
+    def _key(self, hop: Hop) -> HopKey:
+        name, target = hop.destination, hop.port.target
+        leading = (
+            sum(port.target == target for port in _ports(placed.program, name).values()) for placed in self.plans
+        )
+        number = hop.port.number if max(leading) > 1 else 0
+        return hop.service, hop.side, name, target, number
+
     def _position(self, policy: Policy) -> tuple[int, str]:
         return self._order[original(policy.name)], policy.name
 
@@ -129,13 +141,10 @@ def old_name(policy: Policy, new: Mapping[str, Policy]) -> str:
     return policy.name if other is None or alike(policy, other) else policy.name + OLD
 
 
-def _hops(placed: Placed, policies: Mapping[str, Policy]) -> dict[HopKey, Hop]:
-    found = {}
-    for service, held in hops(*placed).items():
+def _hops(placed: Placed, policies: Mapping[str, Policy]) -> Iterator[Hop]:
+    for held in hops(*placed).values():
         for hop in held:
-            own = tuple(policies[policy.name] for policy in hop.policies)
-            found[service, hop.side, hop.destination, hop.port.target] = hop._replace(policies=own)
-    return found
+            yield hop._replace(policies=tuple(policies[policy.name] for policy in hop.policies))
 
 
 def _key(call: Call) -> tuple[str, str, int]:
@@ -173,7 +182,7 @@ def _reframed(
     """The policy in the common frame. One for undeclared callers is also for those that only the other program
     declares. Whose an address is, its own program says (`home`)."""
     calls = tuple(sorted(index[_key(program.calls[call])] for call in policy.calls))
-    if everybody(program, policy):
+    if covers_all_callers(program, policy):
         return replace(policy, sources=everyone, calls=calls)
     others = everyone - program.services.keys() - program.externals.keys()
     sources = policy.sources | others if policy.open_sources and others else policy.sources

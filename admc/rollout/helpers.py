@@ -31,7 +31,7 @@ def late(diff: Diff) -> frozenset[str]:
     begins = [each for pair in sorted(moved & after.keys()) for each in after[pair]]
     found = frozenset(key[2] for key, _, _ in begins)
     for key, policy, helper in (*stops, *begins):
-        if key[2:] in diff.moving:
+        if key[2:4] in diff.moving:
             raise refusals.sends_from_moving(policy, key[0], helper, key[2])
     for key, policy, helper in stops:
         if key[2] in found:
@@ -58,9 +58,8 @@ def _concerns(diff: Diff, sender: str, helper: str, port: tuple[str, int]) -> bo
     """Whether what a port's receiver enforces on a sender changes, at a port that moves."""
     if port[0] != helper:
         return False
-    key = (helper, Side.INGRESS, *port)
     old, new = (
-        [policy for policy in diff.policies(plan, key) if sender in policy.sources or policy.open_sources]
+        [policy for policy in diff.received(plan, port) if sender in policy.sources or policy.open_sources]
         for plan in range(2)
     )
     return len(old) != len(new) or not all(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from dsl.program import Program
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Placement
 
 

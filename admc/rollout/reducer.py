@@ -256,7 +256,7 @@ def _towards_proven(state: RolloutState) -> list[Label]:
     """Where to return from a plan that a proxy refuses: to the last label that every proxy had, or to one on the way
     there. From that label itself nowhere: it would be refused there, too, and so on for ever."""
     proven = state.proven
-    if proven is None or proven == state.now:
+    if proven is None:
         return []
     labels = [each.label for each in state.may_have]
     first = labels.index(proven)

@@ -23,60 +23,47 @@ if TYPE_CHECKING:
     from admc.rollout.model import Part, Placed, Step
     from emitters.addresses import Addresses
     from emitters.envoy import AdmResources
-    from emitters.scope import Hop
-
-
-class _Emitter:
-    def __init__(self, addresses: Addresses, mode: Mode) -> None:
-        self._addresses = addresses
-        self._mode = mode
-
-    def plan(self, placed: Placed, only: Collection[str]) -> dict[str, AdmResources]:
-        made = emit(*placed, self._addresses, self._mode, waiting=self._waiting, only=only, by_chain=True)
-        return {each.service: each for each in made}
-
-    def hops(self, placed: Placed, held: Mapping[str, tuple[Hop, ...]]) -> dict[str, AdmResources]:
-        made = emit(
-            *placed,
-            self._addresses,
-            self._mode,
-            waiting=self._waiting,
-            enforced=held,
-            by_chain=True,
-            checked=True,
-        )
-        return {each.service: each for each in made}
-
-    @property
-    def _waiting(self) -> bool:
-        return self._mode is Mode.REDIRECT
+    from emitters.hops import Hop
 
 
 def resources(
     step: Step, addresses: Addresses, mode: Mode, only: Collection[str] | None = None
 ) -> dict[str, AdmResources]:
     """The resources of every ADM in a step, or of those in `only`. Raises `EmitError` where Envoy cannot express it."""
-    emitter = _Emitter(addresses, mode)
+
+    def emitted(
+        placed: Placed, only: Collection[str], held: Mapping[str, tuple[Hop, ...]] | None = None
+    ) -> dict[str, AdmResources]:
+        waiting = mode is Mode.REDIRECT
+        checked = held is not None  # as what each plan has by itself
+        made = emit(*placed, addresses, mode, waiting=waiting, only=only, enforced=held, by_chain=True, checked=checked)
+        return {each.service: each for each in made}
+
     parts = {service: part for service, part in step.parts.items() if only is None or service in only}
     mixed = {service: part for service, part in parts.items() if set(part.plans.values()) != {Plan.NEW}}
-    new = emitter.plan(step.new, parts.keys())
+    new = emitted(step.new, parts.keys())
     if not mixed:
         return new
-    old = emitter.plan(step.old, mixed.keys())
+    old = emitted(step.old, mixed.keys())
     placed = next(iter(mixed.values())).placed
-    whole = emitter.hops(placed, {service: part.hops for service, part in mixed.items()})
-    bare = emitter.hops(placed, {service: _bare(part) for service, part in mixed.items()})
+    whole = emitted(placed, mixed, {service: part.hops for service, part in mixed.items()})
+    lacking = {service: _lacking(part, old.get(service), new.get(service)) for service, part in mixed.items()}
+    lacking = {service: held for service, held in lacking.items() if held}
+    bare = emitted(placed, lacking, lacking) if lacking else {}
     found = {service: made for service, made in new.items() if service not in mixed}
     for service, part in mixed.items():
-        made = {Plan.OLD: old.get(service), Plan.NEW: new.get(service)}
-        found[service] = _Mixed(part, whole[service], bare[service], made).resources()
+        plans = {plan: made[service] for plan, made in ((Plan.OLD, old), (Plan.NEW, new)) if service in made}
+        found[service] = _Mixed(part, whole[service], bare.get(service), plans).resources()
     return {service: found[service] for service in sorted(found)}
 
 
-def _bare(part: Part) -> tuple[Hop, ...]:
-    """The hops of both plans without a policy: what a plan has where it enforces nothing."""
+def _lacking(part: Part, *plans: AdmResources | None) -> tuple[Hop, ...]:
+    """Hops, without a policy, to ports that move, and at which one of the plans enforces nothing."""
+    chains = [_chains(made) if made is not None else {} for made in plans]
     return tuple(
-        hop._replace(policies=()) for hop in part.hops if hop.carries_requests and part.plans[hop.name] is None
+        hop._replace(policies=())
+        for hop in part.hops
+        if hop.carries_requests and part.plans[hop.name] is None and any(hop.name not in each for each in chains)
     )
 
 
@@ -84,16 +71,17 @@ class _Mixed:
     """The resources of one ADM that has something of both plans."""
 
     def __init__(
-        self, part: Part, whole: AdmResources, bare: AdmResources, made: Mapping[Plan, AdmResources | None]
+        self, part: Part, whole: AdmResources, bare: AdmResources | None, made: Mapping[Plan, AdmResources]
     ) -> None:
         self._part = part
         self._whole = whole
-        self._made = {plan: (each or bare) for plan, each in made.items()}
-        self._bare = bare
-        self._all = (whole, bare, *(self._made[plan] for plan in Plan))
+        self._all = (whole, *([bare] if bare is not None else []), *made.values())
         """The later ones are preferred."""
-        self._chains = {plan: _chains(each) for plan, each in self._made.items()}
-        self._plain = _chains(bare)
+        plain = _chains(bare) if bare is not None else {}
+        self._chains = {plan: plain | (_chains(made[plan]) if plan in made else {}) for plan in Plan}
+        tables = bare.routes if bare is not None else {}
+        # Chains with the same filters, and so with one name for their tables, may differ in routes.
+        self._tables = {plan: {**tables, **(made[plan].routes if plan in made else {})} for plan in Plan}
         self._routes: dict[str, Any] = {}
         self._guards: dict[str, str] = {}
         """Filters of guards that stay, in the old plan's chain -> the same in the new plan's."""
@@ -125,11 +113,11 @@ class _Mixed:
         plan = self._part.plans[hop.name]
         if plan is not None:
             chain = self._chains[plan][hop.name]
-            self._routes[table_of(chain)] = self._made[plan].routes[table_of(chain)]
+            self._routes[table_of(chain)] = self._tables[plan][table_of(chain)]
             return chain
-        own = {each: self._chains[each].get(hop.name) or self._plain[hop.name] for each in Plan}
+        own = {each: self._chains[each][hop.name] for each in Plan}
         found = combined(hop.name, own[Plan.OLD], own[Plan.NEW])
-        tables = {each: self._table(each, table_of(chain)) for each, chain in own.items()}
+        tables = {each: self._tables[each][table_of(chain)] for each, chain in own.items()}
         filters = {each: filters_of(chain) for each, chain in own.items()}
         overlay = self._part.overlays[hop.name]
         # A revocation does not wait for the steps: guards that stay have their new arguments at once.
@@ -139,10 +127,6 @@ class _Mixed:
                 self._guards[name] = following[suffix]
         self._routes[found.table] = overlaid(found.table, hop.name, tables, filters, overlay)
         return found.chain
-
-    def _table(self, plan: Plan, name: str) -> Any:
-        routes = self._made[plan].routes
-        return routes[name] if name in routes else self._bare.routes[name]
 
 
 def _chains(made: AdmResources) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.rollout.enforcement import Frame, same
-from emitters.scope import filter_name
+from emitters.envoy.names import filter_name
 from xds_server.resources.references import Reference
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL

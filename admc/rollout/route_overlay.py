@@ -15,7 +15,7 @@ from envoy.config.route.v3 import route_components_pb2, route_pb2
 
 from admc.rollout.marker import MARKER
 from admc.rollout.model import Plan
-from emitters.envoy.typed import extension, message
+from emitters.envoy.messages.typed import extension, message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

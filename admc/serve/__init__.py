@@ -1,9 +1,9 @@
 """`admc serve`: keeps the ADMs of a program configured while the program and the addresses change.
 
-    files --feed--> State --groups--> {service: Snapshot} --inforce--> xds_server
+    files -- build --> State, SnapshotSet -- active_config, rollout --> snapshot store --> xds_server
 
-`feed` reads and decides (in a process of its own, `worker`), `groups` turns a state into what each ADM is told,
-`moving` leads from one plan to another in steps, with `capturing` for what is to be redirected meanwhile; `watch` says
-when a file has changed, `kept` and `record` are what survives a restart, `identity` says who may ask; `serving` lets
-one thing follow from another, `run` starts and ends it all.
+`build` reads, compiles and emits in a worker process. `rollout` leads from one plan to the next in steps. `file_watch`
+detects changed files. `state_dir` and `persistence` keep on disk what a restart needs. `auth` authenticates proxies.
+`observe` has logs, metrics and status. `reconciler` connects them: it compiles when a file changes, and applies the
+result. `app` starts and stops the server.
 """

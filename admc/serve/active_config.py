@@ -1,9 +1,9 @@
-"""What is in force: one state, who is who in it, and the way to the next one.
+"""The active configuration: one state, the identities of its services, and how the next state replaces it.
 
-    Change --apply--> Rollout --publish--> SnapshotStore --> XdsServer
-                      identities ------------------------^
+    StateUpdate --apply--> Rollout --publish--> SnapshotCache --> XdsServer
+                           identities ------------------------------^
 
-All calls belong on the server's event loop and take no time there.
+All calls belong on the server's event loop, and do not block it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from admc.serve.rollout.plans import Planned
 from admc.serve.rollout.redirection import Redirection
 from emitters.envoy import Mode
 from xds_server.limits.limits import Limits
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.client import Admission
 from xds_server.transport.server import XdsServer
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.serve.auth.identity import Identities, Settings
-    from admc.serve.build.snapshots import Groups
+    from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import Source, State
     from admc.serve.observe.problems import Problems
-    from admc.serve.state_dir.store import Kept, Position, Recipe
+    from admc.serve.state_dir.store import Position, Recipe, StateDir
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from xds_server.resources.snapshot import Snapshot
@@ -45,24 +45,24 @@ LOG: Final = logging.getLogger("admc.serve")
 
 
 class Options(NamedTuple):
-    """What `admc serve` was asked to do."""
+    """The options of `admc serve`."""
 
     source: Source
     endpoints: Path | None
     settings: Settings
-    kept: Kept | None = None
-    """Where the state is kept for the next start."""
+    state_dir: StateDir | None = None
+    """The folder of `--state`."""
 
 
-class Change(NamedTuple):
-    """From what is in force to what is wanted."""
+class StateUpdate(NamedTuple):
+    """From the active state to the wanted one."""
 
     old: State | None
     new: State
-    groups: Groups
-    """Of `new`; where only addresses have changed, no more than what they change."""
+    snapshots: SnapshotSet
+    """Of `new`. If only addresses have changed, it holds only the snapshots that they affect."""
     recipe: Recipe | None = None
-    """With which `new` can be made again."""
+    """The inputs from which `new` can be built again."""
 
     @property
     def only_addresses(self) -> bool:
@@ -70,130 +70,132 @@ class Change(NamedTuple):
         return old is not None and old.program is self.new.program and old.placement is self.new.placement
 
 
-class NotKeptError(Exception):
-    """The folder of the kept state takes nothing now: what a restarted server would not know of is not told either."""
+class StateNotSavedError(Exception):
+    """The state directory is not writable now. A state that is not stored is not published either: a restarted server
+    would not know it."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        said = "what was in force stays; this is tried again until the folder takes it"
-        self.diagnostics = tuple(replace(item, hint=said) for item in diagnostics)
+        hint = "the active state stays; the server tries again until it can write to the folder"
+        self.diagnostics = tuple(replace(item, hint=hint) for item in diagnostics)
         super().__init__("; ".join(item.message for item in self.diagnostics))
 
 
-class InForce:
-    """What is served, and how it changes."""
+class ActiveConfig:
+    """The state that is served, and the xDS server that serves it."""
 
     def __init__(self, options: Options, problems: Problems) -> None:
         self.options = options
         self.problems = problems
-        self.store = SnapshotStore()
+        self.store = SnapshotCache()
         limits = Limits(connections=file_descriptors.connections(Limits().connections))
         self.server = XdsServer(self.store, self.identify, limits)
-        folder = None if options.kept is None else options.kept.folder
+        folder = None if options.state_dir is None else options.state_dir.folder
         redirection = Redirection(folder, explicit=options.source.mode is Mode.EXPLICIT)
-        self.rollout = Rollout(self.server, self._settle, redirection, self._step_failed)
+        self.rollout = Rollout(self.server, self._save_position, redirection, self._step_failed)
         self.state: State | None = None
         self.recipe: Recipe | None = None
-        """With which the state can be made again."""
+        """The inputs from which the state can be built again."""
         self.identities: Identities | None = None
-        self.held_back = False
-        """What an earlier server kept waits for the first compile: what is kept may be a moment older than what proxies
-        have, and they lose nothing by waiting."""
-        self._knowing = asyncio.Lock()
+        self.startup_hold = False
+        """The stored state of an earlier server is not served before the first compile. It may be slightly older than
+        what proxies have, and proxies keep their configuration while they wait."""
+        self._identities_lock = asyncio.Lock()
 
     @property
     def ready(self) -> bool:
         """Whether there is something to serve."""
-        return bool(self.store.groups) and not self.held_back
+        return bool(self.store.groups) and not self.startup_hold
 
     def identify(self, caller: Caller) -> Admission:
-        """Who is who. Raises `DeniedError`. Before there is a program nobody can tell: such a group has no snapshot,
-        and its client is to come again."""
-        known = None if self.held_back else self.identities
+        """The service of a client. Raises `DeniedError`. Before there is a program it is a name without a snapshot: the
+        server asks the client to connect again."""
+        known = None if self.startup_hold else self.identities
         admission = Admission("") if known is None else known.identify(caller)
         self.rollout.publisher.serve(admission.group)
         return admission
 
     def may_administer(self, caller: Caller) -> bool:
-        """Whether a client may see what every other one has."""
+        """Whether a client may read the configuration of every other one."""
         return self.identities is not None and self.identities.may_administer(caller)
 
-    async def know(self) -> bool:
-        """Read who is who in the state in force: streams of clients that are not what they were end. Says whether all
-        that the files say is in use from now on.
+    async def reload_identities(self) -> bool:
+        """Read the identities of the active program's services again. The server ends the streams of clients whose
+        service changes. Returns whether everything in the files is in use.
 
-        A file that cannot be used is reported, and the last good one stays. A name that is no service is such a
-        mistake, but for the time of a program that is refused, or not compiled yet: the name may be of that program,
-        and is left out, so that an identity that is taken away does not wait until somebody mends the program.
+        A file with errors is reported, and the identities from the last good one stay. The name of an unknown service
+        is an error. While the current program is rejected or not compiled yet, the name may be one of its services: it
+        is reported, and the rest of the file is used. So the revocation of an identity does not wait until the program
+        is mended.
         """
-        async with self._knowing:
+        async with self._identities_lock:
             if self.state is None:
-                return False  # they are read with the first one
+                return False  # the first program is applied with its identities
             try:
-                self._know(await self._identities(self.state.program, others=self.held_back))
+                self._use_identities(await self._identities(self.state.program, ignore_unknown=self.startup_hold))
             except CommandError as error:
-                self.problems.report_once("identities", error.diagnostics, error.folder)
-                if "program" in self.problems.held:
-                    with contextlib.suppress(CommandError):  # then it is wrong in another way, which has been said
-                        self._know(await self._identities(self.state.program, others=True))
+                self.problems.report_if_new("identities", error.diagnostics, error.folder)
+                if "program" in self.problems.current:
+                    with contextlib.suppress(CommandError):  # the file has other errors, which are reported already
+                        self._use_identities(await self._identities(self.state.program, ignore_unknown=True))
                 return False
             self.problems.clear("identities")
             return True
 
-    async def _identities(self, program: Program, *, others: bool = False) -> Identities:
-        return await asyncio.to_thread(identity.load, self.options.settings, program, others=others)
+    async def _identities(self, program: Program, *, ignore_unknown: bool = False) -> Identities:
+        return await asyncio.to_thread(identity.load, self.options.settings, program, ignore_unknown=ignore_unknown)
 
-    def _know(self, identities: Identities) -> None:
+    def _use_identities(self, identities: Identities) -> None:
         self.identities = identities
-        self.server.identify_again()
+        self.server.recheck_identities()
 
-    def begin(self, state: State, recipe: Recipe) -> None:
-        """With what an earlier server had in force. Nobody is told anything yet."""
-        self.held_back = True
-        self.state, self.recipe, self.problems.stays = state, recipe, state.version
+    def restore(self, state: State, recipe: Recipe) -> None:
+        """Begin with the state of an earlier server. Nothing is published yet."""
+        self.startup_hold = True
+        self.state, self.recipe, self.problems.active_version = state, recipe, state.version
 
-    def let_go(self) -> None:
-        """Serve what there is: the first compile is done, or takes too long."""
-        self.held_back = False
+    def release_startup_hold(self) -> None:
+        """Serve the state as it is: the first compile is done, or takes too long."""
+        self.startup_hold = False
 
-    async def apply(self, change: Change) -> None:
-        """Every new state goes into force here. Raises `SnapshotError` or `CommandError` where it cannot, and
-        `NotKeptError` where the same change may be made later: then what was in force is, identities included.
+    async def apply(self, update: StateUpdate) -> None:
+        """Make a state the active one.
 
-        Who is who goes with the program: a file that does not fit the new one refuses it, and what it says goes into
-        force once the program is accepted. An identity that is taken away waits for neither. `know` reads it for the
-        state in force, whatever becomes of the new one; and the file is read again at the end here, since it may have
-        changed on the way.
+        Raises `SnapshotError` or `CommandError` if that is impossible, and `StateNotSavedError` if a later attempt may
+        succeed. Then the previous state and its identities stay active.
+
+        A program and its identities are applied together: an identities file that does not fit the new program rejects
+        the program. `reload_identities` reads the files again at the end, because they may have changed meanwhile.
         """
-        fitting = None if change.only_addresses else await self._identities(change.new.program)
+        fitting = None if update.only_addresses else await self._identities(update.new.program)
         try:
-            await self._move(change)
+            await self._start(update)
         except CommandError as error:
             if error.exit_code is Exit.NO_PLACEMENT:
                 raise
-            raise NotKeptError(error.diagnostics) from error
-        self.state, self.recipe, self.problems.stays = change.new, change.recipe, change.new.version
+            raise StateNotSavedError(error.diagnostics) from error
+        self.state, self.recipe, self.problems.active_version = update.new, update.recipe, update.new.version
         self.problems.counts.changed_at = time.time()
         if fitting is not None:
             self.problems.clear("program")
             self.identities = self.identities or fitting
-            await self.know()
+            await self.reload_identities()
 
-    async def _move(self, change: Change) -> None:
-        planned = Planned(change.new, change.recipe, change.groups)
-        if change.old is not None and change.only_addresses:
+    async def _start(self, update: StateUpdate) -> None:
+        planned = Planned(update.new, update.recipe, update.snapshots)
+        if update.old is not None and update.only_addresses:
             await self.rollout.relocate(planned)
         else:
             await self.rollout.accept(planned)
 
     @property
-    def taken(self) -> dict[str, Snapshot]:
-        """What some proxy of each service has acknowledged as a whole."""
-        found = {name: self.store.taken(name) for name in self.store.groups}
+    def acknowledged(self) -> dict[str, Snapshot]:
+        """For each service the last snapshot of which a proxy has acknowledged all resources."""
+        found = {name: self.store.last_acked(name) for name in self.store.groups}
         return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
 
-    async def _settle(self, position: Position | None) -> None:
-        if self.options.kept is not None:
-            await asyncio.to_thread(self.options.kept.settle, position, self.taken)
+    async def _save_position(self, position: Position | None) -> None:
+        if self.options.state_dir is not None:
+            await asyncio.to_thread(self.options.state_dir.save_as_owner, position, self.acknowledged)
 
     def _step_failed(self) -> None:
         self.problems.counts.transition_errors += 1

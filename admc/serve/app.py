@@ -1,7 +1,7 @@
-"""The main loop of `admc serve`: everything is built here, runs until a signal, and ends in good order.
+"""The main loop of `admc serve`: starts all parts, runs until a signal, and shuts down.
 
-The first SIGTERM or SIGINT lets streams end as soon as their clients owe no answer; a second one ends at once. Proxies
-keep what they have and come back to whoever serves next.
+After the first SIGTERM or SIGINT each stream ends as soon as its client has acknowledged the last response. A second
+signal ends the process at once. Proxies keep their configuration, and reconnect to the next server.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from admc.serve.auth.tls import Certificates, TlsFiles
 from admc.serve.observe import events as log
 from admc.serve.observe import http as ops
 from admc.serve.observe import status
-from admc.serve.observe.metrics import Now, Sources
-from admc.serve.observe.status import Phase
-from admc.serve.reconciler import Serving
+from admc.serve.observe.metrics import Gauges, MetricSources
+from admc.serve.observe.status import ServerPhase
+from admc.serve.reconciler import Reconciler
 from emitters.envoy import Mode
 from xds_server import csds
 from xds_server.health import Health
-from xds_server.transport.event_loop import Loop
-from xds_server.transport.process import suit_many_streams
+from xds_server.transport.event_loop import GrpcEventLoop
+from xds_server.transport.process import tune_garbage_collection
 from xds_server.transport.server import ServerError
 
 if TYPE_CHECKING:
     from admc.serve.active_config import Options
-    from admc.serve.auth.handshakes import Handshakes
+    from admc.serve.auth.handshakes import HandshakeMonitor
     from admc.serve.observe.events import LogFormat
     from admc.serve.observe.status import ServerRow, Status
     from xds_server.resources.snapshot import Snapshot
@@ -43,20 +43,22 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.serve")
 NOT_YET: Final = "the program has not been compiled yet"
 NO_ENDPOINTS: Final = (
-    "connections are redirected, and nothing says where services are: those that a policy is about are refused; "
-    "give `--endpoints FILE`, or `--mode explicit` to try it out on one machine"
+    "connections are redirected, but no addresses of services are known: ADMs refuse connections to which a policy "
+    "applies; give `--endpoints FILE`, or `--mode explicit` to try it out on one machine"
 )
 GRACE_SECONDS: Final = 10.0
-"""For streams to end. What Kubernetes gives a pod by default is three times as much."""
+"""For streams to end. Kubernetes gives a pod 30 s by default."""
 SWITCH_SECONDS: Final = 0.0005
-"""How long a thread may compute while the event loop wants to go on. An answer to a client takes the loop many turns,
-and what is computed beside it (the steps to another plan of 10,000 services take seconds) costs it this at each."""
-LOOK_SECONDS: Final = 5.0
-"""How often files are looked at for which a moment more or less means nothing."""
+"""How long another thread may hold the interpreter lock while the event loop waits for it. A response to a client takes
+the loop many iterations, and a computation in a thread (the steps to another plan of 10,000 services take seconds) may
+delay each by this time."""
+CERTIFICATE_SECONDS: Final = 5.0
+"""Between checks of the certificate files."""
 
 
-class Listening(NamedTuple):
-    """Where a server listens, with which certificate, and how it logs: as text to a terminal unless told otherwise."""
+class ListenOptions(NamedTuple):
+    """The addresses of a server, its certificate, and the form of its log (unless given: text if standard error is a
+    terminal, else JSON)."""
 
     xds: tuple[str, int]
     ops: tuple[str, int]
@@ -64,100 +66,100 @@ class Listening(NamedTuple):
     log: LogFormat | None = None
 
 
-def serve(options: Options, listening: Listening) -> int:
-    """Serve until a signal says to stop. Raises `CommandError` where it cannot begin."""
-    suit_many_streams()
+def serve(options: Options, listening: ListenOptions) -> int:
+    """Serve until a signal. Raises `CommandError` if the server cannot start."""
+    tune_garbage_collection()
     sys.setswitchinterval(SWITCH_SECONDS)
-    with asyncio.Runner(loop_factory=Loop) as runner:
+    with asyncio.Runner(loop_factory=GrpcEventLoop) as runner:
         return runner.run(_serve(options, listening))
 
 
-async def _serve(options: Options, listening: Listening) -> int:
-    with nullcontext() if listening.tls is None else handshakes.heard() as refused:
+async def _serve(options: Options, listening: ListenOptions) -> int:
+    with nullcontext() if listening.tls is None else handshakes.monitored() as monitor:
         log.to_standard_error(listening.log)
-        return await _Run(options, listening, refused).run()
+        return await _Server(options, listening, monitor).run()
 
 
-class _Run:
-    def __init__(self, options: Options, listening: Listening, refused: Handshakes | None) -> None:
-        self._refused = refused
+class _Server:
+    def __init__(self, options: Options, listening: ListenOptions, monitor: HandshakeMonitor | None) -> None:
+        self._handshakes = monitor
         self._options = options
         self._listening = listening
         self._certificates = None if listening.tls is None else Certificates(listening.tls)
         self._started = time.time()
         self._stopping: signal.Signals | None = None
         self._stop = asyncio.Event()
-        self._serving = Serving(options)
-        self._force = self._serving.force
+        self._reconciler = Reconciler(options)
+        self._config = self._reconciler.config
         self._health = Health()
-        self._force.store.watchers.append(self._published)
+        self._config.store.watchers.append(self._published)
 
     async def run(self) -> int:
-        serving = self._serving
-        server = self._force.server
+        reconciler = self._reconciler
+        server = self._config.server
         credentials = None if self._certificates is None else self._certificates.credentials
-        may_ask = self._force.may_administer
+        may_administer = self._config.may_administer
         try:
             port = await server.start(
                 _joined(*self._listening.xds),
                 credentials,
                 [
                     self._health.add,
-                    lambda it: csds.add(it, server, may_ask, concealed, concealed_text),
+                    lambda it: csds.add(it, server, may_administer, concealed, concealed_text),
                 ],
             )
         except ServerError as error:
             at = self._listening.xds
-            raise ops.cannot_listen("--xds", _joined(*at), ops.why_not(*at)) from error
+            raise ops.cannot_listen("--xds", _joined(*at), ops.bind_error(*at)) from error
         try:
-            shown = await ops.serve(self._view(), *self._listening.ops)
+            http = await ops.serve(self._view(), *self._listening.ops)
         except BaseException:
             await server.stop(0.0)
             raise
-        said = {
+        fields = {
             "xds": _joined(self._listening.xds[0], port),
-            "ops": _joined(*shown.address),
+            "ops": _joined(*http.address),
             "tls": credentials is not None,
         }
-        LOG.info("listening", extra=said)
+        LOG.info("listening", extra=fields)
         if self._options.endpoints is None and self._options.source.mode is Mode.REDIRECT:
             LOG.warning("no_endpoints", extra={"text": NO_ENDPOINTS})
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._heard, number)
+            loop.add_signal_handler(number, self._on_signal, number)
         try:
             await self._until_stopped()
             LOG.info("draining", extra={"clients": server.metrics.connected})
             await server.stop(GRACE_SECONDS)
-            await serving.keep()
+            await reconciler.save()
         finally:
-            await shown.stop()
-            await serving.close()
+            await http.stop()
+            await reconciler.close()
         LOG.info("stopped")
         return Exit.DONE
 
     async def _until_stopped(self) -> None:
-        tasks = [asyncio.create_task(each) for each in (self._serving.follow(), self._look_after())]
+        tasks = [asyncio.create_task(each) for each in (self._reconciler.run(), self._refresh_certificates())]
         stop = asyncio.create_task(self._stop.wait())
         try:
             waiting = {stop, *tasks}
             while not stop.done():
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
-                    task.result()  # a bug of admc: it ends the server, and who runs it starts another
+                    task.result()  # raises after a bug in admc: the server ends, and its supervisor starts another
         finally:
             for task in (stop, *tasks):
                 task.cancel()
             await asyncio.gather(stop, *tasks, return_exceptions=True)
 
-    async def _look_after(self) -> None:
-        """Certificates that are replaced are used though nobody connects: so it shows that they are good."""
+    async def _refresh_certificates(self) -> None:
+        """Load replaced certificates even while no client connects, so that errors in them show early."""
         while True:
             if self._certificates is not None:
                 await asyncio.to_thread(self._certificates.refresh)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CERTIFICATE_SECONDS)
 
-    def _heard(self, number: signal.Signals) -> None:
+    def _on_signal(self, number: signal.Signals) -> None:
         if self._stopping is not None:
             LOG.warning("cut_short", extra={"signal": signal.Signals(number).name})
             os._exit(128 + number)
@@ -170,59 +172,66 @@ class _Run:
         self._health.set(serving=self._stopping is None)
 
     def _view(self) -> ops.View:
-        serving = self._serving
-        sources = Sources(
-            self._force.store.metrics,
-            serving.counts,
-            self._now,
+        reconciler = self._reconciler
+        sources = MetricSources(
+            self._config.store.metrics,
+            reconciler.counts,
+            self._gauges,
             None if self._certificates is None else self._certificates.counts,
-            None if self._refused is None else self._refused.refused,
+            None if self._handshakes is None else self._handshakes.failed,
         )
-        rollout = self._force.rollout
+        rollout = self._config.rollout
         commands = {"/rollout/abort": rollout.abort, "/rollout/continue": rollout.continue_}
-        return ops.View(self._status, self._row, sources, commands)
+        return ops.View(self._status, self._server_row, sources, commands)
 
     @property
-    def _phase(self) -> Phase:
-        return Phase.DRAINING if self._stop.is_set() else Phase.SERVING if self._force.ready else Phase.STARTING
+    def _phase(self) -> ServerPhase:
+        if self._stop.is_set():
+            return ServerPhase.DRAINING
+        return ServerPhase.SERVING if self._config.ready else ServerPhase.STARTING
 
     @property
     def _adms(self) -> frozenset[str]:
-        state = self._force.state
+        state = self._config.state
         return frozenset() if state is None else frozenset(adm.service for adm in state.placement.adms)
 
-    def _now(self) -> Now:
-        adms, registry = self._adms, self._force.server.registry
-        alone = len(adms - registry.groups)
-        unlisted = len(self._serving.problems.unlisted.names)
-        serves = self._phase is Phase.SERVING
-        return Now(serves, __version__, len(adms), alone, registry.behind, *self._standing, unlisted)
+    def _gauges(self) -> Gauges:
+        adms, registry = self._adms, self._config.server.registry
+        problems = self._reconciler.problems
+        return Gauges(
+            ready=self._phase is ServerPhase.SERVING,
+            version=__version__,
+            adms=len(adms),
+            adms_without_clients=len(adms - registry.groups),
+            clients_out_of_sync=registry.behind,
+            problem=bool(problems.summary),
+            transition_under_way=bool(self._config.rollout.text),
+            unlisted=len(problems.unlisted.names),
+        )
 
-    @property
-    def _standing(self) -> tuple[bool, bool]:
-        return bool(self._serving.problems.said), bool(self._force.rollout.text)
-
-    def _row(self) -> ServerRow:
-        serving = self._serving
-        state = self._force.state
+    def _server_row(self) -> ServerRow:
+        reconciler = self._reconciler
+        state = self._config.state
         return status.server_row(
             phase=self._phase,
             app="" if state is None else state.program.app,
-            # Whole, so that the answers of two servers can be told apart.
+            # The absolute path, so that the statuses of two servers differ.
             source=str(self._options.source.path.absolute()),
             state="" if state is None else state.version,
             started=self._started,
-            why=serving.problems.said or self._force.rollout.text or ("" if self._force.ready else NOT_YET),
-            transition=self._force.rollout.text,
-            unlisted=serving.problems.unlisted.names,
+            why=reconciler.problems.summary or self._config.rollout.text or ("" if self._config.ready else NOT_YET),
+            transition=self._config.rollout.text,
+            unlisted=reconciler.problems.unlisted.names,
         )
 
     def _status(self) -> Status:
-        force = self._force
+        config = self._config
         wanted = {
-            name: snapshot.version for name in force.store.groups if (snapshot := force.store.current(name)) is not None
+            name: snapshot.version
+            for name in config.store.groups
+            if (snapshot := config.store.current(name)) is not None
         }
-        return status.of(self._row(), self._adms, wanted, force.server.clients())
+        return status.collect(self._server_row(), self._adms, wanted, config.server.clients())
 
 
 def _joined(host: str, port: int) -> str:

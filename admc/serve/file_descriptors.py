@@ -1,5 +1,5 @@
-"""How many connections the limit on open files leaves room for: a server that runs out of handles can do nothing more,
-not even read its program, so connections beyond that are not taken on."""
+"""How many connections the limit on open files allows. A server without free file descriptors could not even read its
+program, so it accepts no further connections before that."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import resource
 from typing import Final
 
 RESERVED: Final = 256
-"""For everything but proxies: files, pipes to the compiling processes, whoever asks for metrics."""
+"""For everything but proxies: files, pipes to the workers, HTTP connections."""
 
 
 def connections(wanted: int) -> int:
-    """`wanted`, or as many as fit. Raises the soft limit on open files as far as the hard one lets it."""
+    """`wanted`, or as many as fit. Raises the soft limit on open files, up to the hard one if necessary."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + RESERVED
     if soft != resource.RLIM_INFINITY and soft < needed:
@@ -19,6 +19,6 @@ def connections(wanted: int) -> int:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
         except (OSError, ValueError):
-            raised = soft  # some systems have a lower bound of their own: what there is has to do
+            raised = soft  # some systems have a lower maximum of their own
         soft = max(raised, soft)
     return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - RESERVED))

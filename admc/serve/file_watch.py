@@ -1,11 +1,11 @@
-"""Says when files have changed, whichever way: written in place, replaced by an editor, or swapped behind a link.
+"""Detects changed files: written in place, replaced by an editor, or changed behind a symbolic link.
 
-Looked at ten times a second and not by the kernel's notices: a look costs 2 microseconds a file, works the same on
-every file system and through any chain of links (a mounted ConfigMap is two), and cannot overflow or lose its place
-when a folder is replaced. It costs 50 ms of delay on average, beside which a compile takes longer.
+It polls ten times a second, and does not use inotify. A poll costs 2 microseconds a file. It works on every file system
+and through any chain of links (a mounted ConfigMap has two), and loses no event when a folder is replaced or a queue
+overflows. It adds 50 ms of delay on average; a compile takes longer.
 
-A change is passed on once the files have been quiet for a moment, so that what is half written is not read. What is
-written within one tick of the file system's clock could look unchanged; after a quiet moment it cannot.
+A change is reported once the files have been quiet for a moment, so that a half-written file is not read. The quiet
+moment is also longer than a tick of the file system's clock: two writes within one tick could look the same.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 LOOK_SECONDS: Final = 0.1
 QUIET_SECONDS: Final = 0.04
 QUIET_LIMIT_SECONDS: Final = 2.0
-"""Files that never are quiet are read all the same."""
+"""Files that keep changing are read after this time."""
 
 
-class Seen(NamedTuple):
-    """What one file looked like: another file, content or owner has another one."""
+class FileStat(NamedTuple):
+    """The stat of one file. It differs if the file, its content or its owner has changed."""
 
     device: int
     inode: int
@@ -34,26 +34,26 @@ class Seen(NamedTuple):
     changed: int
 
 
-Signature = dict["Path", Seen | None]
-"""None: there was no file that could be looked at."""
+Signature = dict["Path", FileStat | None]
+"""None: there was no such file, or its folder is not accessible."""
 
 
-def look(path: Path) -> Seen | None:
-    """What a file looks like now; links are followed."""
+def look(path: Path) -> FileStat | None:
+    """The current stat of a file; symbolic links are followed."""
     try:
         found = path.stat()
     except (OSError, ValueError):
         return None
-    return Seen(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return FileStat(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 async def signature(paths: Iterable[Path]) -> Signature:
-    """What files look like now. In a thread: a network file system may take its time."""
+    """The current stats of files. In a thread, because a network file system may be slow."""
     return await asyncio.to_thread(lambda: {path: look(path) for path in paths})
 
 
 async def until_changed(seen: Signature, *, quiet: float = QUIET_SECONDS) -> None:
-    """Wait until files look otherwise than they did, and have done so for a quiet moment."""
+    """Wait until files differ from `seen`, and have been quiet for a moment."""
     while (found := await signature(seen)) == seen:
         await asyncio.sleep(LOOK_SECONDS)
     deadline = time.monotonic() + QUIET_LIMIT_SECONDS

@@ -1,11 +1,11 @@
-"""Files in, snapshots out, and the last good state in force whatever goes wrong.
+"""Compiles when a file changes, and applies the result; on any error the last good state stays active.
 
-    program files --Worker--> State + Groups --> InForce
-    endpoints file --^ (only what other addresses change)
+    program files --Worker--> State + SnapshotSet --> ActiveConfig
+    endpoints file --^ (only the snapshots that the changed addresses affect)
 
-Everything here runs on one event loop and takes no time; reading, solving and emitting is in processes of their own
-(`worker`). Two of them take turns: one holds what is in force and answers for new addresses, the other is warm for the
-next program.
+All of this runs on one event loop. Reading, solving and emitting would block it, so worker processes do that
+(`build.worker`). There are two workers. The active one built the active state, and rebuilds the snapshots that new
+addresses affect. The spare one has loaded its modules, and waits for the next compile.
 """
 
 from __future__ import annotations
@@ -14,271 +14,294 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from admc.emit.emission import MAX_ENDPOINTS
 from admc.exits import CommandError
 from admc.files import read_bounded
-from admc.serve.active_config import Change, InForce, NotKeptError, Options
-from admc.serve.build.snapshots import Groups
+from admc.serve.active_config import ActiveConfig, Options, StateNotSavedError, StateUpdate
+from admc.serve.build.snapshots import SnapshotSet
 from admc.serve.build.source import digest
-from admc.serve.build.worker import Build, Worker, WorkerError
+from admc.serve.build.worker import BuildState, Worker, WorkerError
 from admc.serve.file_watch import signature, until_changed
 from admc.serve.observe.problems import Problems
-from admc.serve.state_dir.restore import Keeping
+from admc.serve.persistence import Persistence
 from xds_server.resources.snapshot import SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
     from pathlib import Path
 
-    from admc.serve.build.source import Read, State
+    from admc.serve.build.source import ReadResult, State
     from admc.serve.file_watch import Signature
     from admc.serve.state_dir.store import Recipe
 
 LOG: Final = logging.getLogger("admc.serve")
-RECALLED_SECONDS: Final = 10.0
-"""How long the first compile may take before proxies that come are told what an earlier server kept."""
-AGAIN_SECONDS: Final = 5.0
-"""Between attempts at a compile whose process has ended or met a bug: for want of memory perhaps, which may be over."""
+STARTUP_HOLD_SECONDS: Final = 10.0
+"""How long the first compile may take before proxies receive the stored state of an earlier server."""
+COMPILE_RETRY_SECONDS: Final = 5.0
+"""Between attempts at a compile whose worker has ended or met a bug. It may have lacked memory that is free later."""
 ENDPOINTS_QUIET_SECONDS: Final = 0.01
-"""Half of a file is no JSON, so this one need not be quiet for long."""
-RETRY_SECONDS: Final = 1.0
-"""Between attempts to put a plan in force that the folder of the kept state does not take."""
-SUPERSEDED: Final = 3
-"""Times in a row that an unfinished compile gives way to newer text; then one is finished."""
+"""A half-written file is not valid JSON, so this file need not be quiet for long."""
+STORE_RETRY_SECONDS: Final = 1.0
+"""Between attempts to activate a state that could not be stored in the state directory."""
+MAX_SUPERSEDED: Final = 3
+"""Compiles in a row that a newer change of the files may cancel; the next one runs to its end."""
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
-class _Made(NamedTuple):
-    """What came of a compile, and who made it."""
+class _Compiled(NamedTuple):
+    """The result of a compile, and the worker that holds it."""
 
     worker: Worker
-    read: Read
+    read: ReadResult
     state: State
-    groups: Groups
+    snapshots: SnapshotSet
 
 
-class Serving:
-    """Follows files. All calls belong on one event loop."""
+class Reconciler:
+    """Follows the files of a program. All calls belong on one event loop."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.problems = Problems()
         self.counts = self.problems.counts
-        self.force = InForce(options, self.problems)
-        self.keeping = None if options.kept is None else Keeping(self.force, options.kept)
+        self.config = ActiveConfig(options, self.problems)
+        self.persistence = None if options.state_dir is None else Persistence(self.config, options.state_dir)
         self._endpoints: tuple[bytes, ...] = ()
-        """The endpoints file's content, and before it the last that could be used; the latest first."""
-        self._seen: Signature = {options.source.path: None}
-        self._again = asyncio.Event()
-        """Another compile is wanted."""
-        self._located = asyncio.Event()
-        """There is an endpoints file."""
-        self._active: Worker | None = None
-        self._spare: Worker | None = None
-        self._turn = asyncio.Lock()
-        self._unfinished = False
-        """The last compile lost its process."""
-        self._recalled = False
-        """What is in force is what was kept. Of some services that may be older than what their proxies were told."""
+        """Contents of the endpoints file: the latest one, then the latest one that was usable."""
+        self._program_files: Signature = {options.source.path: None}
+        self._compile_requested = asyncio.Event()
+        self._endpoints_read = asyncio.Event()
+        """The endpoints file has been read at least once."""
+        self._active_worker: Worker | None = None
+        self._spare_worker: Worker | None = None
+        self._apply_lock = asyncio.Lock()
+        self._worker_was_lost = False
+        """The last compile lost its worker."""
+        self._serves_stored_state = False
+        """The active state was read from the state directory. The stored snapshots of some services may be older than
+        those that their proxies received."""
 
-    async def follow(self) -> None:
-        """Begin with what was kept, then follow whatever changes, for ever. Raises `CommandError` where a transition
-        cannot be gone on with."""
+    async def run(self) -> None:
+        """Restore the stored state, then follow all files until cancelled.
+
+        Raises `CommandError` if the stored state is in the middle of a transition that cannot be continued.
+        """
         identities = await signature(self.options.settings.files)
-        if self.keeping is not None:
-            self._spare = Worker()
-            if await self.keeping.recall(self._spare):
-                self._active, self._spare, self._recalled = self._spare, None, True
+        if self.persistence is not None:
+            self._spare_worker = Worker()
+            if await self.persistence.restore(self._spare_worker):
+                self._active_worker, self._spare_worker, self._serves_stored_state = self._spare_worker, None, True
         await asyncio.gather(
             self._follow_endpoints(),
             self._follow_program(),
             self._follow_identities(identities),
-            self.force.rollout.follow(),
-            self._wait_no_longer(),
-            *(() if self.keeping is None else (self.keeping.follow(),)),
+            self.config.rollout.follow(),
+            self._limit_startup_hold(),
+            *(() if self.persistence is None else (self.persistence.run(),)),
         )
 
-    async def _wait_no_longer(self) -> None:
-        """Serve what was kept if the first compile takes too long."""
-        await asyncio.sleep(RECALLED_SECONDS)
-        if self._recalled and self.options.endpoints is not None and not self._located.is_set():
-            await self._renew()  # no compile has begun: there are no addresses to begin with
-        self.force.let_go()
+    async def _limit_startup_hold(self) -> None:
+        """Serve the stored state if the first compile takes too long."""
+        await asyncio.sleep(STARTUP_HOLD_SECONDS)
+        if self._serves_stored_state and self.options.endpoints is not None and not self._endpoints_read.is_set():
+            await self._rebuild_snapshots()  # the first compile waits for the endpoints file
+        self.config.release_startup_hold()
 
-    async def keep(self) -> None:
-        """Keep what is in force, and what proxies have acknowledged of it."""
-        if self.keeping is not None:
-            await self.keeping.keep()
+    async def save(self) -> None:
+        """Store the active state, and the snapshots that proxies have acknowledged."""
+        if self.persistence is not None:
+            await self.persistence.save()
 
     async def close(self) -> None:
-        """End the processes."""
-        for worker in (self._active, self._spare):
+        """End the workers."""
+        for worker in (self._active_worker, self._spare_worker):
             if worker is not None:
                 await worker.end()
 
     async def _follow_identities(self, seen: Signature) -> None:
-        """Read again who is who whenever its files change, for ever."""
+        """Reload the identities whenever their files change."""
         while self.options.settings.files:
             await until_changed(seen)
-            # Before they are read: what changes meanwhile is read once more, and nobody's revocation is missed.
+            # The signature is taken before the files are read: a change during the read causes another read.
             seen = await signature(seen)
-            if await self.force.know():
+            if await self.config.reload_identities():
                 LOG.info("identities_read")
-            if "program" in self.problems.held:
-                self._again.set()  # it may have been refused for what these files said
+            if "program" in self.problems.current:
+                self._compile_requested.set()  # the program may have been rejected because of these files
 
     # ---- the program ----
 
     async def _follow_program(self) -> None:
-        """Compile now and whenever a file of the program changes, for ever."""
-        given_way = 0
+        """Compile at once, and whenever a file of the program changes."""
+        superseded = 0
         while True:
-            self._again.clear()
-            self._unfinished = False
-            seen = await signature(self._seen)
+            self._compile_requested.clear()
+            self._worker_was_lost = False
+            seen = await signature(self._program_files)
             async with _cancelled(self._compile(seen), self._changed(seen)) as (compiling, changed):
-                wait_for = (compiling, changed) if given_way < SUPERSEDED else (compiling,)
+                wait_for = (compiling, changed) if superseded < MAX_SUPERSEDED else (compiling,)
                 await asyncio.wait(wait_for, return_when=asyncio.FIRST_COMPLETED)
                 if not compiling.done():
-                    given_way += 1
+                    superseded += 1
                     LOG.info("compile_superseded")
                     continue
-                given_way = 0
-                made = compiling.result()
-            # Newer text does not interrupt this: half of a state in force is one that nobody knows of.
-            if made is not None:
-                made = await self._put_in_force(made)
-            if self._recalled:
-                await self._renew()
-            self.force.let_go()
-            if {"program", "identities"} <= self.problems.held.keys():
-                await self.force.know()  # what was wrong with them may have been right for the program
-            while made is not None and not await self._changes_within(RETRY_SECONDS):
-                made = await self._put_in_force(made)
-            if self._unfinished:
-                await self._changes_within(AGAIN_SECONDS)
+                superseded = 0
+                compiled = compiling.result()
+            # A newer change of the files does not cancel the activation: it would leave a half-applied state.
+            await self._activate_first(compiled)
+            if self._worker_was_lost:
+                await self._changes_within(COMPILE_RETRY_SECONDS)
             else:
-                await self._changed(self._seen)
+                await self._changed(self._program_files)
+
+    async def _activate_first(self, compiled: _Compiled | None) -> None:
+        """Activate a compiled state, and end the startup hold. Retries while the state directory is not writable, until
+        a file of the program changes."""
+        if compiled is not None:
+            compiled = await self._activate(compiled)
+        if self._serves_stored_state:
+            await self._rebuild_snapshots()
+        self.config.release_startup_hold()
+        if {"program", "identities"} <= self.problems.current.keys():
+            # The names of an identities file that the active program rejects may belong to this program.
+            await self.config.reload_identities()
+        while compiled is not None and not await self._changes_within(STORE_RETRY_SECONDS):
+            compiled = await self._activate(compiled)
 
     async def _changes_within(self, seconds: float) -> bool:
-        """Wait for another compile to be wanted, so long."""
+        """Whether another compile is needed within so many seconds; waits no longer than that."""
         try:
             async with asyncio.timeout(seconds):
-                await self._changed(self._seen)
+                await self._changed(self._program_files)
         except TimeoutError:
             return False
         return True
 
     async def _changed(self, seen: Signature) -> None:
-        """Wait until files look otherwise, or somebody asks for another compile."""
-        async with _cancelled(until_changed(seen), self._again.wait()) as tasks:
+        """Wait until files differ from what was seen, or another task requests a compile."""
+        async with _cancelled(until_changed(seen), self._compile_requested.wait()) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _compile(self, seen: Signature) -> _Made | None:
-        """What came of the program, and who made it; None if that is nothing to put in force. Its files have been seen
-        as they are now."""
+    async def _compile(self, seen: Signature) -> _Compiled | None:
+        """Compile the program; None if it has errors or the worker fails. `seen` is the signature of its files."""
         if self.options.endpoints is not None:
-            await self._located.wait()
-        worker, self._spare = self._spare, None
-        if worker is not None and not worker.alive:
-            await worker.end()
-            worker = None
-        worker = worker or Worker()
+            await self._endpoints_read.wait()
+        worker = await self._take_spare_worker()
+        request = BuildState(self.options.source, self._endpoints, self.options.state_dir is not None)
         try:
-            read, groups = await worker.build(
-                Build(self.options.source, self._endpoints, self.options.kept is not None)
-            )
+            read, snapshots = await worker.build(request)
         except WorkerError as error:
-            self._seen = seen
-            await self._lost(worker, error)
+            self._program_files = seen
+            await self._report_lost_worker(worker, error)
             return None
         except asyncio.CancelledError:
             await worker.end()
             raise
-        # A change that comes while this goes into force makes another compile.
-        self._seen = read.files
+        # A file that changes while this state is activated causes another compile.
+        self._program_files = read.files
         if read.state is not None:
-            return _Made(worker, read, read.state, groups)
-        self._spare = worker
+            return _Compiled(worker, read, read.state, snapshots)
+        self._spare_worker = worker
         self.counts.compile_errors += 1
         self.problems.report("program", read.findings, read.folder)
         return None
 
-    async def _put_in_force(self, made: _Made) -> _Made | None:
-        """What is to be tried again, if the folder of the kept state does not take it now."""
-        if self._spare is made.worker:
-            self._spare = None
+    async def _take_spare_worker(self) -> Worker:
+        worker, self._spare_worker = self._spare_worker, None
+        if worker is not None and not worker.alive:
+            await worker.end()
+            worker = None
+        return worker or Worker()
+
+    async def _activate(self, compiled: _Compiled) -> _Compiled | None:
+        """Apply a compiled state at the current addresses. Returns it if it could not be stored, for another attempt;
+        None otherwise."""
+        if self._spare_worker is compiled.worker:
+            self._spare_worker = None
         try:
-            async with self._turn:
-                made = await self._at_addresses_of_now(made)
-                return await self._take_over(made)
+            async with self._apply_lock:
+                compiled = await self._with_current_addresses(compiled)
+                return await self._apply(compiled)
         except WorkerError as error:
-            await self._lost(made.worker, error)
+            await self._report_lost_worker(compiled.worker, error)
         except asyncio.CancelledError:
-            await made.worker.end()
+            await compiled.worker.end()
             raise
         return None
 
-    async def _lost(self, worker: Worker, error: WorkerError) -> None:
+    async def _report_lost_worker(self, worker: Worker, error: WorkerError) -> None:
         self.counts.compile_errors += 1
-        self.problems.failed("program", error)
-        self._unfinished = True
+        self.problems.report_worker_failure("program", error)
+        self._worker_was_lost = True
         await worker.end()
 
-    async def _at_addresses_of_now(self, made: _Made) -> _Made:
-        """They may have changed while it was made, or while the folder took nothing."""
+    async def _with_current_addresses(self, compiled: _Compiled) -> _Compiled:
+        """The same state with the endpoints file as it is now. It may have changed during the compile, or while the
+        state could not be stored."""
         latest = self._endpoints[:1]
-        if not latest or digest(latest[0]) == made.state.located:
-            return made
-        found, moved = await made.worker.locate(latest[0])
-        if found.addresses is None:
-            self.problems.report_once("endpoints", found.findings)
-            return made
-        return made._replace(
-            state=replace(made.state, addresses=found.addresses, located=found.digest),
-            groups=Groups({**made.groups.adms, **moved.adms}, moved.passing or made.groups.passing),
-            read=made.read._replace(recipe=_at(made.read.recipe, latest[0]), unlisted=found.unlisted),
+        if not latest or digest(latest[0]) == compiled.state.endpoints_digest:
+            return compiled
+        update, changed = await compiled.worker.update_addresses(latest[0])
+        if update.addresses is None:
+            self.problems.report_if_new("endpoints", update.findings)
+            return compiled
+        before = compiled.snapshots
+        return compiled._replace(
+            state=replace(compiled.state, addresses=update.addresses, endpoints_digest=update.digest),
+            snapshots=SnapshotSet(
+                {**before.by_service, **changed.by_service}, changed.passthrough or before.passthrough
+            ),
+            read=compiled.read._replace(
+                recipe=_with_endpoints(compiled.read.recipe, latest[0]), unlisted=update.unlisted
+            ),
         )
 
-    async def _take_over(self, made: _Made) -> _Made | None:
-        """Put in force what was made; what is to be tried again."""
-        worker, read, state, groups = made
+    async def _apply(self, compiled: _Compiled) -> _Compiled | None:
+        """Make the compiled state the active one. Returns it if it could not be stored; None otherwise."""
+        worker, read, state, snapshots = compiled
         try:
-            await self.force.apply(Change(self.force.state, state, groups, read.recipe))
-        except NotKeptError as error:
-            self._spare = worker
-            self.problems.not_kept("program", error.diagnostics)
-            return made
+            await self.config.apply(StateUpdate(self.config.state, state, snapshots, read.recipe))
+        except StateNotSavedError as error:
+            self._spare_worker = worker
+            self.problems.report_not_saved("program", error.diagnostics)
+            return compiled
         except (SnapshotError, CommandError) as error:
-            self._spare = worker
-            self.problems.refused(error)
+            self._spare_worker = worker
+            self.problems.report_rejected(error)
             return None
-        self._active, self._spare, self._recalled = worker, self._active or Worker(), False
+        self._active_worker, self._spare_worker = worker, self._active_worker or Worker()
+        self._serves_stored_state = False
         latest = self._endpoints[:1]
-        if latest and digest(latest[0]) == state.located:
-            self._used(latest[0])
+        if latest and digest(latest[0]) == state.endpoints_digest:
+            self._set_usable_endpoints(latest[0])
         self.counts.compiles += 1
         self.counts.compile_seconds = read.seconds
         self.problems.report("warnings", read.findings, read.folder)
-        said = {"state": state.version, "adms": len(state.placement.adms), "seconds": round(read.seconds, 3)}
-        LOG.info("compiled", extra=said)
-        self.problems.miss(read.unlisted)
+        fields = {"state": state.version, "adms": len(state.placement.adms), "seconds": round(read.seconds, 3)}
+        LOG.info("compiled", extra=fields)
+        self.problems.report_unlisted(read.unlisted)
         return None
 
-    async def _renew(self) -> None:
-        """Nothing better than what was kept came of the program: then all of what it makes is told, at the addresses of
-        now. Of some services an older part was kept, since their proxies had not acknowledged all that they were told.
+    async def _rebuild_snapshots(self) -> None:
+        """Build and publish all snapshots of the stored state at the current addresses.
+
+        The first compile did not replace the stored state. For some services the state directory holds an older
+        snapshot: the last one that their proxies had acknowledged.
         """
-        async with self._turn:
-            if self._active is not None and self.force.state is not None:
-                usable = () if "endpoints" in self.problems.held else self._endpoints[:1]
-                await self._locate(self._active, self.force.state, next(iter(usable), None), whole=True)
+        async with self._apply_lock:
+            if self._active_worker is not None and self.config.state is not None:
+                usable = () if "endpoints" in self.problems.current else self._endpoints[:1]
+                await self._update_addresses(
+                    self._active_worker, self.config.state, next(iter(usable), None), rebuild_all=True
+                )
 
     # ---- addresses ----
 
     async def _follow_endpoints(self) -> None:
-        """Put the addresses of the endpoints file in force whenever it changes, for ever."""
+        """Apply the addresses of the endpoints file whenever it changes."""
         path = self.options.endpoints
         while path is not None:
             seen = await signature((path,))
@@ -293,69 +316,74 @@ class Serving:
             self.problems.report("endpoints", error.diagnostics, "")
             return
         first = not self._endpoints
-        # The last good one stays at hand for a program that comes meanwhile.
+        # A compile falls back to the last usable content if this one has errors.
         self._endpoints = (content, *self._endpoints[-1:])
-        self._located.set()
-        async with self._turn:
-            if self._active is not None and self.force.state is not None:
-                await self._locate(self._active, self.force.state, content)
-            elif not first:  # for the first one a compile is waiting
-                self._again.set()
+        self._endpoints_read.set()
+        async with self._apply_lock:
+            if self._active_worker is not None and self.config.state is not None:
+                await self._update_addresses(self._active_worker, self.config.state, content)
+            elif not first:  # a compile already waits for the first content
+                self._compile_requested.set()
 
-    async def _locate(self, worker: Worker, old: State, content: bytes | None, *, whole: bool = False) -> None:
-        if content is not None and digest(content) == old.located and not whole:
-            self._used(content)
+    async def _update_addresses(
+        self, worker: Worker, old: State, content: bytes | None, *, rebuild_all: bool = False
+    ) -> None:
+        """Apply the content of the endpoints file to the active state (None: the addresses stay)."""
+        if content is not None and digest(content) == old.endpoints_digest and not rebuild_all:
+            self._set_usable_endpoints(content)
             return
         try:
-            found, groups = await worker.locate(content, whole=whole)
-            if found.addresses is None:
+            update, snapshots = await worker.update_addresses(content, rebuild_all=rebuild_all)
+            if update.addresses is None:
                 self.counts.endpoint_errors += 1
-                self.problems.report("endpoints", found.findings, "")
+                self.problems.report("endpoints", update.findings, "")
                 return
-            new = replace(old, addresses=found.addresses, located=found.digest)
-            recipe = self.force.recipe if content is None else _at(self.force.recipe, content)
-            await self.force.apply(Change(old, new, groups, recipe))
+            new = replace(old, addresses=update.addresses, endpoints_digest=update.digest)
+            recipe = self.config.recipe if content is None else _with_endpoints(self.config.recipe, content)
+            await self.config.apply(StateUpdate(old, new, snapshots, recipe))
         except WorkerError as error:
             self.counts.endpoint_errors += 1
-            self.problems.failed("endpoints", error)
-            await self._lose(worker)
+            self.problems.report_worker_failure("endpoints", error)
+            await self._discard_active_worker(worker)
             return
-        except NotKeptError as error:
-            # A compile makes the same again, and that is tried until the folder takes it.
-            self.problems.not_kept("program", error.diagnostics)
-            await self._lose(worker)
+        except StateNotSavedError as error:
+            # The compile that follows builds the same state again, and retries until it can be stored.
+            self.problems.report_not_saved("program", error.diagnostics)
+            await self._discard_active_worker(worker)
             return
         except (SnapshotError, CommandError) as error:
-            self.problems.refused(error)
-            await self._lose(worker)
+            self.problems.report_rejected(error)
+            await self._discard_active_worker(worker)
             return
-        if whole:
-            self._recalled = False
+        if rebuild_all:
+            self._serves_stored_state = False
         if content is not None:
-            self._used(content)
-        self.counts.locates += 1
-        LOG.info("located", extra={"adms": len(groups.adms), "seconds": round(found.seconds, 4)})
-        self.problems.miss(found.unlisted)
+            self._set_usable_endpoints(content)
+        self.counts.address_updates += 1
+        LOG.info("located", extra={"adms": len(snapshots.by_service), "seconds": round(update.seconds, 4)})
+        self.problems.report_unlisted(update.unlisted)
 
-    async def _lose(self, worker: Worker) -> None:
-        """A worker whose state is not what is in force is of no more use: compile anew."""
-        self._active = None
+    async def _discard_active_worker(self, worker: Worker) -> None:
+        """End a worker whose state is not the active one, and request a compile."""
+        self._active_worker = None
         await worker.end()
-        self._again.set()
+        self._compile_requested.set()
 
-    def _used(self, content: bytes) -> None:
+    def _set_usable_endpoints(self, content: bytes) -> None:
         self._endpoints = (content,)
         self.problems.clear("endpoints")
 
 
-def _at(recipe: Recipe | None, endpoints: bytes) -> Recipe | None:
+def _with_endpoints(recipe: Recipe | None, endpoints: bytes) -> Recipe | None:
     return None if recipe is None else recipe._replace(endpoints=endpoints)
 
 
 @contextlib.asynccontextmanager
-async def _cancelled(*coroutines: Coroutine[Any, Any, Any]) -> AsyncIterator[tuple[asyncio.Task[Any], ...]]:
-    """Tasks that do not outlive the block."""
-    tasks = tuple(asyncio.ensure_future(each) for each in coroutines)
+async def _cancelled(
+    first: Coroutine[Any, Any, First], second: Coroutine[Any, Any, Second]
+) -> AsyncIterator[tuple[asyncio.Task[First], asyncio.Task[Second]]]:
+    """Run two coroutines as tasks, and cancel them at the end of the block."""
+    tasks = asyncio.ensure_future(first), asyncio.ensure_future(second)
     try:
         yield tasks
     finally:

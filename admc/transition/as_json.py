@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from admc.transition.between import original
 from admc.transition.model import Toggle
-from emitters.scope import hops
+from emitters.hops import hops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.transition.asks import First, firsts, rounds
 from admc.transition.ports import renumbered
 from dsl.program import Protocol, Side, Stage, Verb
-from emitters.envoy.match import everybody
+from emitters.envoy.matching.callers import covers_all_callers
 from solver.rules.facts import targets
 
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ def _reframed(
 ) -> Policy:
     """The policy in the common frame. One for callers whom nobody has declared is for those, too, whom only the other
     program knows: no step may take them for known, and so for not meant. Who an address is, its own program says."""
-    if everybody(program, policy):
+    if covers_all_callers(program, policy):
         return replace(policy, sources=everyone, calls=_moved(policy.calls, program, index))
     sources = policy.sources | others if policy.open_sources and others else policy.sources
     return replace(policy, sources=sources, calls=_moved(policy.calls, program, index), home=home)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from admc.transition.change import Change, akin, alike, may_replace
 from admc.transition.model import Placed
 from dsl.program import Side
-from emitters.scope import filter_name
+from emitters.envoy.names import filter_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.transition.between import OLD
 from admc.transition.model import Phase, Toggle
 from dsl.program import Side
-from emitters.scope import filter_names, hop_name
+from emitters.envoy.kinds.registry import filter_names
+from emitters.hops import hop_name
 
 if TYPE_CHECKING:
     from admc.transition.change import Change, Entry

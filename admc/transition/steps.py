@@ -40,7 +40,7 @@ from admc.transition.model import Part, Phase, Placed, Step
 from admc.transition.ports import check
 from admc.transition.reasons import reasons
 from admc.transition.schedule import At, HopKey, course, present, toggles
-from emitters.scope import hops
+from emitters.hops import hops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from envoy.config.route.v3 import route_components_pb2, route_pb2
 
 from admc.transition.marker import MARKER
-from emitters.envoy.typed import extension, message
+from emitters.envoy.messages.typed import extension, message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

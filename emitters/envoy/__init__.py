@@ -2,8 +2,9 @@
 
     program + placement + addresses -> [AdmResources for each ADM] -> bootstraps, or an xDS server's snapshots
 
-The order of reading: `scope.Hop` (what is enforced on which connections), `http` and `tcp` (a hop's filter chain),
-`routes` and `clusters` (where it goes on to), `listeners` (all of one ADM), `bootstrap` (as files).
+The order of reading: `hops.Hop` (which policies an ADM enforces on which connections), `kinds` (what a policy becomes),
+`chains` (a hop's filter chains, routes and clusters), `listeners` (all of one ADM), `bootstrap` (as files). `checks`
+reports what Envoy cannot express; `matching` and `messages` are what all of them are written in.
 """
 
 from __future__ import annotations
@@ -13,38 +14,36 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics
 from emitters.addresses import Addresses
+from emitters.addresses.index import AddressIndex
 from emitters.envoy.context import Context, Mode
 from emitters.envoy.resources import AdmResources
 from emitters.errors import EmitError
-from emitters.known import Known
-from emitters.scope import hops
+from emitters.hops import hops
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Placement
 
-__all__ = ["AdmResources", "Mode", "check", "emit", "untouched"]
+__all__ = ["AdmResources", "Mode", "check", "emit", "passthrough"]
 
 
 def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
-    """What Envoy cannot express wherever services are: what `emit` finds without a look at addresses.
+    """What Envoy cannot express, whatever the addresses are: the findings of `emit` that need no addresses.
 
-    It takes as many replicas as are declared, so a limit that they cannot share is found before any is running.
+    It counts the declared replicas, so a limit that they cannot share is found before any is running.
     """
-    from emitters.envoy import checks
+    from emitters.envoy.checks import adm
 
     findings = Diagnostics()
     nowhere = Addresses()
-    known = Known(program, nowhere)
+    known = AddressIndex(program, nowhere)
     tried: set[str] = set()
     for service, enforced in hops(program, placement).items():
-        checks.check(
-            Context(program, nowhere, known, Mode.REDIRECT, program.services[service], findings), enforced, tried
-        )
+        adm.check(Context(program, nowhere, known, Mode.REDIRECT, program.services[service], findings), enforced, tried)
     return tuple(findings.items)
 
 
@@ -63,15 +62,15 @@ def emit(
     """The resources of every ADM, or of those in `only`, sorted by service.
 
     Raises `EmitError` where Envoy cannot express what is asked. `waiting` is for a server that changes them while they
-    run: both directions have a listener, whether they are needed now or not. What has no known address will get one
-    and be emitted again, so it is no error; until then connections that it could concern are refused. For
-    redirection only. `enforced` is what `scope.hops` says, for who has asked it already. `by_chain` is for proxies that
-    subscribe to resources by name (`chain_names`). `checked`: the policies were found to be expressible before.
+    run: both directions have a listener, whether they are needed now or not. A missing address is no error there: the
+    server learns it later and emits again, and until then the listeners refuse connections that it may belong to. For
+    redirection only. `enforced` is the result of `hops`, where the caller has it already. `by_chain` is for proxies
+    that subscribe to resources by name (`chain_names`). `checked`: the policies were found to be expressible before.
     """
     from emitters.envoy.listeners import resources
 
     findings = Diagnostics()
-    known = Known(program, addresses)
+    known = AddressIndex(program, addresses)
     found = []
     for service, held in (enforced or hops(program, placement)).items():
         if only is not None and service not in only:
@@ -83,17 +82,19 @@ def emit(
     return tuple(found)
 
 
-def untouched(program: Program, addresses: Addresses, *, by_chain: bool = False) -> AdmResources | None:
-    """Listeners of a redirected ADM that enforces nothing, for whoever's connections are still redirected to it.
+def passthrough(program: Program, addresses: Addresses, *, by_chain: bool = True) -> AdmResources | None:
+    """Listeners of an ADM that enforces nothing, for services whose connections are still redirected to it.
 
-    They are the same for every service; None where there is none.
+    Every service gets the same ones; None for a program without a service. They come from a server in any case, so they
+    have names by chain: it sees which connections pass through an older chain.
     """
     from emitters.envoy.listeners import resources
 
     service = next(iter(program.services.values()), None)
     if service is None:
         return None
-    context = Context(program, addresses, Known(program, addresses), Mode.REDIRECT, service, by_chain=by_chain)
+    index = AddressIndex(program, addresses)
+    context = Context(program, addresses, index, Mode.REDIRECT, service, by_chain=by_chain)
     found = resources(context, (), waiting=True)
     clusters = {name: item for name, item in found.clusters.items() if name != found.siblings}
     return replace(found, clusters=clusters, endpoints={})

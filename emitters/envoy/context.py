@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dsl.program import Policy, Program, Service
     from dsl.text import Span
     from emitters.addresses import Addresses
-    from emitters.known import Known
+    from emitters.addresses.index import AddressIndex
 
 
 class Mode(StrEnum):
@@ -26,7 +26,7 @@ class Mode(StrEnum):
 class Context:
     program: Program
     addresses: Addresses
-    known: Known
+    index: AddressIndex
     mode: Mode
     service: Service
     """Whose ADM is being configured."""

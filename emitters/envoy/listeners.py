@@ -1,7 +1,7 @@
-"""Listeners and all that hangs on them: the resources of one ADM.
+"""Listeners and all that they refer to: the resources of one ADM.
 
 Explicit: one listener for each hop. Redirected: one listener for each direction, in which the original address and
-port choose the hop's filter chain, and whatever belongs to no hop passes through to where it was going.
+port choose the hop's filter chain. A connection that belongs to no hop passes through to its original destination.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import ipaddress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side, callee
-from emitters.envoy import chain_names, http, located, routes, tcp
-from emitters.envoy.bounds import BrokenRulesError
-from emitters.envoy.checks import check
-from emitters.envoy.clusters import cluster, endpoints, has_several, reachable
+from emitters.addresses.index import ordered
+from emitters.envoy.chains import chain_names, http, routes, tcp
+from emitters.envoy.chains.clusters import cluster, endpoints, has_several, reachable
+from emitters.envoy.checks import addresses as located
+from emitters.envoy.checks.adm import check
 from emitters.envoy.context import Mode
-from emitters.envoy.filters.built import side_cluster
-from emitters.envoy.filters.guards import asked_port
-from emitters.envoy.filters.verdicts import only_verdicts
-from emitters.envoy.located import awaited_callers, awaits_destination, taken
-from emitters.envoy.match import by_network, by_port, take
-from emitters.envoy.names import Version
+from emitters.envoy.held_headers import Version
+from emitters.envoy.hop_addresses import awaited_callers, awaits_destination, taken
+from emitters.envoy.kinds.registry import class_of, repeats_requests
+from emitters.envoy.matching.filter_chains import by_network, by_port, take
+from emitters.envoy.messages.constraints import BrokenRulesError
+from emitters.envoy.messages.typed import Json, extension, message
+from emitters.envoy.names import target_cluster
 from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, REFUSING, ROUTES, AdmResources
-from emitters.envoy.typed import Json, extension, message
-from emitters.known import ordered
 from emitters.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from emitters.addresses import Network
     from emitters.envoy.context import Context
-    from emitters.scope import Hop
+    from emitters.envoy.kinds.interface import CalledService
+    from emitters.hops import Hop
 
 CLOSED: Final = "closed"
 """The filter chain of connections that could pass unenforced, because an address is missing."""
@@ -59,9 +60,9 @@ class _Collected:
 
 
 def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False, checked: bool = False) -> AdmResources:
-    """Everything one ADM is told. What cannot be said is in the context's findings.
+    """All resources of one ADM. What Envoy cannot express is in the context's findings.
 
-    `waiting`: addresses that are missing will come. `checked`: the policies were found to be expressible before.
+    `waiting`: a server will learn missing addresses. `checked`: the policies were found to be expressible before.
     """
     out = _Collected()
     earlier = context.findings.errors
@@ -79,19 +80,19 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False, c
             out.captured[hop.side].append((hop, made))
     if context.mode is Mode.REDIRECT:
         for side in Side:
-            # A server changes what is enforced under rules that redirect as before: each direction has to be there.
+            # A server may add policies while the interception rules stay: each direction needs its listener.
             if out.captured[side] or waiting:
                 _redirected(context, side, out, waiting=waiting)
     siblings = f"siblings/{context.service.name}"
     out.clusters[siblings] = cluster(context, siblings, Side.EGRESS, Protocol.TCP)
     out.endpoints[siblings] = endpoints(siblings, _siblings(context), INGRESS_PORT)
-    limits = any(policy.kind.name == "rate_limit" for hop in hops for policy in hop.policies)
+    limits = any(class_of(policy.kind).limit_shared_by_replicas for hop in hops for policy in hop.policies)
     return _messages(context, out, siblings, shares_limits=limits)
 
 
 def _siblings(context: Context) -> tuple[str, ...]:
-    """The ADM's replicas. Envoy only counts them, so stand-ins do for those that no address is known of yet: until
-    then each replica must not think itself one of fewer."""
+    """The addresses of the ADM's replicas. Envoy only counts them, so other addresses stand in for those that are not
+    known yet: with fewer addresses each replica would take a larger share of a limit."""
     pods = context.addresses.replicas(context.service.name)
     first = ipaddress.IPv4Address("198.18.0.1")  # a network for benchmarks, where nothing is
     return (*pods, *(str(first + index) for index in range(context.replicas - len(pods))))
@@ -124,7 +125,7 @@ def _messages(context: Context, out: _Collected, siblings: str, *, shares_limits
 
 
 def _refused(context: Context, name: str, error: BrokenRulesError) -> None:
-    """A value that came past the types of the kinds."""
+    """Report a value that the types of the kinds did not exclude."""
     context.findings.error(
         "ADM730",
         f"Envoy would refuse `{name}` of the ADM of `{context.service.name}`: {error}",
@@ -160,24 +161,20 @@ def _http(context: Context, hop: Hop, out: _Collected) -> _Chains:
     for service in routes.copied_to(hop):
         for version in routes.copy_versions(hop):
             _target(context, hop, service, version, out)
-    for service in made.calls:
-        port = asked_port(context.program, service)
-        if port is None:  # that has been refused
-            continue
-        name = side_cluster(service)
-        by_grpc = port.protocol is Protocol.GRPC
-        out.clusters[name] = cluster(
-            context,
-            name,
-            Side.EGRESS,
-            port.protocol,
-            own=Version.TWO if by_grpc else Version.ONE,
-            filters=[only_verdicts()] if by_grpc else [],
-        )
-        asked, _ = callee(service)
-        known = context.addresses.service_addresses(asked) or reachable(context, asked, port)[0]
-        out.endpoints[name] = endpoints(name, known, port.number)
+    for called in made.calls:
+        _called(context, called, out)
     return _Chains(({"name": hop.name, "filters": [made.manager]},), take(hop.name))
+
+
+def _called(context: Context, called: CalledService, out: _Collected) -> None:
+    """The cluster of a service that a filter calls by itself."""
+    name, port = called.cluster, called.port
+    version = Version.TWO if port.protocol is Protocol.GRPC else Version.ONE
+    filters = called.upstream_filters
+    out.clusters[name] = cluster(context, name, Side.EGRESS, port.protocol, own=version, filters=filters)
+    service, _ = callee(called.service)
+    addresses = context.addresses.service_addresses(service) or reachable(context, service, port)[0]
+    out.endpoints[name] = endpoints(name, addresses, port.number)
 
 
 def _tcp(context: Context, hop: Hop, out: _Collected) -> _Chains:
@@ -204,7 +201,7 @@ def _network_filters(context: Context, name: str, filters: Sequence[Json], out: 
 
 
 def _hop_cluster(
-    context: Context, hop: Hop, variant: routes.Variant, out: _Collected, upstream: Sequence[Json] = ()
+    context: Context, hop: Hop, variant: routes.ClusterVariant, out: _Collected, upstream: Sequence[Json] = ()
 ) -> None:
     name = variant.name
     out.clusters[name] = cluster(
@@ -216,7 +213,7 @@ def _hop_cluster(
         policies=variant.policies,
         filters=upstream,
         several=hop.side is Side.EGRESS and has_several(context, hop.destination, hop.port),
-        repeats=routes.repeats(hop),
+        repeats=repeats_requests(hop),
     )
     if variant.original:
         return
@@ -227,8 +224,8 @@ def _hop_cluster(
 
 
 def _target(context: Context, hop: Hop, argument: str, version: Version | None, out: _Collected) -> None:
-    """Whom a split of this hop sends to, or a mirror in a version of HTTP: by the port that it names, or else by the
-    declared call that is most like the hop."""
+    """The cluster to which a split of this hop sends, or a mirror in a version of HTTP. Its port is the one that the
+    argument names, or else that of the declared call that is most like the hop."""
     service, number = callee(argument)
     alike = [
         call
@@ -238,8 +235,8 @@ def _target(context: Context, hop: Hop, argument: str, version: Version | None, 
     ]
     # The resolver has made sure that there is one.
     call = min(alike, key=lambda call: (call.port.name != hop.port.name, call.port.number != hop.port.number))
-    name = routes.target_cluster(hop, argument, version)
-    shared = version is None and routes.repeats(hop)
+    name = target_cluster(hop, argument, version)
+    shared = version is None and repeats_requests(hop)
     out.clusters[name] = cluster(context, name, Side.EGRESS, call.port.protocol, own=version, repeats=shared)
     out.endpoints[name] = endpoints(name, *reachable(context, service, call.port))
 
@@ -281,8 +278,8 @@ def _explicit(context: Context, hop: Hop, made: _Chains, out: _Collected) -> Non
 
 
 def _captured(context: Context, side: Side, through: Json, closed: Json | None, out: _Collected) -> dict[int, Json]:
-    """Which connections belong to which hop, by the port dialled. `closed`: what to do with those of which missing
-    addresses would tell.
+    """Port dialled -> the hops that its connections belong to. `closed`: what to do with connections that may belong to
+    a party whose address is missing.
 
     This is a matcher of the listener and not a part of the filter chains: addresses come and go, and a filter chain
     that changes closes its connections.
@@ -307,8 +304,8 @@ def _captured(context: Context, side: Side, through: Json, closed: Json | None, 
         for hop, _ in out.captured[side]:
             if awaits_destination(context, hop):
                 for port in (hop.port.number, hop.port.target):
-                    # Whoever else is known there is not the one, but the one may be inside somebody's network.
-                    known = ordered(filter(_is_one, context.known.dialled(port)))
+                    # A known address belongs to another party; the missing one may be inside a known network.
+                    known = ordered(filter(_is_one, context.index.dialled(port)))
                     choices[port] = by_network("DestinationIPInput", [(known, through)], closed)
     awaited = frozenset(choices)
     for port, found in groups.items():
@@ -323,21 +320,24 @@ def _captured(context: Context, side: Side, through: Json, closed: Json | None, 
 
 
 def _is_one(network: Network) -> bool:
-    """Whether it is an address: nobody else is inside."""
+    """Whether it is a single address, with no other party inside."""
     return network.num_addresses == 1
 
 
 def _known_callers(context: Context, hop: Hop, choice: Json, closed: Json) -> Json:
-    """While an address of a caller is missing, those are let in who cannot be the one: declared services by their
-    pods. An unknown pod may be inside an outside party's network."""
-    declared = context.known.callers_of(hop.destination, hop.port.number) & context.program.services.keys()
-    known = ordered({network for name in declared for network in context.known.peers(name)})
+    """Admit only callers that cannot be a missing one: declared services, by their pods. An unknown pod may be inside
+    the network of an outside party."""
+    declared = context.index.callers_of(hop.destination, hop.port.number) & context.program.services.keys()
+    known = ordered({network for name in declared for network in context.index.peers(name)})
     return by_network("DirectSourceIPInput", [(known, choice)], closed)
 
 
 def _beside(side: Side, out: _Collected) -> Json:
-    """Envoy leaves connections alone whose filter chain stays as it is. Those that passed through may be what another
-    hop is about, so that this chain is another one wherever there are other hops."""
+    """Metadata that makes the passthrough chain differ wherever the hops differ.
+
+    Envoy closes no connection whose filter chain stays equal, and a connection that passes through may belong to a hop
+    that comes later.
+    """
     return {"metadata": {"filter_metadata": {"admc": {"beside": sorted(hop.name for hop, _ in out.captured[side])}}}}
 
 
@@ -355,7 +355,7 @@ def _redirected(context: Context, side: Side, out: _Collected, *, waiting: bool)
         "name": name,
         "address": _socket("0.0.0.0", port),  # noqa: S104
         # A host without IPv6 would refuse it.
-        **({"additional_addresses": [{"address": _socket("::", port)}]} if context.known.ipv6 else {}),
+        **({"additional_addresses": [{"address": _socket("::", port)}]} if context.index.ipv6 else {}),
         "listener_filters": [
             extension("original-destination", "envoy.extensions.filters.listener.original_dst.v3.OriginalDst")
         ],

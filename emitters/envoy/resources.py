@@ -1,4 +1,4 @@
-"""All that one ADM is told, as the named resources that Envoy asks an xDS server for."""
+"""The resources of one ADM, by the names under which Envoy subscribes to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDPOINTS: Final = "envoy.config.endpoint.v3.ClusterLoadAssignment"
 EXTENSION: Final = "envoy.config.core.v3.TypedExtensionConfig"
 
 REFUSING: Final = "refused/"
-"""Begins the names of clusters that do not exist and are not meant to: what is sent there is refused."""
+"""Prefix of the names of clusters that never exist: Envoy refuses connections to them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,8 +35,8 @@ class AdmResources:
     admin: tuple[str, int]
     """Where the admin interface listens."""
     redirected: bool
-    """Whether connections are redirected to it, so that its own carry a mark."""
+    """Whether connections are redirected to it, so that the connections that it opens carry a mark."""
     siblings: str
-    """The cluster of the ADM's own replicas. Envoy takes it from its bootstrap and from nowhere else."""
+    """The cluster of the ADM's own replicas. Envoy takes it only from its bootstrap."""
     shares_limits: bool
-    """Whether a limit is shared by these replicas now."""
+    """Whether these replicas share a limit at present."""

@@ -1,9 +1,10 @@
-"""What an Envoy tries before it is told to use it: the configuration of all filters, where no request comes.
+"""A trial of new filter configurations, in a listener that no request reaches.
 
-By itself Envoy takes a listener whose new filter has a configuration that it refuses, and answers every request with
-500. So each ADM that asks an xDS server has one listener more, which never changes and which nobody can reach. Its only
-filter is an extension that holds the configurations of all others. The server sends that one before anything else, and
-goes on once it is acknowledged (docs/xds.md): what Envoy refuses stops there, and everything stays as it is.
+Envoy accepts a listener whose new filter has a configuration that it rejects, and then answers every request with 500.
+So each ADM with an xDS server has one listener more, which never changes and which no client can reach. Its only filter
+is an extension that contains the configurations of all others. The server sends that extension first, and the other
+resources once it is acknowledged (docs/xds.md). A configuration that Envoy rejects goes no further, and all resources
+stay as they are.
 
     extensions of an ADM -> one listener + one extension
 """
@@ -13,10 +14,10 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from emitters.envoy.clusters import ADS
-from emitters.envoy.match import header_predicate
+from emitters.envoy.chains.clusters import ADS
+from emitters.envoy.matching.predicates import header_predicate
+from emitters.envoy.messages.typed import PREFIX, Json, extension, message, typed
 from emitters.envoy.resources import EXTENSION, LISTENER
-from emitters.envoy.typed import PREFIX, Json, extension, message, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,12 +1,13 @@
-"""Which connections an ADM needs to see, as data.
+"""The connections that are redirected to an ADM, as data.
 
-A sidecar that takes everything in and out of a pod puts itself in the way of traffic that no policy is about. So each
-ADM gets a list of exactly the ports and destinations that have an enforcement, with the policies that are the reason:
+A sidecar that takes all traffic of a pod also delays traffic without a policy. So each ADM gets a list of exactly the
+ports and destinations that have an enforcement, with the policies that are the reason:
 
     decisions at ingress -> [IngressCapture]   by port of the process
     decisions at egress  -> [EgressCapture]    by address and port, or by port where no address is stable
 
-`rules` turns the list into packet filter rules. `docs/interception.md` says what is and what is not captured.
+`rules` turns the list into packet filter rules.
+`docs/interception.md` lists the connections that are captured, and those that are not.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Side
+from emitters.addresses.index import literal
 from emitters.errors import EmitError
-from emitters.known import literal
-from emitters.scope import hops
+from emitters.hops import hops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dsl.program import Program, Service
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Placement
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -47,8 +48,8 @@ class Reached(StrEnum):
     SERVICE_ADDRESS = "service address"
     POD_ADDRESS = "pod address"
     PORT = "port"
-    """No address is stable (headless, registry, outside name): every address on the port is captured, and what turns
-    out to be somebody else's connection passes through untouched."""
+    """No address is stable (headless, registry, outside name): every address on the port is captured, and a connection
+    to another destination passes through."""
 
 
 class KnownAddresses(Protocol):
@@ -79,7 +80,7 @@ class EgressCapture(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """A health check that must not meet the policies: the one node that asks, and the target port that it asks."""
+    """A health check that must not meet the policies: the address of the node, and the target port."""
 
     address: str
     port: int
@@ -87,7 +88,7 @@ class Probe(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Interception:
-    """All that one ADM takes out of the direct path."""
+    """All connections of a service that are redirected to its ADM."""
 
     app: str
     service: str
@@ -99,7 +100,7 @@ class Interception:
     """Target ports at which a call of the service to itself has an egress enforcement. Such a call to the pod's own
     address is refused where no capture covers that address."""
     probes: tuple[Probe, ...] = ()
-    """Sorted; only those at a port that is captured, as all others meet no ADM anyway."""
+    """Sorted; only those at a captured port, as all others meet no ADM."""
 
 
 def interceptions(
@@ -129,8 +130,8 @@ def interception(
     position: Mapping[str, int],
     probes: Iterable[Probe] = (),
 ) -> Interception:
-    """What the ADM of a service takes out of the direct path to have these hops pass it. `position` says where in the
-    program each policy stands. Raises `EmitError` as `interceptions` does."""
+    """The connections that are redirected to the ADM of a service for these hops. `position` is the index of each
+    policy in the program. Raises `EmitError` as `interceptions` does."""
     taken = tuple(taken)
     inbound = _ingress((hop for hop in taken if hop.side is Side.INGRESS), position)
     outbound = [hop for hop in taken if hop.side is Side.EGRESS]
@@ -172,7 +173,7 @@ def _ways(program: Program, hop: Hop, addresses: KnownAddresses) -> Iterable[tup
     """Every way in which the process can dial the destination."""
     stable = _stable(program, hop.destination, addresses)
     if not stable:
-        # Nobody translates ports here: a process dials what it listens on, or what a registry or a user wrote down.
+        # No network translates ports here: callers dial the port that the process listens on, or a configured one.
         return [(Reached.PORT, None, port) for port in sorted({hop.port.number, hop.port.target})]
     ways: list[tuple[Reached, Network | None, int]] = [
         (Reached.SERVICE_ADDRESS, network, hop.port.number) for network in stable
@@ -183,7 +184,7 @@ def _ways(program: Program, hop: Hop, addresses: KnownAddresses) -> Iterable[tup
 
 
 def _stable(program: Program, destination: str, addresses: KnownAddresses) -> tuple[Network, ...]:
-    """Where a destination is always found; nothing where a name or a registry may give another address tomorrow."""
+    """The stable addresses of a destination; none where a name or a registry may give another address later."""
     external = program.externals.get(destination)
     if external is None:
         return _networks(addresses.service_addresses(destination))
@@ -196,7 +197,7 @@ def _stable(program: Program, destination: str, addresses: KnownAddresses) -> tu
 def original_destinations(program: Program, hop: Hop, addresses: KnownAddresses) -> dict[int, tuple[Network, ...]]:
     """Which of the captured connections belong to an egress hop: port dialled -> networks, both in canonical order.
 
-    A capture by port takes in other people's connections, too, so the listener needs this to tell them apart. Empty
+    A capture by port also redirects connections to other destinations, so the listener tells them apart by this. Empty
     where no address is known: the hop can then not be enforced at all.
     """
     known: dict[int, set[Network]] = {}

@@ -10,7 +10,7 @@ own ports. All rules sit in chains of our own; each built-in chain gets one jump
     OUTPUT     -> ADMC_OUT_GATE    refuse what ADMC_OUT missed
 
 Nothing here comes from a user's text but names, and those only in comments, cleaned of all that could end a line. One
-of these comments is in the kernel, too: the first rule of ADMC_OUT does nothing but say whose the loaded rules are.
+of these comments is in the kernel, too: the first rule of ADMC_OUT only names the service of the loaded rules.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ HOOKS: Final = (
 )
 
 OWNED: Final = "ADMC_OUT"
-"""The chain that says whose the rules are. It is never empty while rules are loaded."""
+"""The chain that names the service of the rules. It is never empty while rules are loaded."""
 
 _MAX_OWNER: Final = 200
 """The kernel takes 255 bytes."""
@@ -53,8 +53,8 @@ _TO_INGRESS: Final = f"-j REDIRECT --to-ports {INGRESS_PORT}"
 _TO_EGRESS: Final = f"-j REDIRECT --to-ports {EGRESS_PORT}"
 _REFUSE: Final = "-j REJECT --reject-with tcp-reset"
 _LOOPBACK: Final = {Family.IPV4: "127.0.0.0/8", Family.IPV6: "::1/128"}
-# Marks a connection that began under these rules with a packet to this pod, so that its answers are told from an older
-# connection of our own which connection tracking met half-way and took for somebody else's.
+# Marks a connection that began under these rules with a packet to this pod. Its answers differ by that from an older
+# connection of the pod that connection tracking first saw half-way, and took for one that another host opened.
 _BEGAN: Final = f"{PACKET_MARK:#x}/{PACKET_MASK:#x}"
 
 
@@ -150,8 +150,8 @@ def _filter(interception: Interception, family: Family) -> list[str]:
     to_itself = f"-d {_LOOPBACK[family]} -p tcp --dport"
     lines += [
         f"-A ADMC_OUT_GATE {resets}",
-        # The kernel remembers a connection that was reset, and what became of it. Whoever opens one from the same port
-        # to the same address meanwhile gets the same.
+        # The kernel remembers a connection that was reset, and where it was redirected. A new connection from the same
+        # port to the same address is redirected in the same way meanwhile.
         "# what the ADM opens, and the system takes for an older connection that was redirected, would loop",
         f"-A ADMC_OUT_GATE {to_itself} {EGRESS_PORT} -m mark --mark {PACKET_MARK:#x}/{PACKET_MASK:#x} {_REFUSE}",
         f"-A ADMC_OUT_GATE {to_itself} {INGRESS_PORT} -m mark --mark {INGRESS_MARK:#x} {_REFUSE}",

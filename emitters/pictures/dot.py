@@ -8,7 +8,7 @@ from emitters.pictures.scene import scene
 
 if TYPE_CHECKING:
     from dsl.program import Program
-    from emitters.pictures.scene import Edge, Node
+    from emitters.pictures.scene import Edge, SceneNode
     from solver.placement import Placement
 
 _INGRESS: Final = "#0f766e"
@@ -30,7 +30,7 @@ def dot(program: Program, placement: Placement) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _node(node: Node) -> str:
+def _node(node: SceneNode) -> str:
     name = node.name + (f" ×{node.replicas}" if node.replicas > 1 else "")
     if node.external:
         return f'label={_quoted(name)}, style="rounded,dashed", fillcolor=white'

@@ -113,7 +113,7 @@ def _layers(count: int, forward: Sequence[tuple[int, int]]) -> list[int]:
             waiting[nxt] -= 1
             if not waiting[nxt]:
                 ready.append(nxt)
-    # A box that nobody calls stands right before what it calls, not far off on the left.
+    # A box without a caller stands right before the boxes that it calls, not far off on the left.
     for node in roots:
         if following[node]:
             layer[node] = min(layer[nxt] for nxt in following[node]) - 1

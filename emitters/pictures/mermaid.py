@@ -10,7 +10,7 @@ from emitters.pictures.scene import scene
 
 if TYPE_CHECKING:
     from dsl.program import Program
-    from emitters.pictures.scene import Node
+    from emitters.pictures.scene import SceneNode
     from solver.placement import Placement
 
 _STYLES: Final = (
@@ -44,7 +44,7 @@ def mermaid(program: Program, placement: Placement) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shape(node: Node) -> str:
+def _shape(node: SceneNode) -> str:
     label = _text(node.name) + (f" ×{node.replicas}" if node.replicas > 1 else "")
     if node.external:
         return f'(["{label}"]):::external'

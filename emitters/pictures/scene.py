@@ -30,7 +30,7 @@ class Sitting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SceneNode:
     """A service or an external."""
 
     name: str
@@ -58,7 +58,7 @@ class Edge(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Scene:
     app: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[SceneNode, ...]
     """Externals by name, then services by name."""
     edges: tuple[Edge, ...]
     """Sorted by source and destination."""
@@ -94,12 +94,12 @@ def scene(program: Program, placement: Placement) -> Scene:
     nodes = []
     for name in names:
         if name in program.externals:
-            nodes.append(Node(name, external=True))
+            nodes.append(SceneNode(name, external=True))
             continue
         service = program.services[name]
         adm = adms.get(name)
         nodes.append(
-            Node(
+            SceneNode(
                 name,
                 replicas=service.replicas,
                 adm=adm is not None,

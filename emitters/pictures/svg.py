@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dsl.program import Program
     from emitters.pictures.layout import Layout
-    from emitters.pictures.scene import Edge, Node, Scene, Sitting
+    from emitters.pictures.scene import Edge, Scene, SceneNode, Sitting
     from solver.placement import Placement
 
 MAX_NODES: Final = 300
@@ -85,7 +85,7 @@ def _count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _box(node: Node) -> Box:
+def _box(node: SceneNode) -> Box:
     name = drawing.text_width(_title(node), _NAME) + 28
     if not node.adm:
         return Box(min(_WIDEST, max(84, name)), _PLAIN_HEIGHT)
@@ -94,11 +94,11 @@ def _box(node: Node) -> Box:
     return Box(min(_WIDEST, max(120, name + 44, widest)), _HEADER + _ROW_HEIGHT * len(rows) + 8)
 
 
-def _title(node: Node) -> str:
+def _title(node: SceneNode) -> str:
     return node.name + (f" ×{node.replicas}" if node.replicas > 1 else "")
 
 
-def _rows(node: Node) -> list[tuple[Side | None, str]]:
+def _rows(node: SceneNode) -> list[tuple[Side | None, str]]:
     rows: list[tuple[Side | None, str]] = [(sitting.side, _row(sitting)) for sitting in node.policies]
     if len(rows) > MAX_ROWS:
         rows[MAX_ROWS - 1 :] = [(None, f"and {len(rows) - MAX_ROWS + 1} more")]
@@ -112,7 +112,7 @@ def _row(sitting: Sitting) -> str:
     return sitting.label
 
 
-def _card(node: Node, corner: Point, box: Box) -> Iterator[str]:
+def _card(node: SceneNode, corner: Point, box: Box) -> Iterator[str]:
     x, y = corner
     yield "<g>"
     yield f"<title>{drawing.escaped(_tooltip(node))}</title>"
@@ -132,7 +132,7 @@ def _card(node: Node, corner: Point, box: Box) -> Iterator[str]:
     yield "</g>"
 
 
-def _adm_card(node: Node, x: float, y: float, box: Box) -> Iterator[str]:
+def _adm_card(node: SceneNode, x: float, y: float, box: Box) -> Iterator[str]:
     yield drawing.rectangle(x, y, box.width, box.height, 8, drawing.ADM_CARD, drawing.ADM, 1.5)
     # The header's corners are round at the top only.
     yield (
@@ -164,7 +164,7 @@ def _sign(side: Side, x: float, y: float) -> Iterator[str]:
     yield drawing.polygon([(tip, y), (tip - 5.5, y - 3.8), (tip - 5.5, y + 3.8)], colour)
 
 
-def _tooltip(node: Node) -> str:
+def _tooltip(node: SceneNode) -> str:
     if node.external:
         return f"{node.name}: outside the mesh"
     lines = [f"{node.name}: {_count(node.replicas, 'replica')}"]

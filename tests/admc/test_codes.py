@@ -30,8 +30,8 @@ def test_all_codes_in_the_source_are_registered() -> None:
 
 def test_no_package_takes_the_code_of_another() -> None:
     from dsl.diagnostics.codes import CODES as LANGUAGE
-    from emitters.codes import CODES as ENVOY
-    from emitters.codes_cluster import CODES as CLUSTER
+    from emitters.codes.cluster import CODES as CLUSTER
+    from emitters.codes.envoy import CODES as ENVOY
 
     assert len(registry()) == len(LANGUAGE) + len(ENVOY) + len(CLUSTER) + len(OWN)
     assert all(code[3] in "012345" for code in LANGUAGE)
@@ -70,8 +70,8 @@ def test_every_code_can_be_explained(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_the_wrong_and_right_examples_of_placement_codes(tmp_path: Path) -> None:
     """A bad example gives its code, and its remedy compiles."""
+    from admc.compile.pipeline import compile_program
     from admc.exits import CommandError
-    from admc.pipeline import compile_program
 
     tried = 0
     for code, entry in OWN.items():

@@ -321,4 +321,4 @@ def test_the_command_refuses_and_forces(tmp_path: Path, capfd: pytest.CaptureFix
     assert (out / "search" / "bootstrap.yaml").read_text() != "mine"
     capfd.readouterr()
     assert main(["compile", str(program), "--force"]) == 1
-    assert "`--force` says nothing without `--emit DIR`" in capfd.readouterr().err
+    assert "`--force` needs `--emit DIR`" in capfd.readouterr().err

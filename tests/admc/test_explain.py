@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from admc.__main__ import main
-from admc.pipeline import place_program
+from admc.compile.pipeline import place_program
 from dsl.kinds.prelude import kinds
 from dsl.vocabulary.guide import guides
 from tests.admc.programs import SHOP, write
@@ -79,11 +79,11 @@ def test_an_adm_that_only_the_objective_wants(explain: Explain) -> None:
 
 def test_a_service_without_an_adm(explain: Explain) -> None:
     found = explain(VERTEX, "a")
-    assert found["answer"] == "`a` has no ADM: its policies are enforced elsewhere"
+    assert found["answer"] == "`a` has no ADM: other services enforce its policies"
     where = said(found, "where its policies are")
     assert where[0] == "`count` towards `a`: at the egress of `hub`"
-    assert where[1].startswith("`count` could stand at the ingress of `a`: nothing forbids it")
-    assert said(explain(SHOP, "mongo_rate"), "can it have one") == ["no: the program says `no adm`"]
+    assert where[1].startswith("`count` could be at the ingress of `a`: no rule forbids it")
+    assert said(explain(SHOP, "mongo_rate"), "can it have one") == ["no: it is marked `no adm`"]
 
 
 def test_a_policy(explain: Explain) -> None:
@@ -91,7 +91,7 @@ def test_a_policy(explain: Explain) -> None:
     assert found["answer"] == "`flaky_geo` is enforced for `geo`"
     where = said(found, "where it is enforced")
     assert where[0] == "towards `geo`: at the egress of `search`"
-    assert where[1].startswith("`flaky_geo` cannot stand at the ingress of `geo`: ")
+    assert where[1].startswith("`flaky_geo` cannot be at the ingress of `geo`: ")
     assert where[1].endswith("(R4)")
 
 
@@ -124,7 +124,7 @@ def test_a_built_in_kind(capfd: pytest.CaptureFixture[str]) -> None:
         "at ingress, at the stage `filter`",
         "at egress, at the stage `filter`",
     ]
-    assert "(R5)" in said(found, "what binds it")[0]
+    assert "(R5)" in said(found, "rules that apply to it")[0]
     declared = found["examples"][-1]["text"].splitlines()
     assert declared[0] == "@ingress @egress"
     assert declared[-2].startswith("kind rate_limit(requests: int")
@@ -134,7 +134,7 @@ def test_a_built_in_kind(capfd: pytest.CaptureFixture[str]) -> None:
         "`burst`: the largest number that is admitted at once (a whole number, from 1 to 1000000000); "
         "`requests` unless given",
     ]
-    assert said(found, "elsewhere")[0] == "Envoy: the HTTP filter `local_ratelimit`"
+    assert said(found, "in other meshes")[0] == "Envoy: the HTTP filter `local_ratelimit`"
 
 
 def test_the_declaration_of_a_kind_that_is_broken_over_lines(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +145,7 @@ def test_the_declaration_of_a_kind_that_is_broken_over_lines(tmp_path: Path, cap
   counts)
 // It has a body.
 kind slow(after: duration,
-  whom: [string] = []) for http,
+  names: [string] = []) for http,
   grpc template "slow.yaml\""""
     above = "@ingress policy before = deny(\n) on frontend -> search\n"
     path = write(tmp_path, f"{SHOP}{above}{declared}\npolicy last = deny() on frontend -> search\n")
@@ -153,7 +153,7 @@ kind slow(after: duration,
     assert main(["explain", str(path), "slow", "--format", "json"]) == 0
     found = json.loads(capfd.readouterr().out)
     assert found["examples"][-1]["text"] == declared
-    assert [text.split(":")[0] for text in said(found, "its arguments")] == ["`after`", "`whom`"]
+    assert [text.split(":")[0] for text in said(found, "its arguments")] == ["`after`", "`names`"]
 
 
 def test_every_built_in_kind_says_what_each_argument_takes(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and nothing is written where it must not be."""
+"""Files are written atomically, and only where that is allowed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_failure_says_what_is_there_now(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(CommandError) as error:
         write_whole(target, b"new")
     said = error.value.diagnostics[0].hint or ""
-    assert said.startswith("this file is as it was before" if there else "nothing was written")
+    assert said.startswith("the file is unchanged" if there else "nothing was written")
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Notes show in every format, and have no say in an exit code."""
+"""Notes are shown in every format, and never change an exit code."""
 
 from __future__ import annotations
 

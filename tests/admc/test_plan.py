@@ -1,4 +1,4 @@
-"""The plan: its form, its bytes, and what a reader does with files that are no plans."""
+"""The plan: its form, its bytes, and how invalid files are read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from admc.compile.pipeline import compile_program
 from admc.exits import CommandError, Exit
-from admc.pipeline import compile_program
-from admc.plan import plan as plan_module
-from admc.plan.plan import Because, Plan
+from admc.plan import model as plan_module
+from admc.plan.model import Because, Plan
 from admc.plan.read import PlanFormatError, from_json, previous_sides, read_plan
 from admc.plan.to_json import to_json
 from dsl.program import Side
@@ -36,10 +36,10 @@ def test_types_and_schema_name_the_same_fields() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert typing.get_type_hints(Plan).keys() == SCHEMA["properties"].keys() == set(SCHEMA["required"])
     names = {
-        "Line": "line", "InputFile": "input", "Objective": "objective", "Solver": "solver", "PolicyLine": "policy",
-        "AdmPort": "adm_port", "AdmPolicy": "adm_policy", "Because": "because", "AdmPlan": "adm",
-        "Enforcement": "enforcement", "NotTaken": "not_taken", "DecisionPlan": "decision", "Closed": "closed",
-        "Assumption": "assumption", "Warned": "warning",
+        "SourceLine": "line", "InputFile": "input", "Objective": "objective", "Solver": "solver",
+        "PolicyLine": "policy", "AdmPort": "adm_port", "AdmPolicy": "adm_policy", "Because": "because",
+        "AdmPlan": "adm", "Enforcement": "enforcement", "NotTaken": "not_taken", "DecisionPlan": "decision",
+        "Closed": "closed", "Assumption": "assumption", "Warned": "warning",
     }  # fmt: skip
     assert set(names.values()) == SCHEMA["$defs"].keys()
     for type_name, name in names.items():
@@ -154,8 +154,8 @@ def rejected(content: bytes) -> PlanFormatError:
         (b'{"schema_version": true}', "no `schema_version`"),
         (b'{"schema_version": "1"}', "no `schema_version`"),
         (b'{"schema_version": 1}', "lacks `adms`"),
-        (b'{"schema_version": NaN}', "a number that is none"),
-        (b'{"schema_version": 1' + b"0" * 5000 + b"}", "a number that is none"),
+        (b'{"schema_version": NaN}', "a number that JSON does not allow"),
+        (b'{"schema_version": 1' + b"0" * 5000 + b"}", "a number that JSON does not allow"),
         (b"[" * 200_000, "nested too deeply"),
     ],
 )

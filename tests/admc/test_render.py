@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admc.output import render
+from admc.cli.output import render
 from admc.render.report import Format, Report, counts
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.text import SourceText, Span
@@ -53,7 +53,7 @@ def reports(draw: st.DrawFn) -> Report:
 @settings(max_examples=150, deadline=None)
 @given(reports())
 def test_no_input_takes_over_the_output(report: Report) -> None:
-    """Nothing but line breaks of the renderer's own controls the terminal or starts another command."""
+    """Only line breaks of the renderer itself have an effect on the terminal, and none starts another command."""
     for format_ in Format:
         document = render(report, format_)
         assert document.endswith("\n")

@@ -20,14 +20,14 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 import dsl
-from emitters.addresses import Addresses
-from emitters.dial import binds, dials
+from admc.testbed.client import Target
+from admc.testbed.envoys import Envoys, envoy_binary
+from emitters.addresses import loopback
+from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
 from solver.place import place
 from tests.emitters.envoy.support import private
-from tests.testbed.client import Target
-from tests.testbed.envoys import Envoys, envoy_binary
 
 TEXT: Final = """\
 app pooling
@@ -136,7 +136,7 @@ async def _turn(target: Target, service: Service, pids: list[int], load: str) ->
 
 async def _measured(envoy: str, name: str, load: str) -> Turn:
     program = dsl.load_text(TEXT)
-    placement, addresses = place(program), private(Addresses.loopback(program))
+    placement, addresses = place(program), private(loopback(program))
     (bind,) = [bind for bind in binds(program, placement, addresses) if bind.service == "back"]
     (dial,) = dials(program, placement, addresses)
     with tempfile.TemporaryDirectory() as folder:

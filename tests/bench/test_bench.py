@@ -1,4 +1,4 @@
-"""The benchmark itself works; its figures are nobody's test."""
+"""The benchmark itself works; no test judges its figures."""
 
 from __future__ import annotations
 

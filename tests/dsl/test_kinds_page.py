@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from admc.explain.kind import arguments, elsewhere
+from admc.explain.kind import arguments, in_other_meshes
 from dsl.kinds.prelude import kinds
 from dsl.vocabulary.guide import frame, guides
 
@@ -37,7 +37,7 @@ def _kind(name: str) -> Iterator[str]:
     yield f"### {name}"
     yield from textwrap.wrap(f"{guide.sentence}.", WIDTH, break_on_hyphens=False)
     yield ""
-    for point in (*arguments(kinds()[name].kind), *elsewhere(guide)):
+    for point in (*arguments(kinds()[name].kind), *in_other_meshes(guide)):
         yield from textwrap.wrap(f"- {point.text}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     yield from ("", "```adm")
     yield "\n\n".join(f"// {example.title}\n{example.text}" for example in guide.examples)

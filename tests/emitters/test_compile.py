@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.compile.pipeline import compile_program
 from admc.exits import CommandError, Exit
-from admc.pipeline import compile_program
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 import dsl
-from emitters.addresses import Addresses, Located
-from emitters.dial import binds, dials
+from emitters.addresses import Addresses, ServiceAddresses, loopback
+from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import BOOTSTRAP, static_json
-from emitters.envoy.typed import message, to_json
+from emitters.envoy.messages.typed import message, to_json
 from emitters.errors import EmitError
 from emitters.output import files
 from solver.place import place
@@ -36,16 +36,16 @@ policy readers = allow(callers: [cart]) on * -> store
 """
 ADDRESSES = Addresses(
     services={
-        "web": Located(("10.96.0.1",), ("10.1.0.1",)),
-        "cart": Located(("10.96.0.2", "fd00::2"), ("10.1.0.2", "10.1.0.3")),
-        "store": Located((), ("10.1.0.4",)),
+        "web": ServiceAddresses(("10.96.0.1",), ("10.1.0.1",)),
+        "cart": ServiceAddresses(("10.96.0.2", "fd00::2"), ("10.1.0.2", "10.1.0.3")),
+        "store": ServiceAddresses((), ("10.1.0.4",)),
     }
 )
 
 
 def emitted(mode: Mode) -> dict[str, bytes]:
     program = dsl.load_text(TEXT)
-    return files(program, place(program), Addresses.loopback(program) if mode is Mode.EXPLICIT else ADDRESSES, mode)
+    return files(program, place(program), loopback(program) if mode is Mode.EXPLICIT else ADDRESSES, mode)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ policy quick = timeout(after: 1s) on kubernetes -> b
 pin log at egress
 """
     )
-    found = files(program, place(program), Addresses.loopback(program), Mode.EXPLICIT)
+    found = files(program, place(program), loopback(program), Mode.EXPLICIT)
     assert sorted(found) == [
         "kubernetes/bootstrap-xds.yaml",
         "kubernetes/bootstrap.yaml",
@@ -106,7 +106,7 @@ def test_a_bootstrap_that_is_whole_refers_to_nothing_outside() -> None:
 @pytest.mark.parametrize("mode", Mode)
 def test_a_bootstrap_that_is_whole_is_a_message_in_canonical_order(mode: Mode) -> None:
     program = dsl.load_text(TEXT)
-    addresses = Addresses.loopback(program) if mode is Mode.EXPLICIT else ADDRESSES
+    addresses = loopback(program) if mode is Mode.EXPLICIT else ADDRESSES
     for resources in emit(program, place(program), addresses, mode):
         assert json.dumps(static_json(resources)) == json.dumps(to_json(message(BOOTSTRAP, static_json(resources))))
 
@@ -123,7 +123,7 @@ def test_the_admin_interface_is_for_loopback_and_shows_only() -> None:
 def test_who_dials_what() -> None:
     program = dsl.load_text(TEXT)
     placement = place(program)
-    addresses = Addresses.loopback(program)
+    addresses = loopback(program)
     found = {(dial.source, dial.destination): dial for dial in dials(program, placement, addresses)}
     listening = {(bind.service, bind.number): bind for bind in binds(program, placement, addresses)}
     assert found["internet", "web"].address == listening["web", 80].address
@@ -134,7 +134,7 @@ def test_who_dials_what() -> None:
     assert (listening["store", 82].address, listening["store", 82].port) == (addresses.pod_addresses("store")[0], 8082)
 
 
-def test_a_destination_that_nobody_could_recognise_is_refused() -> None:
+def test_a_destination_without_any_address_is_refused() -> None:
     program = dsl.load_text(TEXT)
     without = Addresses({name: located for name, located in ADDRESSES.services.items() if name != "cart"})
     with pytest.raises(EmitError) as caught:

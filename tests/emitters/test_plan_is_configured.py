@@ -18,7 +18,7 @@ import dsl
 from admc.plan.build import build
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Program, Protocol, Side, Stage
-from emitters.addresses import Addresses
+from emitters.addresses import loopback
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
 from emitters.errors import EmitError
@@ -177,7 +177,7 @@ def check_connections(program: Program, place: Place, policies: list[Policy], fo
     for policy in policies:
         if policy.kind.name == "deny":
             assert policy.name in refused, (place, policy.name)
-            break  # what comes after it may have nobody left
+            break  # no request may be left for the filters behind it
         if policy.kind.name == "allow":
             break
         assert policy.name in configured, (place, policy.name)
@@ -188,7 +188,7 @@ def check(program: Program, placement: Placement, mode: Mode, emitted: Placement
     wanted = planned(program, placement)
     found = {
         resources.service: Configured(static_json(resources))
-        for resources in emit(program, emitted or placement, Addresses.loopback(program), mode)
+        for resources in emit(program, emitted or placement, loopback(program), mode)
     }
     by_service: dict[str, set[str]] = defaultdict(set)
     for place_ in wanted:

@@ -11,7 +11,7 @@ import pytest
 
 import dsl
 from admc.__main__ import main
-from admc.pipeline import Compiled, compile_program
+from admc.compile.pipeline import Compiled, compile_program
 from dsl.program import Side
 from solver.placement import Status
 from solver.verify.verifier import verify

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.pipeline import compile_program
-from tests.testbed.bed import RunningBed
-from tests.testbed.client import Request
-from tests.testbed.envoys import envoy_binary
-from tests.testbed.site import Site
+from admc.compile.pipeline import compile_program
+from admc.testbed.client import Request
+from admc.testbed.envoys import envoy_binary
+from admc.testbed.loopback import LoopbackLayout
+from admc.testbed.testbed import Testbed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,25 +27,25 @@ PROGRAM = Path(__file__).parents[2] / "examples" / "own_kind" / "policies.adm"
 
 
 @pytest.fixture
-def bed(tmp_path: Path) -> Iterator[RunningBed]:
+def bed(tmp_path: Path) -> Iterator[Testbed]:
     compiled = compile_program(PROGRAM)
-    with RunningBed(Site(compiled.program, compiled.placement, tmp_path), envoy_binary()) as running:
+    with Testbed(LoopbackLayout(compiled.program, compiled.placement, tmp_path), envoy_binary()) as running:
         yield running
 
 
-def call(bed: RunningBed, source: str, destination: str) -> Call:
+def call(bed: Testbed, source: str, destination: str) -> Call:
     return next(each for each in bed.program.calls if (each.source, each.destination) == (source, destination))
 
 
 @pytest.mark.parametrize(
     ("origin", "status"), [("http://shop:8080", 200), ("http://partner.example", 200), ("http://evil.example", 403)]
 )
-def test_a_write_from_another_site_is_refused(bed: RunningBed, origin: str, status: int) -> None:
+def test_a_write_from_another_site_is_refused(bed: Testbed, origin: str, status: int) -> None:
     request = Request("POST", "/order", (("origin", origin),), b"one book")
     assert bed.send(call(bed, "internet", "shop"), request).status == status
 
 
-def test_a_large_body_takes_its_time(bed: RunningBed) -> None:
+def test_a_large_body_takes_its_time(bed: Testbed) -> None:
     """256 KiB a second and a bucket of one second: 512 KiB take about one."""
     archive = call(bed, "reports", "archive")
     assert bed.send(archive, Request("POST", "/", (), b"x" * 1000)).seconds < 0.5

@@ -1,4 +1,4 @@
-"""Wherever a policy is placed, clients and servers observe the same.
+"""On both sides a policy has the same results for clients and servers.
 
     program, requests -> judge (declared order, no sides)      what must be observed
                       -> none, full mesh, compiled             what is observed, on real proxies

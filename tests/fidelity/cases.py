@@ -1,4 +1,4 @@
-"""Cases, and programs that hold many of them: each case has a port of its own, so that few Envoys judge them all."""
+"""Cases, and programs that hold many of them: each case has a port of its own, so that few Envoys run all of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import dsl
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Protocol, Side
-from emitters.addresses import Addresses
+from emitters.addresses import loopback
 from emitters.envoy import Mode, emit
 from emitters.errors import EmitError
 from solver.place import place
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from dsl.program import Program
     from solver.placement import Placement
-    from tests.fidelity.asks import Ask
+    from tests.fidelity.requests import Ask
 
 FIRST_PORT = 9000
 TAPS = "/tmp/admc-fidelity"  # noqa: S108 - never opened: only its name is compiled where nothing runs
 TARGETS = {Protocol.HTTP: "s", Protocol.GRPC: "sg", Protocol.TCP: "st"}
 PARTIES = ("a", "b", "c", "d", "e")
-"""The services that cases are about."""
+"""The services of all cases."""
 TWO_CALLERS: tuple[tuple[str, str], ...] = (("a", "b"), ("c", "b"))
 
 
@@ -38,13 +38,13 @@ class Written(NamedTuple):
     when: str = ""
     scope: str = "a"
     side: Side | None = None
-    """Where it has to stand; None: wherever the compiler likes."""
+    """Its side; None: the compiler's choice."""
     to: tuple[str, ...] = ("b",)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Policies around a few calls, and what is asked there. All its calls are to a port of the case's own."""
+    """Policies on a few calls, and the requests on them. All its calls are to a port of its own."""
 
     name: str
     """A name of the language."""
@@ -54,7 +54,7 @@ class Case:
     calls: tuple[tuple[str, str], ...] = TWO_CALLERS
     """Sources and destinations, of `PARTIES`."""
     wire: str = ""
-    """What clients speak where that is not the protocol's own: `h2c` is HTTP/2 on an http port."""
+    """The clients' protocol where it is not the port's own: `h2c` is HTTP/2 on an http port."""
 
     @property
     def spoken(self) -> str:
@@ -129,7 +129,7 @@ def compiled(case: Case) -> Placement | str:
     try:
         program = load(text([case]))
         placement = place(program)
-        emit(program, placement, Addresses.loopback(program), Mode.EXPLICIT)
+        emit(program, placement, loopback(program), Mode.EXPLICIT)
     except (ProgramError, EmitError) as error:
         return ", ".join(sorted({each.code for each in error.diagnostics if each.severity.value == "error"}))
     except PlacementError as error:
@@ -138,7 +138,7 @@ def compiled(case: Case) -> Placement | str:
 
 
 def accepted(cases: Iterable[Case]) -> tuple[dict[str, Placement], dict[str, str]]:
-    """Placements of the cases that the compiler takes, and the codes of those that it refuses, by name."""
+    """Placements of the cases that the compiler accepts, and the codes of those that it refuses, by name."""
     taken: dict[str, Placement] = {}
     refused: dict[str, str] = {}
     for case in cases:

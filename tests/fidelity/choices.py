@@ -1,4 +1,4 @@
-"""Chance, made enumerable: a run that may go several ways is repeated until every way was gone once.
+"""Chance as an enumeration: a run with random decisions is repeated until each combination occurred once.
 
 The judge is plain code that asks `flip`. The first run takes the first option everywhere; each later run replays a
 prefix of an earlier one and then goes the other way.
@@ -16,7 +16,7 @@ MOST_WAYS = 4096
 
 
 class Flip(NamedTuple):
-    """One decision of chance: about what, how it fell, and how probable yes is (None: nobody can say)."""
+    """One random decision: its subject, its result, and the probability of yes (None: unknown)."""
 
     about: str
     yes: bool
@@ -29,7 +29,7 @@ class Choices:
         self.flips: list[Flip] = []
 
     def flip(self, about: str, chance: float | None) -> bool:
-        """Yes with a probability; certain answers are no decision."""
+        """Yes with a probability; 0 and 1 are no decision."""
         if chance is not None and chance <= 0:
             return False
         if chance is not None and chance >= 1:
@@ -41,7 +41,7 @@ class Choices:
 
 
 def every_way(run: Callable[[Choices], Result]) -> Iterator[Result]:
-    """`run` once for each way that its flips can fall."""
+    """`run` once for each combination of its random decisions."""
     waiting: list[tuple[bool, ...]] = [()]
     ways = 0
     while waiting:

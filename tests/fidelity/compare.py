@@ -1,4 +1,4 @@
-"""Observations against the judge: every difference in words, none where what was seen is one of the right outcomes.
+"""Observations against the judge: every difference in words, none where the observation is one of the right outcomes.
 
 Where chance or time leave several outcomes open, the judge goes on from all those that fit what was seen.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Protocol
 from tests.fidelity.message import Fields, joined
-from tests.fidelity.world import World
+from tests.fidelity.state import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.fidelity.message import Sighting
 
 EARLY, LATE = 0.02, 0.35
-"""Seconds that an answer may come before its time (timers are not that fine), and after it."""
+"""Seconds that an answer may come before its time (timers are coarse), and after it."""
 DEVIATIONS = 5
 """How many standard deviations a share may be off: one run in two million is, by chance."""
 TRANSPORT = frozenset(
@@ -36,7 +36,7 @@ GRPC_ONLY = frozenset({"accept-encoding"})
 
 
 class Difference(NamedTuple):
-    """What should have been, and what was."""
+    """The expected value and the observed one."""
 
     about: str
     expected: str
@@ -87,7 +87,7 @@ def judged(judge: Judge, protocol: Protocol, observation: Observation, names: It
 
 
 def differences(protocol: Protocol, outcome: Outcome, observed: Observed) -> list[Difference]:
-    """How one request differs from one outcome; empty where it is that outcome."""
+    """The differences of one request from one outcome; empty where it is that outcome."""
     found: list[Difference] = []
     answer, reply = outcome.answer, observed.reply
     if answer.status != reply.status:
@@ -164,7 +164,7 @@ def _different(worlds: Iterable[World]) -> list[World]:
 
 
 def _note(flips: dict[str, list[tuple[bool, float]]], fitting: Sequence[Outcome]) -> None:
-    """Remember how a decision of chance fell, where what was seen leaves no doubt."""
+    """Record the result of a random decision that the observation proves."""
     for about in {flip.about for found in fitting for flip in found.flips if flip.chance is not None}:
         fell = {(flip.yes, flip.chance) for found in fitting for flip in found.flips if flip.about == about}
         if len(fell) == 1 and all(any(flip.about == about for flip in found.flips) for found in fitting):

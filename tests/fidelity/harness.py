@@ -1,4 +1,4 @@
-"""A program of many cases, run on loopback: none, full mesh, or compiled. What clients got and servers saw.
+"""A program of many cases, run on loopback: none, full mesh, or compiled. Its result: answers and arrivals at services.
 
 Cases have ports and state of their own, so several are asked at once; what one case asks stays in order.
 """
@@ -12,41 +12,41 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from admc.testbed.client import Reply, Request, Target, send
+from admc.testbed.echo import ID, EchoServices, Endpoint
+from admc.testbed.envoys import Envoys
 from dsl.program import Protocol
-from emitters.addresses import Addresses
-from emitters.dial import binds, dials
+from emitters.addresses import loopback
+from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
 from solver.placement import Placement, Status
 from tests.emitters.envoy.support import ENVOY, private
 from tests.fidelity.cases import FIRST_PORT, Case
 from tests.fidelity.message import Sent, Sighting
-from tests.testbed.client import Reply, Request, Target, send
-from tests.testbed.echo import ID, EchoServices, Endpoint
-from tests.testbed.envoys import Envoys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from admc.testbed.echo import Seen
     from dsl.program import Program
-    from tests.fidelity.asks import Ask
-    from tests.testbed.echo import Seen
+    from tests.fidelity.requests import Ask
 
 Config = dict[str, dict[str, Any]]
 """The bootstraps of an application by service, as JSON."""
 PATIENCE = 20.0
-"""Seconds that a client waits: longer than Envoy's own patience of 15 s, where that was left in."""
+"""Seconds that a client waits: longer than Envoy's default route timeout of 15 s, which must not apply."""
 AT_ONCE = 24
-"""Cases that are asked at the same time."""
+"""Cases that run at the same time."""
 SETTLING = 0.8
 """Seconds until the last copies and log lines have arrived."""
-NOBODY = Placement((), (), (), Status.OPTIMAL, ())
+NO_ADMS = Placement((), (), (), Status.OPTIMAL, ())
 """No policy is enforced: no mesh at all."""
 
 
 class Observed(NamedTuple):
-    """One request: as it was sent, what came back, and what reached services on its behalf."""
+    """One request as it was sent, its answer, and its arrivals at services."""
 
     sent: Sent
     reply: Reply
@@ -57,11 +57,11 @@ class Observed(NamedTuple):
 
 @dataclass(frozen=True)
 class Observation:
-    """All that was seen of a case, in the order of its requests."""
+    """All observations of a case, in the order of its requests."""
 
     requests: tuple[Observed, ...]
     counted: Mapping[str, int]
-    """How often each policy that counts or notes says that it was met."""
+    """Requests that each counting or logging policy reports."""
 
 
 def observe(
@@ -75,7 +75,7 @@ def observe(
 
     The Envoys run what `change` makes of what is emitted.
     """
-    addresses = private(Addresses.loopback(program))
+    addresses = private(loopback(program))
     ports = {(name, port.number): port.protocol.value for name, item in program.services.items() for port in item.ports}
     where = [
         Endpoint(bind.service, bind.number, ports[bind.service, bind.number], bind.address, bind.port)

@@ -1,4 +1,5 @@
-"""What a client must get, and what servers must see: policies as an onion around a call, in declared order.
+"""The answer that a client must receive, and the requests that servers must receive: policies as layers around a call,
+in declared order.
 
     judge.outcomes(world, request) -> every outcome that is right, each with the world after it
 
@@ -17,7 +18,7 @@ from dsl.program import Protocol
 from tests.fidelity.choices import Choices, Flip, every_way
 from tests.fidelity.message import Answer, Fields, Message, Sent, Sighting
 from tests.fidelity.selecting import holds, policies_of, port_of
-from tests.fidelity.world import World
+from tests.fidelity.state import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +39,7 @@ class Behaviour(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The call that a policy stands around."""
+    """The call that a policy applies to."""
 
     source: str
     destination: str
@@ -50,14 +51,14 @@ class Place(NamedTuple):
 
 
 class Deadline:
-    """When somebody stops waiting."""
+    """The time at which a caller or an ADM stops waiting."""
 
     def __init__(self, at: float) -> None:
         self.at = at
 
 
 class GaveUpError(Exception):
-    """Nobody waits for what is going on here any more."""
+    """The caller or the ADM that waited for the current step has stopped."""
 
     def __init__(self, deadline: Deadline) -> None:
         self.deadline = deadline
@@ -65,12 +66,12 @@ class GaveUpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One thing that may rightly happen. `late` is how much later than `seconds` it may be for the policies' sake."""
+    """One right outcome. `late` is how much later than `seconds` it may be because of policies."""
 
     answer: Answer
     sightings: tuple[Sighting, ...]
     counted: Mapping[str, int]
-    """How many requests each policy that counts has met."""
+    """Requests that each counting policy has met."""
     seconds: float
     late: float
     flips: tuple[Flip, ...]
@@ -88,7 +89,7 @@ class Outcome:
 
 @dataclass
 class Run:
-    """One request, along one way of chance. `now` is the clock that delays move."""
+    """One request with one combination of random decisions. `now` is the clock that delays move."""
 
     program: Program
     handlers: Mapping[str, Handler]
@@ -102,18 +103,18 @@ class Run:
     beside: int = 0
     """How many other requests were sent at the same time."""
     answered: float = 0.0
-    """When the answer was seen."""
+    """The time of the observed answer."""
     chosen: dict[str, bool] = field(default_factory=dict)
     """What was chosen once for the whole request, by policy."""
     _deadlines: list[Deadline] = field(default_factory=list)
 
     @property
     def latest(self) -> float:
-        """The last instant at which what happens `now` can have happened in truth."""
+        """The last instant at which the event that `now` stands for can have happened."""
         return max(self.now, self.answered)
 
     def wait(self, seconds: float) -> None:
-        """Time passes, unless somebody gives up first."""
+        """Let time pass, or raise `GaveUpError` at the first deadline before."""
         soonest = min(self._deadlines, key=lambda each: each.at, default=None)
         if soonest is not None and self.now + seconds > soonest.at:
             self.now = soonest.at
@@ -131,7 +132,7 @@ class Run:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """What happens here takes none of the caller's time, and nobody gives it up."""
+        """The block takes none of the caller's time, and no deadline ends it."""
         now, late, deadlines = self.now, self.late, self._deadlines
         self._deadlines = []
         try:
@@ -140,7 +141,7 @@ class Run:
             self.now, self.late, self._deadlines = now, late, deadlines
 
     def call(self, source: str, destination: str, port: Port, message: Message) -> Answer:
-        """A call with all that stands around it."""
+        """A call with all its policies."""
         place = Place(source, destination, port)
         return self._through(policies_of(self.program, source, destination, port), place, message)
 
@@ -154,7 +155,7 @@ class Run:
         return handler(self, policy, place, message, lambda changed: self._through(inner, place, changed))
 
     def arrive(self, place: Place, message: Message) -> Answer:
-        """The service itself, at the heart of the onion."""
+        """The service itself, inside all layers."""
         seen = Sighting(
             place.destination, place.port.number, message.method, message.path, message.headers, len(message.body)
         )
@@ -175,12 +176,12 @@ class Run:
 class Judge:
     program: Program
     serve: Callable[[Sighting, int], Behaviour]
-    """How a service answers what reached it for the n-th time."""
+    """The answer of a service to the n-th arrival of a request."""
     handlers: Mapping[str, Handler]
     """What each kind does; `tests.fidelity.kinds.HANDLERS` for those of the prelude."""
 
     def outcomes(self, world: World, sent: Sent, beside: int = 0) -> tuple[Outcome, ...]:
-        """Everything that may rightly come of a request that is sent at the same time as `beside` others."""
+        """All right outcomes of a request that is sent at the same time as `beside` others."""
         return tuple(every_way(lambda choices: self._once(world.copied(), sent, beside, choices)))
 
     def _once(self, world: World, sent: Sent, beside: int, choices: Choices) -> Outcome:

@@ -12,8 +12,8 @@ from dsl.program import Protocol
 from tests.fidelity.judge import GaveUpError, Place
 from tests.fidelity.message import Answer, Message
 from tests.fidelity.selecting import target
+from tests.fidelity.state import Bucket
 from tests.fidelity.tokens import verdict
-from tests.fidelity.world import Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,13 +25,13 @@ OK, CANCELLED, UNKNOWN, DEADLINE, DENIED, EXHAUSTED, UNIMPLEMENTED, INTERNAL, UN
     *(0, 1, 2, 4, 7, 8, 12, 13, 14, 15, 16),
 )
 SERVER_ERRORS: Final = frozenset({UNKNOWN, DEADLINE, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, LOST})
-"""What counts against an endpoint."""
+"""Results that count against an endpoint."""
 TRANSLATED: Final = {400: INTERNAL, 401: UNAUTHENTICATED, 403: DENIED, 404: UNIMPLEMENTED} | dict.fromkeys(
     (429, 502, 503, 504), UNAVAILABLE
 )
-"""An HTTP status in gRPC's words, as gRPC itself defines it."""
+"""HTTP status -> gRPC status, as gRPC itself defines it."""
 NOTICED: Final = 0.3
-"""Seconds until whoever ejects an endpoint has surely done so."""
+"""Seconds until an ADM has surely ejected an endpoint."""
 LONGEST: Final = 300.0
 """Seconds that an ejection may grow to."""
 KEPT: Final = 64 << 20
@@ -97,7 +97,7 @@ def quota(amount: str) -> Handler:
 
 
 def circuit_breaking(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    """Of requests at the same time, as many as the limit says are let in; which ones, nobody can say."""
+    """Of simultaneous requests the limit admits as many as it says; which ones is undetermined."""
     most = policy.arguments["max_requests"]
     if run.beside == 0 or not isinstance(most, int) or place.port.protocol is Protocol.TCP:
         return inner(message)
@@ -115,7 +115,7 @@ def buffer_limit(run: Run, policy: Policy, place: Place, message: Message, inner
     return inner(message) if len(message.body) <= number(policy, "max") else refusal(place, 413)
 
 
-# ---- who may call ----
+# ---- access ----
 
 
 def allow(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
@@ -132,9 +132,9 @@ def jwt(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) 
 
 
 def external_authorization(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    """Asks from inside, so no policy stands around that call. Whoever does not answer in time has not admitted.
+    """The ADM itself sends the check, so no policy applies to that call. Without an answer in time it rejects.
 
-    The page does not say what a caller gets who is turned away; the helper's own words are taken for right.
+    The page does not say what a rejected caller receives; the helper's own answer counts as right.
     """
     helper, port = target(run.program, policy.arguments["service"])
     asked = replace(message, body=b"")
@@ -173,7 +173,7 @@ GRPC_WORDS: Final[Mapping[str, frozenset[int]]] = {
     "resource_exhausted": frozenset({EXHAUSTED}),
 }
 UNANSWERED: Final = frozenset({"gateway_error", "server_error", "deadline_exceeded", "reset"})
-"""Words that mean an attempt without an answer, too."""
+"""Retry conditions that include an attempt without an answer."""
 
 
 def retry(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
@@ -207,7 +207,7 @@ def timeout(run: Run, policy: Policy, place: Place, message: Message, inner: Inn
 
 
 def outlier_detection(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    """The only replica stays unless all may go. What is ejected comes back at a look after its time, which grows."""
+    """The only replica stays unless all may be ejected. An endpoint returns at a check after its time, which grows."""
     if number(policy, "max_ejected") < 100:
         return inner(message)
     key = (policy.name, place.destination)
@@ -250,7 +250,7 @@ def load_balancing(run: Run, policy: Policy, place: Place, message: Message, inn
 
 
 def mirror(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
-    """Copies what is sent on, when it is: of a request that finds no endpoint there is no copy."""
+    """Copies a request when it is sent on: a request without an endpoint has no copy."""
     if not run.choices.flip(f"{policy.name} copies", number(policy, "percent") / 100):
         return inner(message)
     began = run.now
@@ -276,7 +276,7 @@ def split(run: Run, policy: Policy, place: Place, message: Message, inner: Inner
     return inner(message)
 
 
-# ---- what requests and responses carry ----
+# ---- messages ----
 
 
 def set_request_header(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
@@ -354,7 +354,7 @@ def compression(run: Run, policy: Policy, place: Place, message: Message, inner:
     return replace(answer.without("content-encoding").plus("content-encoding", encoding), encoding=encoding)
 
 
-# ---- faults, seeing ----
+# ---- faults, telemetry ----
 
 
 def fault_delay(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:

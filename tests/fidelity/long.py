@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 
 from tests.emitters.envoy.support import ENVOY
 from tests.fidelity.cases import Case, text
-from tests.fidelity.kept import written
-from tests.fidelity.known import reason
+from tests.fidelity.counterexamples import written
+from tests.fidelity.known_differences import reason
 from tests.fidelity.mesh.long import NAMES
 from tests.fidelity.mesh.long import runs as in_namespaces
+from tests.fidelity.random_programs import smaller
 from tests.fidelity.runs import How, Result, What, run
 from tests.fidelity.store import WILD, Group, drawn, groups, random_programs
-from tests.fidelity.wild import smaller
 from tests.testbed.mesh import missing
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Campaign:
         return time.monotonic() > self._began + share * self._seconds
 
     def note(self, what: str, differences: Sequence[Difference]) -> None:
-        """What came of an application that somebody else ran."""
+        """The results of an application that another process ran."""
         for each in differences:
             print(f"  {each}")
         self.counts[What.DIFFERENT if differences else What.EQUAL] += 1

@@ -1,4 +1,4 @@
-"""What travels through the onion of policies: requests inwards, answers outwards."""
+"""Messages through the layers of policies: requests inwards, answers outwards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sent(NamedTuple):
     body: bytes = b""
     at: float = 0.0
     answered: float = 0.0
-    """Not before `at` where somebody saw it; otherwise the policies are thought to take no time."""
+    """Not before `at` where that was observed; otherwise the policies are assumed to take no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class Answer:
     by: str | None = None
     """The service that gave it; None where a policy did."""
     gave_up: bool = False
-    """An attempt that was not waited for."""
+    """An attempt that timed out."""
     committed: bool = False
-    """Of gRPC: its status comes after headers of its own, when nobody repeats the call any more."""
+    """Of gRPC: its status comes after headers of its own, when no retry is possible any more."""
     nowhere: bool = False
     """Nothing was sent on: no endpoint was left."""
     encoding: str | None = None
     size: int = 0
-    """Bytes of the body, as far as anybody asks: of a service's answer at least this many."""
+    """Bytes of the body that the request asks for: a service's answer has at least this many."""
 
     def without(self, name: str) -> Answer:
         return replace(self, headers=without(self.headers, name))

@@ -26,7 +26,7 @@ class Mutant(NamedTuple):
     title: str
     case: Case
     at: Side
-    """Whose ADM is told something wrong: the receiver's, or the sender's."""
+    """The side of the ADM with the wrong configuration."""
     edit: Edit | None = None
     """The mistake in the configuration of the case's hop."""
     sides: tuple[Sides, ...] = ()
@@ -69,7 +69,7 @@ def _pairs() -> Sequence[Case]:
 
 
 def one(about: str, title: str, case: Case, edit: Edit) -> Mutant:
-    """A mistake in what the ADM of the case's last policy is told."""
+    """A mistake in the configuration of the ADM of the case's last policy."""
     side = case.policies[-1].side
     assert side is not None
     return Mutant(about, title, case, side, edit)

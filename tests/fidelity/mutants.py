@@ -1,4 +1,4 @@
-"""`python -m tests.fidelity.mutants`: does the comparison notice a mistake in what is emitted?
+"""`python -m tests.fidelity.mutants`: does the comparison notice a mistake in the emitted configuration?
 
     the suite's case -> emitted configuration -> one mistake -> real Envoys -> judge -> difference, or a survivor
 
@@ -20,13 +20,13 @@ from tests.emitters.envoy.support import ENVOY
 from tests.fidelity import mutants_mesh
 from tests.fidelity.cases import FIRST_PORT, load, text
 from tests.fidelity.compare import judged
+from tests.fidelity.echo_services import echo
 from tests.fidelity.harness import observe
 from tests.fidelity.judge import Judge
 from tests.fidelity.mutants_edits import NothingChangedError
 from tests.fidelity.mutants_list import mutants
-from tests.fidelity.programs import ALL
-from tests.fidelity.reference import adms
-from tests.fidelity.servers import echo
+from tests.fidelity.own_kinds import ALL
+from tests.fidelity.textbook import adms
 from tests.testbed.mesh import missing
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ WIDTH = 110
 
 
 class Caught(NamedTuple):
-    """What came of one mutant: `seen` is the first difference, None where it survived."""
+    """The result of one mutant: `seen` is the first difference, None where it survived."""
 
     mutant: Mutant
     seen: str | None

@@ -1,4 +1,4 @@
-"""Mutants whose ADM is told another argument than the policy has."""
+"""Mutants whose ADM has another argument than the policy."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def arguments() -> list[Mutant]:
         of("fault_abort", HTTP, OUT, "numerator", 900_000, "50%"),
         of("fault_abort", GRPC, IN, "http_status", 503, "418"),
         of("fault_delay", HTTP, IN, "fixed_delay", "0.050s", "450ms"),
-        one(about, "another value", single("set_request_header", HTTP, OUT), says("policy", "nobody")),
-        one(about, "another value", single("set_response_header", GRPC, IN), says("policy", "nobody")),
+        one(about, "another value", single("set_request_header", HTTP, OUT), says("policy", "another")),
+        one(about, "another value", single("set_response_header", GRPC, IN), says("policy", "another")),
         one(about, "added instead of set", single("set_request_header", GRPC, IN), _added),
         one(about, "another header goes", single("remove_request_header", HTTP, IN), says("x-in", "x-inner")),
         one(about, "on the request", single("set_response_header", HTTP, OUT), _turned),

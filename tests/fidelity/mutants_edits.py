@@ -1,4 +1,4 @@
-"""Small mistakes that an emitter could make, as pure functions on what one ADM is told about one hop.
+"""Small mistakes that an emitter could make, as pure functions on the configuration of one hop.
 
     hop -> hop', both as JSON: {"listener": ..., "clusters": [...]}
 

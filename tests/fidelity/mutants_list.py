@@ -1,4 +1,4 @@
-"""The mutants: cases that the suite runs, each with one mistake in what an ADM is told or in where policies stand.
+"""The mutants: cases that the suite runs, each with one mistake in an ADM's configuration or in the placement.
 
 None is equivalent: each changes what some client or server could observe, and so what the suite has to notice.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.fidelity.mutants_arguments import arguments
+from tests.fidelity.mutants_matching import matches, ports, transparency
 from tests.fidelity.mutants_placing import dropped, orders, sides
-from tests.fidelity.mutants_telling import matches, ports, transparency
 
 if TYPE_CHECKING:
     from tests.fidelity.mutant import Mutant

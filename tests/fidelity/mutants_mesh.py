@@ -16,12 +16,12 @@ import yaml
 import dsl
 from dsl.program import Protocol
 from solver.place import place
-from tests.fidelity.asks import Ask
-from tests.fidelity.mesh.asked import Asked
 from tests.fidelity.mesh.derive import requests
 from tests.fidelity.mesh.judging import compare
 from tests.fidelity.mesh.observing import observe
+from tests.fidelity.mesh.requests import Asked
 from tests.fidelity.mutants_edits import NothingChangedError, every
+from tests.fidelity.requests import Ask
 from tests.testbed.mesh import Family, Mesh, Mode
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Files = dict[str, bytes]
 Objects = list[dict[str, Any]]
 Kept = TypeVar("Kept", Files, Objects)
-EVERYBODY: Final = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
+ALL_ADDRESSES: Final = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
 RULES: Final = {Family.IPV4: "iptables.rules", Family.IPV6: "ip6tables.rules"}
 
 
@@ -134,7 +134,7 @@ def no_way(address: Callable[[Spot], str], family: Family) -> Callable[[Files, S
 
 
 def told(change: Callable[[dict[str, Any], Spot], dict[str, Any]]) -> Callable[[Files, Spot], Files]:
-    """The destination's ADM is told something else."""
+    """The destination's ADM has another configuration."""
 
     def edit(files: Files, spot: Spot) -> Files:
         own = f"{spot.name}/bootstrap.yaml"
@@ -144,18 +144,18 @@ def told(change: Callable[[dict[str, Any], Spot], dict[str, Any]]) -> Callable[[
 
 
 def unknown(of: Callable[[Spot], Iterable[str]]) -> Callable[[Files, Spot], Files]:
-    """Addresses of the caller that the ADM takes for somebody else's."""
+    """Addresses of the caller that the ADM takes for those of another one."""
 
     def change(bootstrap: dict[str, Any], spot: Spot) -> dict[str, Any]:
         gone = set(of(spot))
-        nobody = {False: "192.0.2.1", True: "2001:db8::1"}
-        return every("address_prefix", lambda each: nobody[":" in each] if each in gone else each)(bootstrap)
+        unused = {False: "192.0.2.1", True: "2001:db8::1"}
+        return every("address_prefix", lambda each: unused[":" in each] if each in gone else each)(bootstrap)
 
     return told(change)
 
 
 def _forwarded(bootstrap: dict[str, Any], spot: Spot) -> dict[str, Any]:
-    """Whoever says that it speaks for somebody is believed."""
+    """The ADM trusts a forwarded caller address."""
     return every("principals", lambda each: [{"remote_ip": one["direct_remote_ip"]} for one in each])(bootstrap)
 
 
@@ -163,9 +163,10 @@ def _without(objects: Objects, spot: Spot) -> Objects:
     return [each for each in objects if _of(each) != spot.name]
 
 
-def _anybody(objects: Objects, spot: Spot) -> Objects:
+def _all_callers(objects: Objects, spot: Spot) -> Objects:
     return [
-        _ruled(each, lambda rule: {**rule, "from": EVERYBODY}) if _of(each) == spot.name else each for each in objects
+        _ruled(each, lambda rule: {**rule, "from": ALL_ADDRESSES}) if _of(each) == spot.name else each
+        for each in objects
     ]
 
 
@@ -210,7 +211,7 @@ MUTANTS: Final = (
     MeshMutant(REDIRECTION, "none for IPv6", TAG, no_rules(V6)),
     MeshMutant(REDIRECTION, "to the other listener", TAG, respelt("--to-ports 15001", "--to-ports 15006", V4)),
     MeshMutant(CLOSING, "none", TAG, None, _without),
-    MeshMutant(CLOSING, "admits everybody", TAG, None, _anybody),
+    MeshMutant(CLOSING, "admits all callers", TAG, None, _all_callers),
     MeshMutant(CLOSING, "admits one more", TAG, None, _rogue_too),
     MeshMutant(CLOSING, "the port that callers know", TAG, None, _service_port),
     MeshMutant(PEERS, "one replica is unknown", GUARD, unknown(lambda spot: spot.callers[V4][1:])),
@@ -292,7 +293,7 @@ def run(chosen: Sequence[MeshMutant] = MUTANTS) -> tuple[list[Noticed], list[str
 
 
 def _forged(mesh: Mesh) -> Iterator[Asked]:
-    """Somebody who says that it speaks for an admitted caller."""
+    """A caller that forges the address of an admitted one in a header."""
     friend = mesh.place("a").address(Family.IPV4) or ""
     lie = Ask((("x-forwarded-for", friend),))
     for name, service in mesh.program.services.items():

@@ -48,14 +48,14 @@ def dropped() -> list[Mutant]:
         one(about, "the route repeats nothing", single("retry", HTTP, OUT), away("retry_policy")),
         one(about, "the route copies nothing", single("mirror", GRPC, OUT), away("request_mirror_policies")),
         one(about, "the route waits for ever", single("timeout", HTTP, OUT), routes(_wait_for_ever)),
-        one(about, "the cluster puts nobody out", single("outlier_detection", HTTP, OUT), away("outlier_detection")),
+        one(about, "the cluster ejects none", single("outlier_detection", HTTP, OUT), away("outlier_detection")),
         one(
             about,
             "the refused are let through",
             single("allow", TCP, IN, "[a]", "{a, c}"),
             _let_through,
         ),
-        one(about, "the cluster lets everybody in", single("circuit_breaking", HTTP, IN), put("max_requests", 1000)),
+        one(about, "the cluster admits all", single("circuit_breaking", HTTP, IN), put("max_requests", 1000)),
     ]
 
 

@@ -27,12 +27,12 @@ _BLOCKING: Final = frozenset(
         (V.ROUTES, V.COPIES),
     )
 )
-"""Pairs of effects without an element that nobody may swap."""
+"""Pairs of effects without an element that may not be swapped."""
 _RANKS: Final = {V.COPIES: 0, V.REPEATS: 1, V.TIMES_OUT: 1, V.ROUTES: 2}
 
 
 def commute(one: Policy, other: Policy) -> bool:
-    """Whether nobody could tell in which order two policies stand around a call."""
+    """Whether two policies around a call have the same result in both orders."""
     if one.effects is None or other.effects is None:
         return False
     return all(_commute(a, b) for a, b in product(one.effects, other.effects))
@@ -75,7 +75,7 @@ def _rank(policy: Policy) -> int:
 
 
 def in_order(policies: Iterable[tuple[Policy, Side]]) -> bool:
-    """Whether policies in declared order, each with its side, are met in that order as far as anybody could tell."""
+    """Whether policies in declared order, each with its side, have the results of that order."""
     placed = list(policies)
     return all(
         commute(one, other) or held(one, side, other, its)

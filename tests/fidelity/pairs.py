@@ -13,9 +13,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side
-from tests.fidelity.asks import Ask, answer_header, delay, header, status
 from tests.fidelity.cases import Case, Written, load, text
 from tests.fidelity.order import commute
+from tests.fidelity.requests import Ask, answer_header, delay, header, status
 from tests.fidelity.samples import BODY, CORS, JWT, ORIGIN, PREFLIGHT, TOKEN, ZIPPED
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from solver.placement import Placement, Status
 from tests.fidelity.cases import FIRST_PORT, load, text
-from tests.fidelity.reference import adms
+from tests.fidelity.textbook import adms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

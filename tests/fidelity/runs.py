@@ -1,4 +1,4 @@
-"""Runs of many cases in one application, and what came of each: equal, different, refused, or without a textbook."""
+"""Runs of many cases in one application, each with its result: equal, different, refused, no textbook placement."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tests.fidelity.cases import accepted, load, text
 from tests.fidelity.compare import judged
-from tests.fidelity.harness import NOBODY, observe
+from tests.fidelity.echo_services import echo
+from tests.fidelity.harness import NO_ADMS, observe
 from tests.fidelity.judge import Judge
+from tests.fidelity.own_kinds import ALL
 from tests.fidelity.placing import together
-from tests.fidelity.programs import ALL
-from tests.fidelity.reference import everywhere, reference
 from tests.fidelity.samples import FILES
-from tests.fidelity.servers import echo
+from tests.fidelity.textbook import everywhere, reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class What(StrEnum):
 
 
 class Result(NamedTuple):
-    """What came of one case in one way of running; `detail` has the code of a refusal, or the differences."""
+    """The result of one case in one way of running; `detail` has the code of a refusal, or the differences."""
 
     case: str
     label: str
@@ -60,8 +60,7 @@ def run(cases: Sequence[Case], hows: Sequence[How], folder: Path) -> list[Result
     results = [
         Result(name, by_name[name].label, how, What.REFUSED, code)
         for name, code in refused.items()
-        for how in hows
-        if how is How.COMPILED
+        for how in hows[-1:]
     ]
     for how in hows:
         results += _together(taken, alone, how, folder / how) if taken else []
@@ -83,7 +82,7 @@ def _together(cases: Sequence[Case], alone: Mapping[str, Placement], how: How, f
         taken = list(cases)
     written = text(taken, taps, policies=how is not How.NONE)
     program = load(written)
-    ran, placement = _full(written) if how is How.FULL else (program, NOBODY)
+    ran, placement = _full(written) if how is How.FULL else (program, NO_ADMS)
     if how is How.COMPILED:
         placement = together(program, taken, alone)
     seen = observe(ran, placement, taken, folder)

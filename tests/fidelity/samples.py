@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from dsl.program import Protocol
 from tests.emitters.envoy.wasm import module
-from tests.fidelity.asks import Ask, answer_header, delay, header, status
+from tests.fidelity.requests import Ask, answer_header, delay, header, status
 from tests.fidelity.tokens import BEARER, keys, token
 
 ISSUER, AUDIENCE = "https://issuer.example", "shop"

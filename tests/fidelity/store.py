@@ -1,4 +1,4 @@
-"""Results that all tests of a run share: whoever comes first runs an application, the others read what came of it.
+"""Results that all tests of a run share: the first one runs an application, the others read its results.
 
 Tests are spread over processes, one case a test; an application with hundreds of cases is started once.
 """
@@ -10,12 +10,12 @@ import json
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from tests.fidelity.kept import kept
-from tests.fidelity.known import reason
+from tests.fidelity.counterexamples import kept
+from tests.fidelity.known_differences import reason
 from tests.fidelity.pairs import pairs, shared
+from tests.fidelity.random_programs import wild
 from tests.fidelity.runs import How, Result, What, run
 from tests.fidelity.singles import singles
-from tests.fidelity.wild import wild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,14 +28,17 @@ AGAIN = 2
 SIZE = 220
 """Cases of one application."""
 EVERY = 8
-"""Of the pairs on given sides, one in so many is part of `make test`; `python -m tests.fidelity.long` runs all."""
+"""Of the pairs on given sides, one in so many is part of `make test-all`; `python -m tests.fidelity.long` runs all."""
 
 SEED, WILD = 0, 400
-"""Random programs of an ordinary test run, always the same. The compiler refuses up to a third; two hundred are run."""
+"""Random programs of `make test-all`, always the same. The compiler refuses up to a third; two hundred are run."""
 
 
 class Group:
-    """Cases that run in one application. Their names are known at once; cases that take long are made when needed."""
+    """Cases that run in one application. Their names are known at once; cases that take long are made when needed.
+
+    `hows` are the ways in which they run; a case that the compiler refuses has one result, under the last way.
+    """
 
     def __init__(
         self,
@@ -46,6 +49,8 @@ class Group:
     ) -> None:
         self.name = name
         self.hows = hows
+        self.quick = name.startswith("singles")
+        """Part of `make test`: each kind, on each side, in each protocol."""
         self._cases = cases
         self.names = names or tuple(case.name for case in self.cases)
 
@@ -63,7 +68,7 @@ class Group:
                 try:
                     content = json.dumps(self._settled(folder / self.name))
                 except Exception as error:
-                    stored.write_text(json.dumps(f"{type(error).__name__}: {error}"))  # nobody needs to try again
+                    stored.write_text(json.dumps(f"{type(error).__name__}: {error}"))  # it would fail again
                     raise
                 stored.write_text(content)
         content = json.loads(stored.read_text())
@@ -93,10 +98,10 @@ class Group:
 
 def groups(every: int = EVERY) -> list[Group]:
     """All of them; of the pairs on given sides one in `every`."""
-    everyway = (How.NONE, How.FULL, How.COMPILED)
     return [
+        *_parts("singles", singles(), (How.COMPILED,)),
         Group("kept", [each.case for each in kept()], (How.FULL, How.COMPILED)),
-        *_parts("singles", singles(), everyway),
+        *_parts("elsewhere_singles", singles(), (How.NONE, How.FULL)),
         *_parts("shared", shared(), (How.FULL, How.COMPILED)),
         *random_programs(SEED, WILD),
         *_parts("pairs", pairs()[::every], (How.COMPILED,)),
@@ -104,7 +109,7 @@ def groups(every: int = EVERY) -> list[Group]:
 
 
 def random_programs(seed: int, count: int) -> list[Group]:
-    """`wild(seed, count)` in parts, drawn by whoever comes first."""
+    """`wild(seed, count)` in parts, drawn by the first test that needs them."""
 
     def part(at: int) -> Callable[[], list[Case]]:
         return lambda: drawn(seed, count)[at : at + SIZE]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dsl.program import Protocol, Side
 from tests.emitters.envoy.support import ENVOY
 from tests.fidelity.cases import load, text
-from tests.fidelity.known import reason
+from tests.fidelity.known_differences import reason
 from tests.fidelity.runs import How, Result, What
 from tests.fidelity.singles import singles
 from tests.fidelity.store import EVERY, groups
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 HEAD = """\
-# Fidelity: wherever a policy is placed, clients observe the same
+# Fidelity: on both sides a policy has the same results for clients
 
 Made by `python -m tests.fidelity.table > docs/fidelity.md` from a run of real Envoys; do not edit.
 
-A judge that knows no sides reads each program as an onion: policies in declared order around a call. It is written from
-[the kinds](kinds.md), [the rules](rules.md) and [the language](language.md) and shares no code with the compiler. What
-clients got and what servers saw (status, headers, body, time, attempts, copies) is compared with what it says, without
-a mesh, in a full mesh and compiled.
+A judge without any notion of sides reads each program as layers: policies in declared order around a call. It is
+written from [the kinds](kinds.md), [the rules](rules.md) and [the language](language.md) and shares no code with the
+compiler. Answers at the clients and requests at the servers (status, headers, body, time, attempts, copies) are
+compared with its prediction: without a mesh, in a full mesh and compiled.
 
 ## Kind, side, protocol
-`equal (n)`: n samples, each as judged, in the full mesh as well; `refused`: with the code that the compiler gives;
-`not applicable`: the kind does not carry the protocol. Where several callers share a quota, the sender's side is
-refused.
+`equal (n)`: n samples, each as predicted, in the full mesh as well; `refused`: by the compiler, with this code;
+`not applicable`: the kind does not support the protocol. Where several callers share a quota, the compiler refuses the
+sender's side.
 """
 
 
 FOOT = f"""
-Pairs that do not commute are tried in both orders, on the sides of the textbook and of the compiler's choice; on each
-pair of given sides one case in {EVERY}, and all by `make fuzz`. A pair whose sides would turn the order round is
-refused. Random programs are drawn by Hypothesis, of several shapes: chains, fans, diamonds. What differed once is kept
-in `tests/fidelity/cases` and tried first.
+Pairs that do not commute are tried in both orders, on the textbook's sides and on the compiler's choice; on each pair
+of given sides one case in {EVERY}, and all by `make fuzz`. The compiler refuses a pair whose sides would reverse the
+order. Hypothesis draws random programs of several shapes: chains, fans, diamonds. A case that differed once is kept in
+`tests/fidelity/cases` and runs first.
 
-Whether this comparison notices mistakes in what is emitted is shown by `make mutants`."""
+`make mutants` shows that this comparison notices mistakes in the emitted configuration."""
 
 SPOKEN = {Protocol.HTTP.value: "http/1.1", "h2c": "http/2", Protocol.GRPC.value: "grpc", Protocol.TCP.value: "tcp"}
-"""What clients speak, as the table calls it."""
+"""The clients' protocols, as the table names them."""
 
 
 POLICIES = (
@@ -58,7 +58,7 @@ POLICIES = (
 
 
 def cell(results: Iterable[Result]) -> str:
-    """What came of all samples of one kind on one side in one protocol."""
+    """The results of all samples of one kind on one side in one protocol."""
     found = list(results)
     if not found:
         return "not applicable"
@@ -93,14 +93,18 @@ def kinds_table(results: Sequence[Result]) -> list[str]:
                 and (policy.side, SPOKEN[cases[each.case].spoken]) == (side, title)
             ]
             cells.append(cell(own))
-        title = f"`{kind}`" if kinds[kind].prelude else "a kind of one's own, with a template"
+        title = f"`{kind}`" if kinds[kind].prelude else "a kind of the program's own, with a template"
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
 
 
 def totals_table(results: Sequence[Result]) -> list[str]:
-    """How many cases were run in which way, and what came of them."""
-    counts = Counter((each.case[0], each.how, each.what) for each in results)
+    """How many cases ran in which way, with which results."""
+    counts = Counter(
+        (each.case[0], each.how, each.what)
+        for each in results
+        if each.what != What.REFUSED or each.how == How.COMPILED  # by the compiler, which stands behind no other way
+    )
     lines = ["| policies | run | equal | different | refused | no textbook placement |", "|---|---|---|---|---|---|"]
     for first, title in POLICIES:
         lines += [
@@ -113,7 +117,7 @@ def totals_table(results: Sequence[Result]) -> list[str]:
 
 def main() -> None:
     if ENVOY is None:
-        sys.exit("there is no Envoy for this platform, so nothing can be compared")
+        sys.exit("there is no Envoy for this platform, so there is nothing to compare with")
     results: list[Result] = []
     different: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +127,9 @@ def main() -> None:
             keys = {case.name: case.key for case in group.cases}
             for each in found.values():
                 if each.what == What.EQUAL and reason(keys[each.case], each.how):
-                    sys.stderr.write(f"`{each.label}` ({each.how}) does not differ any more: mend `known.py`\n")
+                    sys.stderr.write(
+                        f"`{each.label}` ({each.how}) is equal: remove its line in `known_differences.py`\n"
+                    )
                 if each.what == What.DIFFERENT:
                     why = reason(keys[each.case], each.how) or f"**not known before**: {each.detail.splitlines()[0]}"
                     different.append(f"- `{each.label}` ({each.how}): {why}.")

@@ -9,12 +9,12 @@ import pytest
 from solver.verify.verifier import verify
 from tests.emitters.envoy.support import ENVOY
 from tests.fidelity.cases import TWO_CALLERS, Case, accepted, load, text
-from tests.fidelity.kept import Kept, kept, read, written
-from tests.fidelity.known import reason
+from tests.fidelity.counterexamples import Kept, kept, read, written
+from tests.fidelity.known_differences import reason
 from tests.fidelity.placing import together
+from tests.fidelity.random_programs import smaller, wild
 from tests.fidelity.runs import How, Result, What
 from tests.fidelity.store import SEED, WILD, groups, random_programs
-from tests.fidelity.wild import smaller, wild
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,12 +29,13 @@ def _parameters() -> Iterator[object]:
     for group in groups():
         if group.name.startswith("wild"):  # drawn when they are run
             for name in group.names:
-                yield pytest.param(group, name, How.COMPILED, id=f"compiled-{name}")
+                yield pytest.param(group, name, How.COMPILED, id=f"compiled-{name}", marks=pytest.mark.long)
             continue
         for case in group.cases:
             for how in group.hows:
                 why = reason(case.key, how)
                 marks = [pytest.mark.xfail(reason=why, strict=True)] if why else []
+                marks += [] if group.quick else [pytest.mark.long]
                 yield pytest.param(group, case.name, how, id=f"{how}-{case.label}-{case.name}", marks=marks)
 
 
@@ -48,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 @pytest.mark.parametrize(("group", "case", "how"), list(_parameters()))
 def test_as_judged(group: Group, case: str, how: str, folder: Path) -> None:
     results = group.results(folder)
-    found = results.get((case, how)) or results[case, "compiled"]
+    found = results.get((case, how)) or results[case, group.hows[-1]]
     assert found.what != What.DIFFERENT, f"\n{found.label}, {how}\n{found.detail}{_again(group, case)}"
 
 
@@ -60,11 +61,13 @@ def _again(group: Group, name: str) -> str:
     return f"\n{text([case])}\npython -m tests.fidelity.long --shrink {name}"
 
 
+@pytest.mark.long
 def test_enough_random_programs_are_run(folder: Path) -> None:
     results = [each for group in random_programs(SEED, WILD) for each in group.results(folder).values()]
     assert sum(each.what != What.REFUSED for each in results) >= 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("each", [each for each in kept() if each.refused], ids=lambda each: each.case.name)
 def test_what_is_refused_stays_refused(each: Kept, folder: Path) -> None:
     (group,) = (group for group in groups() if group.name == "kept")
@@ -92,6 +95,7 @@ def test_random_programs_are_always_the_same() -> None:
     assert wild(1, 20) == wild(1, 20) != wild(2, 20)
 
 
+@pytest.mark.long
 def test_a_random_program_is_made_smaller_by_hypothesis() -> None:
     """A difference that one policy makes: what is left is that policy, another, and the plainest of everything else."""
 

@@ -6,14 +6,14 @@ import pytest
 
 import dsl
 from dsl.program import Protocol
-from tests.fidelity.asks import Ask, answer_header, delay, header, status
 from tests.fidelity.cases import FIRST_PORT, load, text
+from tests.fidelity.echo_services import echo
 from tests.fidelity.judge import Judge, Outcome
 from tests.fidelity.message import Sent, joined
+from tests.fidelity.own_kinds import ALL
 from tests.fidelity.pairs import shared
-from tests.fidelity.programs import ALL
-from tests.fidelity.servers import echo
-from tests.fidelity.world import World
+from tests.fidelity.requests import Ask, answer_header, delay, header, status
+from tests.fidelity.state import World
 
 BASE = "app t\nservice a, c, s { http 80 }\nservice b { http 80 }\ncall a, c -> b\ncall a -> s\n"
 
@@ -92,7 +92,7 @@ def test_a_copy_is_made_where_the_mirror_stands() -> None:
     assert values == {"s": "client", "b": "set"}
 
 
-def test_callers_are_told_apart_by_who_they_are() -> None:
+def test_policies_distinguish_callers() -> None:
     found = follow("policy g = allow(callers: [a]) on * -> b", Ask(), Ask(source="c"))
     assert [each.answer.status for each in found] == [200, 403]
 
@@ -163,7 +163,7 @@ def test_a_token_that_came_while_a_request_was_on_its_way_may_be_taken() -> None
 
 
 def test_pairs_that_do_not_commute_are_asked_what_tells_their_orders_apart() -> None:
-    """Of a third at least: where the rules are careful about kinds of which nothing is known, nobody may see more."""
+    """A third at least: the rules also keep orders of kinds without declared effects, which no request may show."""
     seen: dict[bool, int] = {True: 0, False: 0}
     for case in shared()[::7]:
         if case.protocol is not Protocol.HTTP:

@@ -1,4 +1,4 @@
-"""Every mistake in what is emitted is noticed: the comparison is no stronger than this list."""
+"""The comparison notices every mistake in the emitted configuration: the comparison is no stronger than this list."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 LEAST, CLASSES = 40, 11
 
 
+@pytest.mark.long
 @pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
 def test_no_mutant_survives(tmp_path: Path) -> None:
     found = settled(mutants(), tmp_path)
     assert [line for each in found if not each.proven for line in table([each])[2:]] == []
 
 
+@pytest.mark.long
 @NEEDS_MESH
 def test_no_mistake_in_redirection_survives() -> None:
     noticed, twins = mutants_mesh.run()
@@ -56,6 +58,6 @@ def test_a_mistake_leaves_what_was_emitted_alone() -> None:
     assert hop["listener"]["filters"][0]["max_tokens"] == 3
 
 
-def test_a_hop_that_nobody_has_is_no_place_for_a_mistake() -> None:
+def test_an_unknown_hop_is_no_place_for_a_mistake() -> None:
     with pytest.raises(NothingChangedError):
         mutated({}, {9000: next(mutant for mutant in mutants() if mutant.edit)})

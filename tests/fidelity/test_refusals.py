@@ -1,4 +1,4 @@
-"""What random programs are refused with: a documented code, the same one wherever the policy stands, exit 1 or 3.
+"""Refusals of random programs: a documented code, the same on both sides, exit code 1 or 3.
 
 What is not refused has to behave as the judge says, which `test_fidelity` tries on real proxies.
 """
@@ -17,8 +17,8 @@ from admc.exits import CommandError, Exit
 from dsl.program import Protocol
 from solver.place import place
 from tests.fidelity.cases import Case, Written, accepted, compiled, load, text
-from tests.fidelity.drawing import ODD
-from tests.fidelity.wild import wild
+from tests.fidelity.random_cases import ODD
+from tests.fidelity.random_programs import wild
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,13 +12,13 @@ import pytest
 from google.protobuf import json_format
 
 from admc.serve.build.snapshots import snapshot
+from admc.testbed.echo import EchoServices, Endpoint
+from admc.testbed.envoys import Envoys, envoy_binary
 from dsl import load_text
-from emitters.addresses import Addresses, Located
-from emitters.envoy import Mode, emit, untouched
+from emitters.addresses import Addresses, ServiceAddresses, loopback
+from emitters.envoy import Mode, emit, passthrough
 from emitters.envoy.bootstrap import xds_bootstrap
 from solver.place import place
-from tests.testbed.echo import EchoServices, Endpoint
-from tests.testbed.envoys import Envoys, envoy_binary
 from tests.testbed.ports import free_port, program_port
 from tests.transition.bed import Server
 from tests.transition.callers import Answers, Keeper, answered, more, over
@@ -80,7 +80,7 @@ def with_older(new: Snapshot, old: Snapshot) -> Snapshot:
 
 
 def test_a_changed_chain_has_names_of_its_own_and_changed_arguments_have_not() -> None:
-    addresses = Addresses.loopback(program(PROGRAM))
+    addresses = loopback(program(PROGRAM))
     old, new = emitted(PROGRAM, addresses), emitted(CHANGED, addresses)
     assert old.routes.keys().isdisjoint(new.routes)
     assert old.extensions.keys().isdisjoint(new.extensions)
@@ -92,10 +92,11 @@ def test_a_changed_chain_has_names_of_its_own_and_changed_arguments_have_not() -
     assert other.extensions != old.extensions
 
 
+@pytest.mark.long
 @pytest.mark.skipif(ENVOY is None, reason="needs Envoy")
 def test_older_connections_keep_their_table_and_new_ones_have_theirs(tmp_path: Path, alone: None) -> None:
     assert ENVOY is not None
-    addresses = Addresses.loopback(program(PROGRAM))
+    addresses = loopback(program(PROGRAM))
     old, new = emitted(PROGRAM, addresses), emitted(CHANGED, addresses)
     own = addresses.service_addresses("cart")[0]
     web = Endpoint("cart", PORT, "http", own, PORT)
@@ -166,10 +167,12 @@ def test_a_redirected_adm_takes_chains_and_connections_that_pass_by_name(tmp_pat
     assert ENVOY is not None
     found = program(CHANGED)
     addresses = Addresses(
-        services={name: Located((f"10.96.0.{n}",), (f"10.1.0.{n}",)) for n, name in enumerate(("cart", "shop"), 1)}
+        services={
+            name: ServiceAddresses((f"10.96.0.{n}",), (f"10.1.0.{n}",)) for n, name in enumerate(("cart", "shop"), 1)
+        }
     )
     (made,) = emit(found, place(found), addresses, Mode.REDIRECT, waiting=True, by_chain=True)
-    passing = untouched(found, addresses, by_chain=True)
+    passing = passthrough(found, addresses, by_chain=True)
     assert passing is not None
     server = Server()
     try:

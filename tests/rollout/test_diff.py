@@ -180,3 +180,17 @@ def test_a_quota_that_moves_is_said_to_have_a_second_bucket() -> None:
     reasons = steps(old, new, b"key")[StepName.PREPARE].reasons
     assert "`q` moves from the ingress of `d` to the egress of all that call `d`" in reasons
     assert any("full bucket" in reason for reason in reasons)
+
+
+def test_two_ports_that_lead_to_one_target_are_two_for_senders() -> None:
+    app = APP.replace(
+        "service d, e, f { http 80 }", "service d { http a 80 -> 8080  http b 81 -> 8080 }\nservice e, f { http 80 }"
+    )
+    app = app.replace("call s -> d, e, f\ncall t -> d\n", "call s -> d:a, d:b, e, f\ncall t -> d:b\n")
+    text = "policy m = request_count() on {s, t} -> d\npin m at SIDE\n"
+    old, new = placed(text.replace("SIDE", "ingress"), app), placed(text.replace("SIDE", "egress"), app)
+    assert moves(old, new) == {"s", "t", "d"}
+    for step in steps(old, new, b"key").values():
+        assert {hop.name for hop in step.parts["s"].hops} == {"egress/d:80", "egress/d:81"}
+        assert step.parts["s"].overlays.keys() == {"egress/d:80", "egress/d:81"}
+        assert step.parts["d"].overlays.keys() == {"ingress/80", "ingress/81"}

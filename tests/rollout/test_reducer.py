@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from admc.rollout.model import StepName
 from admc.rollout.reducer import Client, Command, CommandName, Observation, blocking, reduce
-from admc.rollout.rollout_state import Chain, Label, RolloutState, begun
+from admc.rollout.rollout_state import Chain, Holding, Label, RolloutState, begun
 from tests.rollout.simulate import run
 
 BASE, MOVING, PLAIN = "base", "moving", "plain"
@@ -178,6 +180,35 @@ def test_a_refused_plan_makes_way_for_a_newer_one_that_moves() -> None:
     state = reduce(reduce(state, REFUSED, plan(MOVING)), REFUSED)
     assert state.now == Label(BASE)
     assert reduce(state, ALL).now == Label(BASE, MOVING, StepName.PREPARE, 1)
+
+
+def test_an_abort_does_not_return_to_a_plan_against_which_something_moves() -> None:
+    """`web` may have `plain` yet; an abort to `base` would be safe against that, and to `moving` it is not."""
+    state = reduce(begun(BASE, b"secret"), ALL)
+    state = replace(
+        state,
+        now=Label(PLAIN),
+        may_have=(Holding(Label(MOVING), frozenset(("web",))), Holding(Label(PLAIN), SERVICES)),
+    )
+    assert reduce(state, BEHIND, ABORT).now == Label(PLAIN)
+
+
+def test_from_a_plan_that_every_proxy_had_there_is_no_return() -> None:
+    state = reduce(reduce(reduce(begun(BASE, b"secret"), ALL), ALL, plan(PLAIN)), ALL)
+    state = reduce(reduce(state, BEHIND), ALL)
+    assert state.proven == Label(PLAIN)
+    assert reduce(state, REFUSED, ABORT).now == Label(PLAIN)
+    state = reduce(reduce(state, REFUSED, plan(MOVING)), REFUSED)
+    assert state.now == Label(PLAIN)
+
+
+def test_a_plan_that_no_proxy_has_any_more_is_one_to_return_to_while_the_next_is_not_in_force() -> None:
+    state = reduce(reduce(reduce(begun(BASE, b"secret"), ALL), ALL, plan(PLAIN)), ALL)
+    state = reduce(reduce(state, BEHIND, plan("third")), BEHIND)
+    started = seen(client("web", has=False, fresh=True), client("cart"))
+    state = reduce(state, started)
+    assert state.holders(Label(PLAIN)) == frozenset()
+    assert reduce(state, started, ABORT).now == Label(PLAIN)
 
 
 def test_chains_are_frozen_at_publication_and_dropped_when_no_connection_uses_them() -> None:

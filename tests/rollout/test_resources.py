@@ -19,11 +19,11 @@ from admc.serve.build.snapshots import snapshot
 from dsl import load, load_text
 from dsl.diagnostics.diagnostic import ProgramError, Severity
 from dsl.program import Side, Stage
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.envoy import Mode
 from emitters.envoy import check as expressible
+from emitters.envoy.kinds.registry import filter_names
 from emitters.errors import EmitError
-from emitters.scope import filter_names
 from solver.place import place
 from solver.placement import PlacementError
 from tests.rollout.programs import Line, chains, placed
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from admc.rollout.model import Step
     from dsl.program import Policy
     from emitters.envoy import AdmResources
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 TABLES = int(os.environ.get("ADMC_TABLES", "12"))
 VARIANTS = int(os.environ.get("ADMC_VARIANTS", "2"))
@@ -48,7 +48,9 @@ def known(*plans: Placed) -> Addresses:
     names = sorted({name for plan in plans for name in plan.program.services})
     return Addresses(
         services={
-            name: Located((f"10.96.{number // 250}.{number % 250 + 1}",), (f"10.1.{number // 250}.{number % 250 + 1}",))
+            name: ServiceAddresses(
+                (f"10.96.{number // 250}.{number % 250 + 1}",), (f"10.1.{number // 250}.{number % 250 + 1}",)
+            )
             for number, name in enumerate(names)
         }
     )
@@ -101,6 +103,20 @@ def met(chain: Any, route: Any) -> list[str]:
     return [name for name in names if ":" in name and not name.endswith(":reached")]
 
 
+IN_ROUTES = {"timeout", "retry", "mirror", "split"}
+
+
+def routing(found: list[Any]) -> set[str]:
+    """The kinds of routing that some of these routes have."""
+    has = {
+        "timeout": lambda action: action.timeout.ToNanoseconds() or action.retry_policy.per_try_timeout.ToNanoseconds(),
+        "retry": lambda action: action.HasField("retry_policy"),
+        "mirror": lambda action: len(action.request_mirror_policies),
+        "split": lambda action: len(action.weighted_clusters.clusters),
+    }
+    return {name for name, test in has.items() if any(test(route.route) for route in found)}
+
+
 def wanted(hop: Hop, policies: tuple[Policy, ...]) -> list[str]:
     return [
         name.lstrip("/")
@@ -122,6 +138,7 @@ def check(old: Placed, new: Placed, step: Step, made: dict[str, AdmResources]) -
             chain = found[hop.name]
             unmarked, marked = branches(made[service].routes[table_of(chain)])
             assert unmarked
+            assert routing(unmarked) == {each.kind.name for each in table.unmarked} & IN_ROUTES, (step.name, hop.name)
             for route in unmarked:
                 own = [name for name in met(chain, route) if not is_route_mark(name, part.hops)]
                 assert own == wanted(hop, table.unmarked), (step.name, service, hop.name)
@@ -160,7 +177,7 @@ def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) ->
         return
     for name in StepName:
         frame = next(iter(found[name].parts.values())).placed.program
-        for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, Addresses.loopback(frame))):
+        for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, loopback(frame))):
             made = resources(found[name], addresses, mode)
             for each in made.values():
                 snapshot(each).check()

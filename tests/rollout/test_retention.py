@@ -12,7 +12,7 @@ from admc.rollout.resources import resources
 from admc.rollout.retention import retained, steady_guards
 from admc.serve.build.snapshots import snapshot
 from dsl import load_text
-from emitters.addresses import Addresses
+from emitters.addresses import loopback
 from emitters.envoy import Mode, emit
 from solver.place import place
 from xds_server.resources.references import Reference
@@ -38,7 +38,7 @@ def placed(text: str, side: str = "ingress", callers: str = "s, t") -> Placed:
 
 
 def snapshots(plan: Placed) -> dict[str, Snapshot]:
-    made = emit(*plan, Addresses.loopback(plan.program), Mode.EXPLICIT, by_chain=True)
+    made = emit(*plan, loopback(plan.program), Mode.EXPLICIT, by_chain=True)
     return {each.service: snapshot(each) for each in made}
 
 
@@ -119,7 +119,7 @@ def test_a_guard_that_stays_has_its_new_arguments_in_prepare() -> None:
     move = 'policy mark = set_request_header(name: "x-a", value: "1") on {s, t} -> d\npin mark at egress\n'
     after = placed(GUARD + move + BREAKER, callers="s")
     step = steps(OLD, after, b"key")[StepName.PREPARE]
-    made = resources(step, Addresses.loopback(after.program), Mode.EXPLICIT)["d"]
+    made = resources(step, loopback(after.program), Mode.EXPLICIT)["d"]
     found = snapshot(made)
     both = admitted(found, names(found, EXTENSION))
     assert len(both) == 2

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.rollout.model import Enforced, Placed, Plan
 from dsl.program import Side, Stage
-from emitters.scope import filter_name, hops
+from emitters.envoy.names import filter_name
+from emitters.hops import hops
 from solver.rules.facts import targets
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from admc.rollout.model import Step
     from dsl.program import Policy
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 Key = tuple[str, Side, str, int]
 """Whose ADM, side, destination, target port."""

@@ -38,7 +38,7 @@ def _pem(key: Key) -> bytes:
 
 
 class Authority:
-    """Signs certificates that last an hour, unless told otherwise."""
+    """Signs certificates, by default for an hour."""
 
     def __init__(self, name: str = "test") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())

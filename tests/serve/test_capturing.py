@@ -10,33 +10,34 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from admc.serve.rollout.underway import Planned
 
 from admc.exits import CommandError
 from admc.serve.build import snapshots, source
 from admc.serve.build.source import Source
 from admc.serve.rollout.redirection import NAME, Capturing, Rules, write
-from admc.serve.rollout.underway import Planned
 from admc.serve.state_dir import rollout_record as record
 from admc.transition.model import Phase
 from emitters.envoy import Mode
-from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned_by
-from tests.serve.serving import SECONDS
+from tests.serve.always_ack import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned_by
+from tests.serve.server_process import SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.serve.agreeing import Until
+    from tests.serve.always_ack import Until
 
 
 def planned(folder: Path, side: str) -> Planned:
     services = {"web": {"pods": ["10.1.0.2"]}, "cart": {"addresses": ["10.2.0.1"], "pods": ["10.1.0.3"]}}
     path = folder / f"{side}.adm"
     path.write_text(PROGRAM.replace("SIDE", side))
-    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
+    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), with_recipe=True)
     assert read.state is not None, read.findings
     return Planned(read.state, read.recipe)
 
 
+@pytest.mark.long
 def test_what_was_loaded_for_an_earlier_transition_is_not_taken_for_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.serve.emitted import XDS, Emitted
-from tests.serve.serving import served
-from tests.serve.test_serving import write
-from tests.testbed.envoys import envoy_binary
+from admc.testbed.envoys import envoy_binary
+from tests.serve.envoys import XDS, Emitted
+from tests.serve.server_process import served
+from tests.serve.test_server import write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def test_the_emitted_bootstrap_works_with_this_server_and_follows_the_program(
             write(bed.program, PROGRAM.replace("TIER", "gold"))
             traffic.becomes(server, "gold")
 
-            # What is wrong changes nothing, is told, and is healed by the next good text.
+            # An error changes nothing and is reported; the next correct text removes it.
             write(bed.program, PROGRAM.replace("TIER", "bronze") + "polizy")
             server.until(lambda: server.metric("admc_compile_errors_total") == 1.0)
             assert server.get("/readyz")[0] == 200
@@ -55,7 +55,7 @@ def test_the_emitted_bootstrap_works_with_this_server_and_follows_the_program(
             server.until(lambda: len(traffic.seen) > count + 20)
             assert traffic.seen[-1] == (200, "gold")
 
-            # A policy that needs the ADM to know its own replicas, which the first text did not.
+            # A policy for which the ADM needs its own replicas, unlike in the first text.
             limit = "policy limit = rate_limit(requests: 100000, per: 1s) on web -> cart\n"
             write(bed.program, PROGRAM.replace("TIER", "bronze") + limit)
             traffic.becomes(server, "bronze")
@@ -81,6 +81,7 @@ BECOMES = (
 """One name after the other stands for a policy of another kind, or for the same one with a match or other callers."""
 
 
+@pytest.mark.long
 def test_a_policy_may_become_another_one_of_the_same_name(
     tmp_path: Path, alone: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,13 +101,14 @@ def test_a_policy_may_become_another_one_of_the_same_name(
                 write(bed.program, graph + text.replace("VALUE", str(number)))
                 traffic.becomes(server, str(number))
                 server.until(lambda: server.status()["adms"][0]["in_sync"])
-        # Whichever it was, it was always enforced, and only once.
+        # Each request met exactly one of the policies.
         tiers = [tier for _, tier in traffic.seen]
         assert list(dict.fromkeys(tiers)) == [str(number) for number in range(len(BECOMES) + 1)]
         assert {status for status, _ in traffic.seen} == {200}
         assert [node["error"] for node in server.status()["adms"][0]["nodes"]] == [""]
 
 
+@pytest.mark.long
 def test_a_killed_server_comes_back_with_what_proxies_had_whatever_happened_meanwhile(
     tmp_path: Path, alone: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,19 +122,19 @@ def test_a_killed_server_comes_back_with_what_proxies_had_whatever_happened_mean
             server.until(lambda: host in _kept(tmp_path))
             server.stop(signal.SIGKILL)
         with bed.traffic("cart") as traffic:
-            # While nobody serves, somebody spoils the program.
+            # While no server runs, the program gets an error.
             write(bed.program, "app shop\nnonsense\n")
             with served(tmp_path, *options, xds=XDS) as server:
                 server.until_event("recalled")
                 server.until_event("last_good_state_stays")
                 server.until(lambda: server.status()["adms"][0]["in_sync"])
-                # A proxy that starts now gets what the others have.
+                # A proxy that starts now gets the configuration of the others.
                 bed.envoys.restart(host, bed.bootstraps[host])
                 seen = len(traffic.seen)
                 server.until(lambda: len(traffic.seen) > seen + 5 and traffic.seen[-1] == (200, "silver"))
                 write(bed.program, PROGRAM.replace("TIER", "gold"))
                 traffic.becomes(server, "gold")
-        # Whatever was answered was enforced: only the restarted proxy was away for a while.
+        # Every response was enforced: only the restarted proxy was away for a while.
         assert {tier for status, tier in traffic.seen if status == 200} == {"silver", "gold"}
 
 

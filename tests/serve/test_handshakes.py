@@ -1,4 +1,4 @@
-"""Whom TLS refuses is logged and counted with the reason and the address, whatever else the server does."""
+"""Failed TLS handshakes are logged and counted, with the reason and the address."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from admc.serve.auth import grpc_log
-from admc.serve.auth.grpc_log import MAX_LINE, MAX_WORDS, REPEATS, Listener, Others
-from admc.serve.auth.handshakes import REASONS, cause_of, core_asked
+from admc.serve.auth.grpc_log import MAX_LINE, MAX_MESSAGE, MAX_REPEATS, EventWriter, LogParser
+from admc.serve.auth.handshakes import REASONS, cause_of, grpc_tracing
+from admc.testbed.envoys import Envoys, envoy_binary
 from tests.serve.pki import Authority, Pair
-from tests.serve.serving import SECONDS, served
-from tests.testbed.envoys import Envoys, envoy_binary
+from tests.serve.server_process import SECONDS, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 ENVOY = envoy_binary()
 PROGRAM = """
@@ -66,7 +66,7 @@ def connected(server: Served) -> tuple[socket.socket, str]:
 
 
 def shaken(server: Served, folder: Path, pair: Pair | None, alpn: str = "h2") -> str:
-    """Go as far as TLS lets a client get; its address."""
+    """Try a TLS handshake; the address of the client."""
     context = ssl.create_default_context(cadata=SERVERS.certificate.decode())
     context.set_alpn_protocols([alpn])
     if pair is not None:
@@ -83,7 +83,7 @@ def shaken(server: Served, folder: Path, pair: Pair | None, alpn: str = "h2") ->
 
 
 def spoken(server: Served, data: bytes) -> str:
-    """Say something that is no TLS; the address."""
+    """Send bytes that are not TLS; the address of the client."""
     plain, address = connected(server)
     with plain:
         plain.sendall(data)
@@ -101,7 +101,7 @@ def connected_by_grpc(server: Served, pair: Pair, trusted: Authority = SERVERS) 
 
 
 def serves(channel: grpc.Channel) -> bool:
-    """Whether a call gets through, whatever it is answered with."""
+    """Whether a call gets a response, whatever its status is."""
     try:
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
     except grpc.RpcError as error:
@@ -113,7 +113,8 @@ def counted(server: Served, reason: str) -> float:
     return server.metric(f'admc_tls_refusals_total{{reason="{reason}"}}')
 
 
-def test_each_cause_is_told_from_the_others_with_the_address(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_each_cause_is_reported_with_the_address(tmp_path: Path) -> None:
     with over_tls(tmp_path) as server:
         assert {reason: counted(server, reason) for reason in REASONS} == dict.fromkeys(REASONS, 0)
         silent, silent_address = connected(server)
@@ -137,17 +138,17 @@ def test_each_cause_is_told_from_the_others_with_the_address(tmp_path: Path) -> 
         assert counted(server, "expired") == 1
         assert counted(server, "no_tls") == 2
 
-        # Whoever opens a connection and closes it is counted, and no matter for the log.
+        # A client that opens a connection and closes it is counted, and not logged.
         connected(server)[0].close()
         server.until(lambda: counted(server, "closed") == 1)
 
-        # Whoever says nothing is sent away after 10 s.
+        # The connection of a silent client is closed after 10 s.
         server.until(lambda: counted(server, "silent") == 1)
         assert silent.recv(1) == b""
         silent.close()
         assert server.events("handshake_refused")[-1]["peer"] == silent_address
 
-        # Of what comes again and again the log has a few lines, and all is counted.
+        # Of repeated failures the log has a few lines, and the metric counts all of them.
         for _ in range(5):
             shaken(server, tmp_path, None)
         server.until(lambda: counted(server, "no_certificate") == 6)
@@ -160,7 +161,7 @@ def test_each_cause_is_told_from_the_others_with_the_address(tmp_path: Path) -> 
         assert server.events("message") == []
 
 
-def test_clients_of_grpc_are_told_apart_and_others_are_served_meanwhile(tmp_path: Path) -> None:
+def test_the_causes_of_grpc_clients_differ_and_other_clients_are_served_meanwhile(tmp_path: Path) -> None:
     with over_tls(tmp_path) as server, connected_by_grpc(server, CLIENTS.issue(OWN)) as good:
         assert serves(good)
         with connected_by_grpc(server, CLIENTS.issue(OWN, seconds=-60)) as bad:
@@ -176,7 +177,7 @@ def test_clients_of_grpc_are_told_apart_and_others_are_served_meanwhile(tmp_path
 
 
 @pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
-def test_envoys_are_told_apart(tmp_path: Path, alone: None) -> None:
+def test_the_causes_of_envoys_differ(tmp_path: Path, alone: None) -> None:
     assert ENVOY is not None
     pairs = {
         "expired": (CLIENTS.issue(OWN, seconds=-60), SERVERS),
@@ -192,7 +193,7 @@ def test_envoys_are_told_apart(tmp_path: Path, alone: None) -> None:
 
 
 def asking(server: Served, folder: Path, pair: Pair, trusted: Authority) -> Path:
-    """A bootstrap that asks over TLS, and nothing else."""
+    """A bootstrap that only connects to the server over TLS."""
     folder.mkdir()
     certificate, key = pair.write(folder, "client")
     (folder / "ca.crt").write_bytes(trusted.certificate)
@@ -242,12 +243,12 @@ def asking(server: Served, folder: Path, pair: Pair, trusted: Authority) -> Path
     return path
 
 
-def test_if_the_listening_program_is_killed_another_one_listens(tmp_path: Path) -> None:
+def test_a_killed_monitor_process_is_replaced(tmp_path: Path) -> None:
     with over_tls(tmp_path) as server:
         (listening,) = [pid for pid in children(server.process.pid) if "grpc_log" in command(pid)]
         os.kill(listening, signal.SIGKILL)
         server.until_event("handshakes_unheard")
-        shaken(server, tmp_path, None)  # nobody hears it, and nobody waits
+        shaken(server, tmp_path, None)  # it is not reported, and blocks nothing
         server.until(lambda: any("grpc_log" in command(pid) for pid in children(server.process.pid)))
         server.until(lambda: shaken(server, tmp_path, None) and counted(server, "no_certificate"))
         (listening,) = [pid for pid in children(server.process.pid) if "grpc_log" in command(pid)]
@@ -258,7 +259,7 @@ def test_if_the_listening_program_is_killed_another_one_listens(tmp_path: Path) 
             time.sleep(0.02)
 
 
-def test_whoever_wants_to_read_core_itself_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_may_read_the_log_of_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRPC_TRACE", "")
     with over_tls(tmp_path) as server:
         assert not [pid for pid in children(server.process.pid) if "grpc_log" in command(pid)]
@@ -272,13 +273,13 @@ def test_whoever_wants_to_read_core_itself_may(tmp_path: Path, monkeypatch: pyte
 def test_core_is_asked_only_as_long_as_it_looks(
     tls: bool, chosen: str | None, found: tuple[str | None, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither children nor whoever comes later in this process are to be asked."""
+    """The variables affect neither child processes nor later imports in this process."""
     for name, value in (("GRPC_TRACE", chosen), ("GRPC_VERBOSITY", None)):
         monkeypatch.setenv(name, value or "")
         if value is None:
             monkeypatch.delenv(name)
     before = dict(os.environ)
-    with core_asked(tls=tls):
+    with grpc_tracing(tls=tls):
         assert (os.environ.get("GRPC_TRACE"), os.environ["GRPC_VERBOSITY"]) == found
     assert dict(os.environ) == before
 
@@ -317,60 +318,60 @@ src/core/util/status_helper.cc:68
 FATAL = f"F{HEAD}server.cc:12] Check failed: all is lost\n"
 
 
-class Heard:
-    """What a listener passes on."""
+class Parsed:
+    """The results of a parser."""
 
     def __init__(self) -> None:
-        self.refused: list[tuple[str, str]] = []
+        self.failed: list[tuple[str, str]] = []
         self.others: list[tuple[str, str, str]] = []
-        self.listener = Listener(lambda *said: self.refused.append(said), lambda *said: self.others.append(said))
+        self.parser = LogParser(lambda *report: self.failed.append(report), lambda *event: self.others.append(event))
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 100_000])
 def test_refusals_are_found_in_pieces_of_any_size(size: int) -> None:
-    heard, data = Heard(), (OK + REFUSED + "Traceback\n" + OK + REFUSED + FATAL).encode()
+    parsed, data = Parsed(), (OK + REFUSED + "Traceback\n" + OK + REFUSED + FATAL).encode()
     for start in range(0, len(data), size):
-        heard.listener.take(data[start : start + size])
-    assert heard.refused == [("ipv6:%5B::1%5D:39230", "UNKNOWN: it has expired: OK")] * 2
-    assert heard.others == [("error", "", "Traceback"), ("critical", "server.cc:12", "Check failed: all is lost")]
+        parsed.parser.feed(data[start : start + size])
+    assert parsed.failed == [("ipv6:%5B::1%5D:39230", "UNKNOWN: it has expired: OK")] * 2
+    assert parsed.others == [("error", "", "Traceback"), ("critical", "server.cc:12", "Check failed: all is lost")]
 
 
-def test_an_error_without_a_peer_is_told_and_so_is_half_a_line() -> None:
-    heard = Heard()
-    heard.listener.take(f"{STEP}UNKNOWN: why\n".encode())
-    heard.listener.take(b"half")
-    heard.listener.pause()
-    assert heard.refused == [("", "UNKNOWN: why")]
-    assert heard.others == [("error", "", "half")]
+def test_an_error_without_a_peer_and_half_a_line_are_reported() -> None:
+    parsed = Parsed()
+    parsed.parser.feed(f"{STEP}UNKNOWN: why\n".encode())
+    parsed.parser.feed(b"half")
+    parsed.parser.pause()
+    assert parsed.failed == [("", "UNKNOWN: why")]
+    assert parsed.others == [("error", "", "half")]
 
 
 def test_a_line_without_end_is_not_kept() -> None:
-    heard = Heard()
+    parsed = Parsed()
     for _ in range(100):
-        heard.listener.take(b"x" * 10_000)
-    assert len(heard.listener._rest) <= MAX_LINE
-    assert sum(len(words) for _, _, words in heard.others) > 900_000
+        parsed.parser.feed(b"x" * 10_000)
+    assert len(parsed.parser._rest) <= MAX_LINE
+    assert sum(len(words) for _, _, words in parsed.others) > 900_000
 
 
 def test_events_are_short_and_repetition_is_counted() -> None:
     lines: list[bytes] = []
-    others = Others(lines.append)
-    for _ in range(REPEATS + 5):
-        others.say("error", "a.cc:1", "\x1b\u2028" * MAX_WORDS)
-    others.say("error", "b.cc:2", "short")
-    others.say("error", "", "not of core")
-    others.end()
+    events = EventWriter(lines.append)
+    for _ in range(MAX_REPEATS + 5):
+        events.write("error", "a.cc:1", "\x1b\u2028" * MAX_MESSAGE)
+    events.write("error", "b.cc:2", "short")
+    events.write("error", "", "not of core")
+    events.flush()
     found = [json.loads(line) for line in lines]
     assert all(len(line) < 4096 and line.count(b"\n") == 1 and b"\x1b" not in line for line in lines)
     assert [event["message"] for event in found if event.get("place") == "a.cc:1" and "message" in event] == [
-        "\x1b\u2028" * (MAX_WORDS // 2)
-    ] * (2 * REPEATS)
+        "\x1b\u2028" * (MAX_MESSAGE // 2)
+    ] * (2 * MAX_REPEATS)
     assert found[-3]["message"] == "short"
     assert (found[-1]["event"], found[-1]["place"], found[-1]["lines"]) == ("left_out", "a.cc:1", 5)
 
 
-def test_the_last_words_of_a_server_are_passed_on() -> None:
-    """It is gone when they are read."""
+def test_the_last_lines_of_a_crashed_server_are_passed_on() -> None:
+    """The server has already ended when they are read."""
     command = [sys.executable, "-I", "-S", grpc_log.__file__]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
@@ -379,7 +380,7 @@ def test_the_last_words_of_a_server_are_passed_on() -> None:
     assert process.returncode == 0
     found = [json.loads(line) for line in errors.splitlines()]
     assert [(event["level"], event["message"]) for event in found] == [
-        ("warning", "refused handshake of ipv6:%5B::1%5D:39230: UNKNOWN: it has expired: OK"),
+        ("warning", "failed handshake of ipv6:%5B::1%5D:39230: UNKNOWN: it has expired: OK"),
         ("critical", "Check failed: all is lost"),
     ]
 
@@ -395,6 +396,6 @@ def test_the_last_words_of_a_server_are_passed_on() -> None:
         ("something else", "other"),
     ],
 )
-def test_what_is_not_foreseen_is_counted_too(said: str, reason: str) -> None:
+def test_an_unknown_error_is_counted_too(said: str, reason: str) -> None:
     assert cause_of(said).reason == reason
     assert reason in REASONS

@@ -1,4 +1,4 @@
-"""Who is which service: rules, files, certificates and tokens, each by itself."""
+"""Identities of services: rules, files, certificates and tokens, each by itself."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 import dsl
 from admc.exits import CommandError
 from admc.serve.auth.identity import Identities, Proof, Settings, by_service_account, from_json, is_loopback, load
-from admc.serve.auth.tokens import FAR, load_keys
+from admc.serve.auth.tokens import LATEST_EXPIRY, load_keys
 from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS
 from tests.serve.pki import Authority
-from xds_server.protocol.wire import Node
+from xds_server.protocol.wire import ClientNode
 from xds_server.transport.client import Admission, Caller, DeniedError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def caller(
     if uris or options:
         auth["x509_pem_cert"] = (AUTHORITY.issue(*uris, **options).certificate,)
     metadata = (("user-agent", "test"), *([("authorization", f"Bearer {token}")] if token is not None else []))
-    return Caller(Node("n", cluster, ""), peer, auth, metadata)
+    return Caller(ClientNode("n", cluster, ""), peer, auth, metadata)
 
 
 def settings(proof: Proof = Proof.CERTIFICATE, **options: Any) -> Settings:
@@ -76,22 +76,22 @@ def test_without_a_file_a_service_is_its_own_service_account() -> None:
         "spiffe://other.domain/ns/shop/sa/search",
         "spiffe://cluster.local/ns/shop/sa/search/x",
     ):
-        assert denied(identities, caller("search", uri)) == ("unmapped", f"no service is `{uri}`")
+        assert denied(identities, caller("search", uri)) == ("unmapped", f"no service has the identity `{uri}`")
 
 
 def test_the_trust_domain_can_be_said() -> None:
     identities = load(settings(trust_domain="prod.example"), dsl.load_text(PROGRAM))
     assert identities.identify(caller("", "spiffe://prod.example/ns/shop/sa/geo")).group == "geo"
-    with pytest.raises(CommandError, match="is no trust domain"):
+    with pytest.raises(CommandError, match="is not a trust domain"):
         load(settings(trust_domain="not/one"), dsl.load_text(PROGRAM))
 
 
-def test_names_that_kubernetes_writes_alike_are_nobodys() -> None:
+def test_names_with_the_same_form_in_kubernetes_get_no_identity() -> None:
     found = by_service_account({"a_b": "default", "a-b": "default", "c_d": "default", "e": "x", "E": "x"}, "t")
     assert set(found) == {"spiffe://t/ns/default/sa/c-d", "system:serviceaccount:default:c-d"}
 
 
-def test_several_services_of_one_identity_are_told_apart_by_what_the_node_says_and_no_others() -> None:
+def test_the_node_chooses_among_the_services_of_its_identity_only() -> None:
     identities = allowed(
         '{"services": {"search": ["spiffe://t/sa"], "geo": ["spiffe://t/sa"], "web": ["spiffe://t/w"]}}'
     )
@@ -114,10 +114,10 @@ def test_several_services_of_one_identity_are_told_apart_by_what_the_node_says_a
         (caller("search", "spiffe://t/../a%00"), "certificate"),
         (caller("search", "spiffe://t/" + "a" * 3000), "certificate"),
         (caller("search", "spiffe://t/a", seconds=-5), "expired"),
-        (Caller(Node("", "search", ""), "", {**TLS, "x509_pem_cert": (b"no certificate",)}), "certificate"),
+        (Caller(ClientNode("", "search", ""), "", {**TLS, "x509_pem_cert": (b"no certificate",)}), "certificate"),
     ],
 )
-def test_anything_but_one_spiffe_uri_is_nobody(who: Caller, reason: str) -> None:
+def test_a_certificate_without_exactly_one_spiffe_uri_is_denied(who: Caller, reason: str) -> None:
     identities = allowed('{"services": {"search": ["spiffe://t/a", "spiffe://t/b"]}}')
     assert denied(identities, who)[0] == reason
 
@@ -129,11 +129,11 @@ def test_what_is_wrong_with_the_names_of_a_certificate_is_said() -> None:
     assert "`https://t/a` in its certificate" in denied(identities, caller("search", "https://t/a"))[1]
 
 
-def test_an_authority_is_nobody_even_under_the_name_of_a_service() -> None:
-    """Whoever holds it can sign for others; it does not have to be used for that."""
+def test_the_certificate_of_an_authority_is_denied() -> None:
+    """Its holder can issue certificates for others."""
     who = caller("search", "spiffe://t/a", authority=True)
     identities = allowed('{"services": {"search": ["spiffe://t/a"]}}')
-    assert denied(identities, who) == ("certificate", "its certificate is that of an authority")
+    assert denied(identities, who) == ("certificate", "its certificate is that of a certificate authority")
 
 
 # ---- plain text ----
@@ -173,7 +173,7 @@ def test_administrators() -> None:
     assert not some.may_administer(caller("", "spiffe://t/other"))
     assert not some.may_administer(caller("", "spiffe://t/admin", seconds=-5))
     assert not some.may_administer(caller("", peer="ipv4:127.0.0.1:5"))
-    with pytest.raises(CommandError, match="`root` is no identity"):
+    with pytest.raises(CommandError, match="`root` is not an identity"):
         load(settings(admins=("root",)), dsl.load_text(PROGRAM))
 
 
@@ -192,8 +192,8 @@ def test_administrators() -> None:
         ('{"services": {"serch": []}}', "the program has no service `serch`", "search"),
         ('{"services": {"search": "spiffe://t/a"}}', "`services.search` is not a list", "its shape is"),
         ('{"services": {"search": ["spiffe://T/a"]}}', "`services.search` has `spiffe://T/a`, which is no", "SERVICE"),
-        ('{"services": {"search": [7]}}', "`services.search` has `7`, which is no identity", "spiffe://"),
-        ('{"services": {"search": ["\\u001b[2J"]}}', r"has `\x1b[2J`, which is no identity", "spiffe://"),
+        ('{"services": {"search": [7]}}', "`services.search` has `7`, which is not an identity", "spiffe://"),
+        ('{"services": {"search": ["\\u001b[2J"]}}', r"has `\x1b[2J`, which is not an identity", "spiffe://"),
         ('{"services": {"geo": [], "geo": ["spiffe://t/a"]}}', "`geo` is there twice", "one list"),
     ],
 )
@@ -226,7 +226,7 @@ def test_any_json_is_read_or_refused(document: Any) -> None:
 
 
 def test_a_large_file_full_of_nonsense_is_refused_at_once() -> None:
-    """Revoking somebody is not to wait until everything has been found that is wrong with a file."""
+    """A revocation must not wait until all errors of a large file are found."""
     services = [f"service_number_{number}" for number in range(10)]
     unknown = {f"service_numbr_{number}": [] for number in range(30_000)}
     for document in ({"services": unknown}, {**unknown, "services": {}}, {"services": {services[0]: [0] * 200_000}}):
@@ -302,7 +302,7 @@ def test_a_service_account_token_is_a_service(by_token: Identities) -> None:
 
 @pytest.mark.parametrize("exp", [10**15, 10**400])
 def test_a_token_that_ends_at_no_time_that_there_is_lasts(by_token: Identities, exp: int) -> None:
-    assert by_token.identify(caller("web", token=signed(exp=exp))).expires == float(FAR)
+    assert by_token.identify(caller("web", token=signed(exp=exp))).expires == float(LATEST_EXPIRY)
 
 
 def unsigned() -> str:
@@ -313,7 +313,7 @@ def unsigned() -> str:
 
 
 def with_public_key_as_secret() -> str:
-    """The classic: a signature made with the public key, which everybody has, as a shared secret."""
+    """A known attack: a signature with the public key as a shared secret."""
     from cryptography.hazmat.primitives import hashes, hmac, serialization
 
     pem = RSA.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -337,9 +337,9 @@ def with_public_key_as_secret() -> str:
         (signed(nbf=int(time.time()) + LASTS), "token", "not yet valid"),
         (signed(aud="other"), "token", "its token is for another audience than `admc`"),
         (signed(aud=None), "token", 'missing the "aud" claim'),
-        (signed(sub="somebody"), "token", "not that of a service account"),
+        (signed(sub="somename"), "token", "not that of a service account"),
         (signed(sub="system:serviceaccount:shop:search:x"), "token", "not that of a service account"),
-        (signed(sub="system:serviceaccount:shop:nobody"), "unmapped", "no service is"),
+        (signed(sub="system:serviceaccount:shop:other"), "unmapped", "no service has"),
         (signed(kid="two"), "token", "not among the token keys"),
         (signed(rsa.generate_private_key(public_exponent=65537, key_size=2048)), "token", "not among the token keys"),
         (signed(algorithm="PS256"), "token", "not among the token keys"),
@@ -347,7 +347,7 @@ def with_public_key_as_secret() -> str:
         (with_public_key_as_secret(), "token", "not among the token keys"),
     ],
 )  # fmt: skip
-def test_no_other_token_is_anybody(by_token: Identities, token: str | None, reason: str, why: str) -> None:
+def test_every_other_token_is_denied(by_token: Identities, token: str | None, reason: str, why: str) -> None:
     found = denied(by_token, caller("search", token=token))
     assert found[0] == reason
     assert why in found[1]
@@ -356,11 +356,11 @@ def test_no_other_token_is_anybody(by_token: Identities, token: str | None, reas
 
 def test_a_token_counts_over_tls_alone_and_once(by_token: Identities) -> None:
     token = signed()
-    plain = Caller(Node("", "search", ""), "", {}, (("authorization", f"Bearer {token}"),))
-    assert denied(by_token, plain) == ("token", "tokens count only over TLS")
-    twice = Caller(Node("", "search", ""), "", TLS, (("authorization", f"Bearer {token}"),) * 2)
+    plain = Caller(ClientNode("", "search", ""), "", {}, (("authorization", f"Bearer {token}"),))
+    assert denied(by_token, plain) == ("token", "tokens are accepted only over TLS")
+    twice = Caller(ClientNode("", "search", ""), "", TLS, (("authorization", f"Bearer {token}"),) * 2)
     assert denied(by_token, twice) == ("token", "it has several tokens")
-    basic = Caller(Node("", "search", ""), "", TLS, (("authorization", "Basic abc"),))
+    basic = Caller(ClientNode("", "search", ""), "", TLS, (("authorization", "Basic abc"),))
     assert denied(by_token, basic) == ("token", "its authorization is not a bearer token")
     assert token not in repr(plain)
 
@@ -376,8 +376,8 @@ def test_a_token_counts_over_tls_alone_and_once(by_token: Identities) -> None:
 )
 def test_a_key_without_a_name_or_an_algorithm_is_tried(tmp_path: Path, key: Any, algorithm: str) -> None:
     keys = load_keys(written(tmp_path, jwk(RSA.public_key(), kid="rsa"), jwk(key.public_key())), "admc")
-    assert keys.prove(signed(key, algorithm, kid=None)).subject == "system:serviceaccount:shop:search"
-    assert keys.prove(signed(key, algorithm, kid="of-no-key-named")).expires > time.time()
+    assert keys.verify(signed(key, algorithm, kid=None)).subject == "system:serviceaccount:shop:search"
+    assert keys.verify(signed(key, algorithm, kid="of-no-key-named")).expires > time.time()
 
 
 @pytest.mark.parametrize(
@@ -389,17 +389,17 @@ def test_a_key_without_a_name_or_an_algorithm_is_tried(tmp_path: Path, key: Any,
         (b'{"keys": [1]}', "key 1 is not an object"),
         (b'{"keys": [{"kty": "oct", "k": "c2VjcmV0LXdvcmRz"}]}', "key 1 is a shared secret"),
         (json.dumps({"keys": [jwt.algorithms.RSAAlgorithm.to_jwk(RSA, as_dict=True)]}).encode(), "private key"),
-        (b'{"keys": [{"kty": "RSA", "n": "AQAB"}]}', "no key that admc knows"),
-        (b'{"keys": [{"kty": "EC", "crv": "P-256", "x": 5, "y": []}]}', "no key that admc knows"),
-        (b'{"keys": [{"kty": "new"}]}', "no key that admc knows"),
+        (b'{"keys": [{"kty": "RSA", "n": "AQAB"}]}', "of a type that admc does not support"),
+        (b'{"keys": [{"kty": "EC", "crv": "P-256", "x": 5, "y": []}]}', "of a type that admc does not support"),
+        (b'{"keys": [{"kty": "new"}]}', "of a type that admc does not support"),
         (b'{"keys": [{"use": "enc", "kty": "RSA"}]}', "none of its keys is for signatures"),
         (json.dumps({"keys": [{}] * 65}).encode(), "more than 64 keys"),
         (
             json.dumps({"keys": [jwk(SHORT.public_key())]}),
             "key 1 has 1024 bits",
         ),
-        (json.dumps({"keys": [jwk(RSA.public_key(), alg="HS256")]}), "an algorithm that it does not fit"),
-        (json.dumps({"keys": [jwk(ec.generate_private_key(ec.SECP256K1()).public_key())]}), "not taken"),
+        (json.dumps({"keys": [jwk(RSA.public_key(), alg="HS256")]}), "an algorithm that does not fit it"),
+        (json.dumps({"keys": [jwk(ec.generate_private_key(ec.SECP256K1()).public_key())]}), "not accepted"),
     ],
 )
 def test_keys_that_cannot_be_trusted_are_refused(tmp_path: Path, content: bytes | str, why: str) -> None:

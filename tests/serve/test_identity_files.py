@@ -1,4 +1,4 @@
-"""An identities file that is broken for a while: what does not need it goes on, and what waited for it comes after."""
+"""An identities file with errors: changes that do not need it are applied, and the others when it is correct again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.serve.pki import Authority
-from tests.serve.serving import served
-from tests.serve.test_serving import write
+from tests.serve.server_process import served
+from tests.serve.test_server import write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 PROGRAM = """
 app shop

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from admc.serve.rollout.underway import Planned
 
 from admc.exits import CommandError, wrong_usage
 from admc.serve.build import snapshots as groups
@@ -16,21 +17,20 @@ from admc.serve.build import source
 from admc.serve.build.source import Source
 from admc.serve.rollout import progress
 from admc.serve.rollout.controller import Moving
-from admc.serve.rollout.underway import Planned
 from admc.serve.state_dir import rollout_record
 from admc.transition.driver import Walk
 from admc.transition.model import Phase
 from admc.transition.steps import steps
 from emitters.envoy import Mode
-from tests.serve.agreeing import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned, planned_by
-from xds_server.protocol.events import Refused
+from tests.serve.always_ack import PROGRAM, Agreeing, back, begun, following, hasten, phase_of, planned, planned_by
+from xds_server.resources.ack_events import Nacked
 from xds_server.resources.types import CLUSTER, EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from admc.serve.build.snapshots import Groups
+    from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import State
 
 
@@ -69,7 +69,7 @@ def test_few_policies_that_change_sides_are_named_and_many_counted(tmp_path: Pat
         policy = 'policy p{0} = set_request_header(name: "x-{0}", value: "a") on web -> cart\npin p{0} at ' + side
         path = tmp_path / f"{side}.adm"
         path.write_text("\n".join(lines[:4] + [policy.format(each) for each in range(number)]) + "\n")
-        read = source.read(Source(path, Mode.EXPLICIT), (), keep=True)
+        read = source.read(Source(path, Mode.EXPLICIT), (), with_recipe=True)
         assert read.state is not None
         return Planned(read.state, read.recipe)
 
@@ -84,8 +84,8 @@ def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) ->
     folder = tmp_path / "state"
     folder.mkdir()
 
-    async def publish(told: Groups, state: State, held: frozenset[str] = frozenset()) -> None:
-        server.store.publish_all({name: item for name, item in told.adms.items() if name not in held})
+    async def publish(told: SnapshotSet, state: State, held: frozenset[str] = frozenset()) -> None:
+        server.store.publish_all({name: item for name, item in told.by_service.items() if name not in held})
 
     async def run() -> None:
         await publish(groups.snapshots(old.state), old.state)
@@ -202,7 +202,7 @@ def test_what_is_refused_is_taken_back_before_a_plan_that_moves_something(
     old, bad = planned(tmp_path, "egress"), planned(tmp_path, "egress", "silver")
     last = planned(tmp_path, "ingress", "bronze")
     server = Agreeing()
-    silver = groups.snapshots(bad.state).adms["web"].version
+    silver = groups.snapshots(bad.state).by_service["web"].version
 
     async def run() -> None:
         server.declined.add(silver)
@@ -230,7 +230,7 @@ def test_what_is_refused_is_taken_back_before_a_plan_that_moves_something(
             Phase.RECEIVERS,
         ]
         assert rollout_record.read(tmp_path) is None
-        for service, snapshot in groups.snapshots(last.state).adms.items():
+        for service, snapshot in groups.snapshots(last.state).by_service.items():
             now = server.store.current(service)
             assert now is not None
             assert now.version == snapshot.version
@@ -257,14 +257,14 @@ def test_connections_keep_what_they_have_of_a_policy_that_is_refused_and_then_dr
         moving = await begun(server, old, None)
         first = server.store.current("web")
         assert first is not None
-        server.store.accepted("web", first)
+        server.store.acked("web", first)
         before = filters()
         await moving.change(old, bad, groups.snapshots(bad.state))
         second = server.store.current("web")
         assert second is not None
         (changed,) = (name for name, version in filters().items() if before[name] != version)
         trial = second.of_type(EXTENSION).resources[TRIAL].version
-        server.store.refused("web", Refused(EXTENSION, "", "no", second, {TRIAL: trial}))
+        server.store.nacked("web", Nacked(EXTENSION, "", "no", second, {TRIAL: trial}))
         server.declined.add(second.version)
         await moving.change(bad, good, groups.snapshots(good.state))
         assert moving.underway is not None
@@ -280,7 +280,7 @@ def test_what_is_refused_is_taken_back_though_what_moves_is_elsewhere(tmp_path: 
     server = Agreeing()
 
     async def run() -> None:
-        server.declined.add(groups.snapshots(bad.state).adms["till"].version)
+        server.declined.add(groups.snapshots(bad.state).by_service["till"].version)
         moving = await begun(server, old, tmp_path)
         await moving.change(old, bad, groups.snapshots(bad.state))
         assert phase_of(moving) is Phase.FINAL
@@ -301,7 +301,7 @@ def test_nothing_is_taken_back_from_where_there_would_be_no_way(tmp_path: Path) 
     server = Agreeing()
 
     async def run() -> None:
-        server.declined.add(groups.snapshots(bad.state).adms["cart"].version)
+        server.declined.add(groups.snapshots(bad.state).by_service["cart"].version)
         moving = await begun(server, old, tmp_path)
         await moving.change(old, bad, groups.snapshots(bad.state))
         with pytest.raises(CommandError) as caught:
@@ -432,7 +432,7 @@ def test_a_name_that_comes_back_is_another_until_connections_are_closed_that_hav
         async with following(again) as until:
             await until(lambda: again.underway is None)
         assert filters() == {"p", "q"}
-        whole = groups.snapshots(other.state).adms["web"]
+        whole = groups.snapshots(other.state).by_service["web"]
         found = server.store.current("web")
         assert found is not None
         assert found.version == whole.version
@@ -518,7 +518,7 @@ def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_need_
         assert resumed.version == final.version
         async with following(again) as until:
             await until(lambda: again.underway is None)
-        passing = groups.snapshots(second.state).passing
+        passing = groups.snapshots(second.state).passthrough
         assert passing is not None
         found = server.store.current("cart")
         assert found is not None
@@ -611,7 +611,7 @@ def test_a_transition_is_over_once_a_restart_would_begin_with_what_it_led_to(
 
     async def settle(recipe: object) -> None:
         if full and recipe is not None:
-            raise wrong_usage("ADM854", "cannot keep the state in `state`")
+            raise wrong_usage("ADM854", "cannot store the state in `state`")
         settled.append(recipe)
 
     async def run() -> None:
@@ -620,7 +620,7 @@ def test_a_transition_is_over_once_a_restart_would_begin_with_what_it_led_to(
         moving._settle = settle
         await moving.change(old, new, groups.snapshots(new.state))
         async with following(moving) as until:
-            await until(lambda: "cannot keep the state in `state`" in moving.waits)
+            await until(lambda: "cannot store the state in `state`" in moving.waits)
             assert phase_of(moving) is Phase.CLEAN
             kept = rollout_record.read(tmp_path)
             assert kept is not None
@@ -652,7 +652,7 @@ def test_whom_only_the_transition_before_was_about_keeps_its_policies(
 
     async def run() -> None:
         moving = await begun(server, first, folder)
-        enforced = groups.snapshots(first.state).adms["cart"].collections[LISTENER].version
+        enforced = groups.snapshots(first.state).by_service["cart"].collections[LISTENER].version
         seen = []
         server.store.watchers.append(lambda name, _, new: seen.append(new) if name == "cart" else None)
         await moving.change(first, second, groups.snapshots(second.state))

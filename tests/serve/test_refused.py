@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.__main__ import main
-from tests.serve.emitted import XDS, Emitted
-from tests.serve.serving import served
-from tests.serve.test_serving import write
-from tests.testbed.envoys import envoy_binary
+from admc.testbed.envoys import envoy_binary
+from tests.serve.envoys import XDS, Emitted
+from tests.serve.server_process import served
+from tests.serve.test_server import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
-pytestmark = pytest.mark.skipif(envoy_binary() is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(envoy_binary() is None, reason="no Envoy for this platform")]
 
 PROGRAM = """
 app shop

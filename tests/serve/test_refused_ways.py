@@ -11,7 +11,7 @@ import pytest
 from admc.exits import CommandError
 from admc.serve.build import snapshots
 from admc.transition.model import Phase
-from tests.serve.agreeing import Agreeing, begun, following, hasten, phase_of, planned_by
+from tests.serve.always_ack import Agreeing, begun, following, hasten, phase_of, planned_by
 
 if TYPE_CHECKING:
     from pathlib import Path

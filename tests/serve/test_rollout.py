@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.rollout.model import StepName
-from tests.serve.agreeing import Agreeing, at, back, begun, close_all, following, hasten, planned
+from tests.serve.always_ack import Agreeing, at, back, begun, close_all, following, hasten, planned
 from xds_server.resources.types import ROUTES
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import http.client
 from typing import TYPE_CHECKING
 
 from admc.__main__ import main
-from tests.serve.serving import served
-from tests.serve.test_serving import PROGRAM, folder, write
+from tests.serve.server_process import served
+from tests.serve.test_server import PROGRAM, folder, write
 
 if TYPE_CHECKING:
     from pathlib import Path

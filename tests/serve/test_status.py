@@ -1,4 +1,4 @@
-"""The status: what follows from clients and snapshots, its JSON, its text, and what a stranger may answer instead."""
+"""The status: its rows, its JSON, its text, and invalid responses."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.render.status_text import render
 from admc.serve.observe import status as model
 from admc.serve.observe.status import (
     NodeRow,
-    Phase,
+    ServerPhase,
     Status,
     StatusFormatError,
     TypeRow,
+    collect,
     from_json,
-    of,
     server_row,
     to_json,
 )
-from xds_server.protocol.events import TypeStatus
-from xds_server.protocol.wire import Node
+from admc.serve.observe.status_text import render
+from xds_server.protocol.type_state import TypeStatus
+from xds_server.protocol.wire import ClientNode
 from xds_server.resources.types import CLUSTER, LISTENER
 from xds_server.transport.client import ClientStatus
 
@@ -39,16 +39,18 @@ def client(
 ) -> ClientStatus:
     types = (TypeStatus(CLUSTER, "c2", "c2", "c1" if error else "c2", error), TypeStatus(LISTENER, "l", "l", "l", ""))
     return ClientStatus(
-        group, Node(node, claimed or group, "envoy"), "ipv4:10.0.0.1:5", "delta", types, since=1_000_000_000.0,
+        group, ClientNode(node, claimed or group, "envoy"), "ipv4:10.0.0.1:5", "delta", types, since=1_000_000_000.0,
         wanted=NEW, sent=sent, acknowledged=acknowledged, **more,
     )  # fmt: skip
 
 
-def serving(*clients: ClientStatus, phase: Phase = Phase.SERVING, why: str = "", transition: str = "") -> Status:
+def serving(
+    *clients: ClientStatus, phase: ServerPhase = ServerPhase.SERVING, why: str = "", transition: str = ""
+) -> Status:
     row = server_row(
         phase=phase, app="shop", source="policies.adm", state="abcdef0123", started=1e9, why=why, transition=transition
     )
-    return of(row._replace(version="0.1.0"), ["search", "geo"], {"search": NEW, "geo": NEW}, clients)
+    return collect(row._replace(version="0.1.0"), ["search", "geo"], {"search": NEW, "geo": NEW}, clients)
 
 
 def test_adms_without_proxies_and_proxies_without_adms_are_both_there() -> None:
@@ -62,7 +64,7 @@ def test_adms_without_proxies_and_proxies_without_adms_are_both_there() -> None:
     assert found.adms[1].nodes[0].types[0] == TypeRow("Cluster", "c2", "c2", "c2", "")
 
 
-def test_whoever_refused_something_is_not_in_sync_and_says_why() -> None:
+def test_a_proxy_that_sent_a_nack_is_not_in_sync_and_its_error_is_shown() -> None:
     (node,) = serving(client("geo", "g", OLD, error="no such thing")).adms[0].nodes
     assert (node.in_sync, node.error) == (False, "no such thing")
 
@@ -72,7 +74,7 @@ def test_the_last_line_break_of_a_refusal_is_none_of_its_words() -> None:
     assert node.error == "no such thing\nat all"
 
 
-def test_whoever_calls_itself_another_service_is_seen() -> None:
+def test_a_proxy_with_another_node_cluster_is_shown() -> None:
     found = serving(client("geo", "g", claimed="web", identity="spiffe://t/geo"), client("search", "s"))
     assert [node.claimed for adm in found.adms for node in adm.nodes] == ["web", "search"]
     assert "in sync, calls itself `web`\n" in render(found)
@@ -92,7 +94,7 @@ def test_types_and_schema_name_the_same_fields() -> None:
 def test_json_fits_the_schema_and_reads_back() -> None:
     for found in (
         serving(client("search", "a", OLD, error="bad\n\x1b[2J"), client("web", "ü", identity="spiffe://t/w")),
-        of(server_row(phase=Phase.STARTING, app="", source="x", state="", started=0.0), [], {}, []),
+        collect(server_row(phase=ServerPhase.STARTING, app="", source="x", state="", started=0.0), [], {}, []),
     ):
         content = to_json(found)
         jsonschema.validate(json.loads(content), SCHEMA)
@@ -131,19 +133,19 @@ def test_text() -> None:
 def test_a_transition_is_no_problem_and_hides_none() -> None:
     moving = "`quota` changes sides: step `prepare`"
     said = render(serving(why=moving, transition=moving)).splitlines()
-    assert said[2:4] == [f"on the way: {moving}", ""]
-    # Nobody is to take a proxy away that enforces up to the last step.
+    assert said[2:4] == [f"transition: {moving}", ""]
+    # A proxy that enforces until the last step must not be removed.
     said = render(serving(client("old", "old-1"), transition=moving))
-    assert "in sync, may still enforce; the next plan has no ADM here\n" in said
+    assert "in sync, may still enforce policies; the next plan has no ADM here\n" in said
     said = render(serving(why="there is no kind `rat_limit`", transition=moving)).splitlines()
-    assert said[2:5] == ["problem: there is no kind `rat_limit`", f"on the way: {moving}", ""]
+    assert said[2:5] == ["problem: there is no kind `rat_limit`", f"transition: {moving}", ""]
 
 
-def test_whose_addresses_are_missing_is_said() -> None:
+def test_unlisted_names_are_shown() -> None:
     found = serving(client("search", "s"), client("geo", "g"))
     names = tuple(f"s{number}" for number in range(7))
     said = render(found._replace(server=found.server._replace(unlisted=names))).splitlines()
-    missing = "no address of: `s0`, `s1`, `s2`, `s3`, `s4` and 2 more; connections that may be theirs are refused"
+    missing = "no addresses for: `s0`, `s1`, `s2`, `s3`, `s4` and 2 more; connections that may be theirs are refused"
     assert said[2:4] == [missing, ""]
     assert from_json(to_json(found._replace(server=found.server._replace(unlisted=names)))).server.unlisted == names
     assert "no address" not in render(found)
@@ -157,8 +159,10 @@ def test_what_is_wanted_is_in_force_only_where_nothing_is_wrong() -> None:
 
 
 def test_text_before_there_is_a_program() -> None:
-    row = server_row(phase=Phase.STARTING, app="", source="p.adm", state="", started=1e9, why="it is being compiled")
-    assert render(of(row._replace(version="1"), [], {}, [])) == (
+    row = server_row(
+        phase=ServerPhase.STARTING, app="", source="p.adm", state="", started=1e9, why="it is being compiled"
+    )
+    assert render(collect(row._replace(version="1"), [], {}, [])) == (
         "starting with nothing yet from `p.adm`\n"
         "admc 1, since 2001-09-09T01:46:40Z\n"
         "not ready: it is being compiled\n"

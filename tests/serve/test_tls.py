@@ -1,4 +1,4 @@
-"""Certificates over real TLS connections: who gets in, and what a new or a broken file does to a running server."""
+"""Certificates over real TLS connections: which clients are accepted, and the effect of new and broken files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from admc.exits import CommandError
 from admc.serve.auth.tls import Certificates, TlsFiles
 from tests.serve.pki import Authority, Pair
 from tests.xds_server.transcript import world
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def files(folder: Path, *, mutual: bool = True, pair: Pair | None = None) -> Tls
 
 @contextlib.asynccontextmanager
 async def serving(certificates: Certificates) -> AsyncIterator[int]:
-    store = SnapshotStore()
+    store = SnapshotCache()
     store.publish("web", world("clusters a=1-"))
     server = XdsServer(store, lambda _: "web")
     port = await server.start("127.0.0.1:0", certificates.credentials)
@@ -146,7 +146,7 @@ async def test_a_broken_certificate_changes_nothing_but_the_log_and_a_count(
             b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
             "no certificate in PEM form",
         ),
-        ("key", b"secret words", "no private key in PEM form"),
+        ("key", b"secret words", "not a private key in PEM form"),
         ("key", own().key, "it is not the key of"),
         ("client_ca", b"nothing", "no certificate in PEM form"),
         ("certificate", None, "no such file or directory"),
@@ -172,4 +172,4 @@ def test_files_that_cannot_be_used_are_refused_at_the_start(
 def test_a_certificate_that_has_ended_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError) as caught:
         Certificates(files(tmp_path, pair=own(seconds=-60)))
-    assert "it ended at" in (caught.value.diagnostics[0].cause or "")
+    assert "it expired at" in (caught.value.diagnostics[0].cause or "")

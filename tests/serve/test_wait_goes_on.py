@@ -8,14 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from admc.serve.rollout.underway import Planned
+
 from admc.serve.build import snapshots as groups
 from admc.serve.build import source
-from admc.serve.build.snapshots import Groups
+from admc.serve.build.snapshots import SnapshotSet
 from admc.serve.build.source import Source
-from admc.serve.rollout.underway import Planned
 from admc.transition.model import Phase
 from emitters.envoy import Mode
-from tests.serve.agreeing import PODS, PROGRAM, Agreeing, begun, following, phase_of
+from tests.serve.always_ack import PODS, PROGRAM, Agreeing, begun, following, phase_of
 from xds_server.resources.types import CLUSTER, LISTENER
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _at(folder: Path, side: str, *cart: str) -> Planned:
     path = folder / f"{side}.adm"
     path.write_text(PROGRAM.replace("SIDE", side))
     services = {**PODS, "cart": {"addresses": ["10.2.0.1"], "pods": cart}}
-    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), keep=True)
+    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), with_recipe=True)
     assert read.state is not None, read.findings
     return Planned(read.state, read.recipe)
 
@@ -104,7 +105,7 @@ def test_what_a_server_published_for_a_step_before_it_was_started_again_is_not_k
         assert underway is not None
         first = moving._telling.sight(underway).same
         moved = _at(tmp_path, "ingress", "10.1.0.4")
-        await moving.relocate(moved, Groups({}, None))
+        await moving.relocate(moved, SnapshotSet({}, None))
         assert moving.underway is not None
         both = moving._telling.sight(moving.underway).same
         assert all(first[name] <= both[name] for name in first)
@@ -121,7 +122,7 @@ def test_a_listener_of_earlier_addresses_refers_to_nothing_that_other_addresses_
     seen = 0
     places = [("10.1.0.3",), ("10.1.0.4", "10.1.0.5"), ("fd00::3",), ("10.1.0.9",), ()]
     for side in ("egress", "ingress"):
-        told = [groups.snapshots(_at(tmp_path, side, *pods).state).adms for pods in places]
+        told = [groups.snapshots(_at(tmp_path, side, *pods).state).by_service for pods in places]
         for before in told:
             for after in told:
                 for service, snapshot in before.items():

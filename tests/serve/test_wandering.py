@@ -24,6 +24,8 @@ from xds_server.resources.types import EXTENSION, LISTENER, ROUTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.long
+
 SERVICES = st.sampled_from(sorted(REPLICAS))
 KEPT = (
     *("", "objects", "state.json", "transition.json", "redirected.json", "interception"),
@@ -253,11 +255,11 @@ def test_a_server_comes_back_while_a_plan_with_another_service_waits(
             world.tick(2.0)
             world.keep()
         assert world.force is not None
-        assert world.force.moving.underway is not None
+        assert world.force.rollout.underway is not None
         world.died()
         world.start()
         assert world.force is not None
-        assert world.force.moving.underway is not None
+        assert world.force.rollout.underway is not None
         world.judge()
         world.come_to_rest()
         world.close()

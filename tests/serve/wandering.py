@@ -1,6 +1,6 @@
 """A server in the middle of everything that can happen to it, and the proxies that it tells: `test_wandering`.
 
-    plans, addresses, refusals, kills, full disks, pods, rules  -->  InForce + Moving + the kept folder  -->  Proxy
+    plans, addresses, refusals, kills, full disks, pods, rules  -->  ActiveConfig + Moving + the kept folder  -->  Proxy
     every way of every request through what proxies have        -->  what it meets
 
 Everything that decides is the server's own code. Envoy's configuration is not made here, since that takes most of the
@@ -28,27 +28,28 @@ from envoy.config.route.v3 import route_pb2
 from google.protobuf import wrappers_pb2
 
 from admc.exits import CommandError
-from admc.serve.active_config import Change, InForce, NotKeptError, Options
+from admc.serve.active_config import ActiveConfig, Options, StateNotSavedError, StateUpdate
 from admc.serve.auth.identity import Proof, Settings
 from admc.serve.build import source as feed
-from admc.serve.build.snapshots import Groups
-from admc.serve.build.source import Read, Source, State
+from admc.serve.build.snapshots import SnapshotSet
+from admc.serve.build.source import ReadResult, Source, State
 from admc.serve.observe.problems import Problems
+from admc.serve.persistence import Persistence
 from admc.serve.rollout.redirection import Rules
-from admc.serve.state_dir.restore import Keeping
-from admc.serve.state_dir.store import opened
+from admc.serve.state_dir.store import open_state_dir
 from admc.transition.captures import captures, of_parts
 from admc.transition.model import Placed, Toggle
 from emitters.envoy import Mode
-from emitters.scope import filter_name, hops
-from xds_server.protocol.events import Refused
+from emitters.envoy.names import filter_name
+from emitters.hops import hops
+from xds_server.resources.ack_events import Nacked
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from admc.serve.build.worker import Recall
+    from admc.serve.build.worker import RestoreState
     from admc.serve.state_dir.store import Recipe
     from admc.transition.model import Step
     from dsl.program import Policy
@@ -95,7 +96,7 @@ class Plan(NamedTuple):
 
     state: State
     recipe: Recipe
-    groups: Groups
+    groups: SnapshotSet
 
     @property
     def placed(self) -> Placed:
@@ -229,10 +230,10 @@ def passing(state: State) -> Snapshot:
     return snapshot("", nothing, {}, state.addresses)
 
 
-def whole(state: State) -> Groups:
+def whole(state: State) -> SnapshotSet:
     """In the place of `admc.serve.build.snapshots.snapshots`."""
     placed = Placed(state.program, state.placement)
-    return Groups(
+    return SnapshotSet(
         {name: snapshot(name, placed, {}, state.addresses) for name in hops(*placed)},
         passing(state),
     )
@@ -252,8 +253,8 @@ def wanted(redirected: Mapping[str, Placed], addresses: Addresses) -> dict[str, 
 class _Compiler:
     """In the place of the process that makes a state of a recipe."""
 
-    async def recall(self, request: Recall) -> Read:
-        return Read(_remade(request.source, request.recipe), (), "", {})
+    async def restore(self, request: RestoreState) -> ReadResult:
+        return ReadResult(_remade(request.source, request.recipe), (), "", {})
 
 
 _REMADE: dict[object, State] = {}
@@ -262,7 +263,7 @@ _REMADE: dict[object, State] = {}
 def _remade(source: Source, recipe: Recipe) -> State:
     key = (tuple(recipe.inputs.items()), recipe.plan, recipe.endpoints)
     if key not in _REMADE:
-        _REMADE[key] = feed.recalled(source, recipe)
+        _REMADE[key] = feed.restored(source, recipe)
     return _REMADE[key]
 
 
@@ -351,7 +352,7 @@ class Proxy:
         if not self.connected:
             return
         if self.target is None:
-            self.offered = self.offered or store.start(self.service)
+            self.offered = self.offered or store.initial(self.service)
             found = self.offered
             if found is None or found is self.tried or found.version == self.acknowledged:
                 return
@@ -398,7 +399,7 @@ class Proxy:
             content[EXTENSION].pop(TRIAL, None)
             self.filters, self.routes = content[EXTENSION], content[ROUTES]
             self.acknowledged, self.refuses, self.declined = self.target.version, False, frozenset()
-            store.accepted(self.service, self.target)
+            store.acked(self.service, self.target)
             self.target = None
         self.stage += 1
 
@@ -418,9 +419,7 @@ class Proxy:
         if mood is not None:
             self.mood = None
             self.hates |= things if mood.lasting and kind != EXTENSION else set()
-        store.refused(
-            self.service, Refused(kind, "", "no", self.target, {name: there[name].version for name in changed})
-        )
+        store.nacked(self.service, Nacked(kind, "", "no", self.target, {name: there[name].version for name in changed}))
         # Of each name the last version.
         before = {each for each in self.declined if each[0] != kind or each[1] not in changed}
         self.refuses, self.declined = True, frozenset(things | before)
@@ -491,7 +490,7 @@ class World:
         """Whether there was a refusal since then; whether a server died before it had kept what proxies took last."""
         self.torn: set[str] = set()
         """Services with a proxy that refused something since then, which another one may have begun to take."""
-        self.force: InForce | None = None
+        self.force: ActiveConfig | None = None
         self.proxies = [Proxy(name, f"{name}-{n}") for name, number in REPLICAS.items() for n in range(number)]
         self.loaded = dict(captures(self.plan.placed))
         self.read: dict[str, tuple[str, frozenset[str]]] = {}
@@ -511,7 +510,7 @@ class World:
 
     # ---- what happens to the server ----
 
-    def run(self, what: Callable[[InForce], Any]) -> None:
+    def run(self, what: Callable[[ActiveConfig], Any]) -> None:
         """Let the server do something, unless it is dead or dies of it."""
         if self.force is None:
             return
@@ -523,17 +522,17 @@ class World:
     def start(self) -> None:
         """A server begins, with what is kept."""
         self.disk.dead = False
-        kept = opened(self.folder / "state")
-        force = InForce(Options(self.source, None, Settings(Proof.NONE), kept, DRAIN), Problems())
+        kept = open_state_dir(self.folder / "state")
+        force = ActiveConfig(Options(self.source, None, Settings(Proof.NONE), kept, DRAIN), Problems())
         force.server.registry = _Audience(self)  # type: ignore[assignment]
         force.store.watchers.append(self._published)
-        self.force, self.keeping = force, Keeping(force, kept)
+        self.force, self.keeping = force, Persistence(force, kept)
         self.kept = kept
 
-        async def begin(force: InForce) -> None:
-            await self.keeping.recall(_Compiler())  # type: ignore[arg-type]
-            await asyncio.to_thread(force.moving._capturing.recall)
-            force.let_go()
+        async def begin(force: ActiveConfig) -> None:
+            await self.keeping.restore(_Compiler())  # type: ignore[arg-type]
+            await asyncio.to_thread(force.rollout._capturing.recall)
+            force.release_startup_hold()
 
         try:
             self.run(begin)
@@ -563,33 +562,35 @@ class World:
         """What is wanted goes into force, or begins to."""
         plan = self.plan
 
-        async def apply(force: InForce) -> None:
+        async def apply(force: ActiveConfig) -> None:
             before = force.state
             if before is not None and (before.program, before.placement) == plan.placed:
-                if before.located != plan.state.located:
-                    state = replace(before, addresses=plan.state.addresses, located=plan.state.located)
-                    await force.apply(Change(before, state, plan.groups, plan.recipe))
+                if before.endpoints_digest != plan.state.endpoints_digest:
+                    state = replace(
+                        before, addresses=plan.state.addresses, endpoints_digest=plan.state.endpoints_digest
+                    )
+                    await force.apply(StateUpdate(before, state, plan.groups, plan.recipe))
                 return
-            await force.apply(Change(before, plan.state, plan.groups, plan.recipe))
+            await force.apply(StateUpdate(before, plan.state, plan.groups, plan.recipe))
 
         if self.force is not None and self.wanted not in self.since:
             self.since.append(self.wanted)
         try:
             self.run(apply)
-        except NotKeptError:
+        except StateNotSavedError:
             return
 
     def keep(self) -> None:
-        self.run(lambda _: self.keeping.keep())
+        self.run(lambda _: self.keeping.save())
 
     def tick(self, seconds: float) -> None:
         self.now += seconds
 
-        async def follow(force: InForce) -> None:
-            async with force.moving._turn:
-                await force.moving._confirm()
-                if force.moving.underway is not None:
-                    await force.moving._look()
+        async def follow(force: ActiveConfig) -> None:
+            async with force.rollout._turn:
+                await force.rollout._confirm()
+                if force.rollout.underway is not None:
+                    await force.rollout._look()
 
         self.run(follow)
 
@@ -654,7 +655,7 @@ class World:
     @property
     def at_rest(self) -> bool:
         force = self.force
-        return force is not None and force.state is not None and force.moving.underway is None
+        return force is not None and force.state is not None and force.rollout.underway is None
 
     def requests(self) -> Iterator[tuple[str, str, tuple[Act, ...], frozenset[str]]]:
         """Each way of each request: from whom to whom, what it meets, and where it is lost."""
@@ -688,7 +689,7 @@ class World:
             if self.since != [now]:
                 self.since, self.refusals, self.torn = [now], False, set()
                 self.hold = self.met_by_all()
-            taken = {name: found.version for name, found in self.force.taken.items()}
+            taken = {name: found.version for name, found in self.force.acknowledged.items()}
             self.forgot = self.forgot and not (taken and taken == self._current())
         plans = [self._compiled(each).placed for each in self.since]
         everywhere = [scope(each) for each in plans]
@@ -725,7 +726,7 @@ class World:
             self.keep()
             force = self.force
             assert force is not None
-            if not force.moving.said and not force.problems.said and self.behind is None:
+            if not force.rollout.said and not force.problems.summary and self.behind is None:
                 break
             if number == 40:
                 # What refused is mended. The same bytes are not sent again on a stream, nor for as long as a server
@@ -737,7 +738,7 @@ class World:
                 self.wanted = (*self.wanted[:2], next(others))
         force = self.force
         assert force is not None
-        assert force.moving.said == force.problems.said == ""
+        assert force.rollout.said == force.problems.summary == ""
         assert force.state is not None
         assert force.state.version == self.plan.state.version
         assert self.behind is None
@@ -749,7 +750,7 @@ class World:
         """A proxy that has something else than the newest plan."""
         expected = self.plan.groups
         for proxy in self.proxies:
-            right = expected.adms.get(proxy.service, expected.passing)
+            right = expected.by_service.get(proxy.service, expected.passthrough)
             if right is None or proxy.acknowledged != right.version:
                 return proxy.id
         return None
@@ -784,7 +785,7 @@ def compiled(folder: Path, which: tuple[str, str, int], place: int) -> Plan:
     if "service extra" in THIRD[third]:
         pods["extra"] = '"addresses": ["10.2.0.3"], "pods": ["10.1.0.6"]'
     endpoints = '{"services": {' + ", ".join(f'"{name}": {{{text}}}' for name, text in pods.items()) + "}}"
-    read = feed.read(Source(path, Mode.REDIRECT), (endpoints.encode(),), keep=True)
+    read = feed.read(Source(path, Mode.REDIRECT), (endpoints.encode(),), with_recipe=True)
     assert read.state is not None, read.findings
     assert read.recipe is not None
     return Plan(read.state, read.recipe, whole(read.state))
@@ -810,7 +811,7 @@ def simulated(world: Callable[[], World | None]) -> Iterator[None]:
         here = world()
         return 0.0 if here is None else here.now
 
-    def changed(before: State, after: State) -> Groups:
+    def changed(before: State, after: State) -> SnapshotSet:
         return whole(after)
 
     with ExitStack() as stack:
@@ -820,7 +821,7 @@ def simulated(world: Callable[[], World | None]) -> Iterator[None]:
             ("admc.serve.rollout.controller.passing", passing),
             ("admc.serve.rollout.controller.changed", changed),
             ("admc.serve.rollout.redirection.wanted", wanted),
-            ("admc.serve.state_dir.restore.recalled", _remade),
+            ("admc.serve.persistence.restored", _remade),
             ("admc.serve.rollout.controller.time", SimpleNamespace(monotonic=clock)),
             ("admc.serve.rollout.publisher.time", SimpleNamespace(monotonic=clock)),
             ("asyncio.to_thread", at_once),

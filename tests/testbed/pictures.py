@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from admc.pipeline import compile_program
+from admc.compile.pipeline import compile_program
 from emitters.pictures import svg_comparison
 
 ROOT = Path(__file__).parents[2]

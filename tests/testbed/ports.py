@@ -1,7 +1,7 @@
 """Ports that no other test run has, so that runs beside each other do not meet on the loopback addresses.
 
-A port that the system names as free may be taken by any connection before somebody listens at it, or while who listens
-is started anew. These are below those that systems hand out, and each process has a block of them for as long as it
+A connection may take a port that the system names as free before a server listens on it, or while that server is
+restarted. These ports are below those that systems hand out, and each process has a block of them for as long as it
 lives.
 """
 
@@ -48,7 +48,7 @@ def _others() -> itertools.cycle[int]:
 
 
 def free_port() -> int:
-    """Another one of 127.0.0.1 at each call, at which nobody listens."""
+    """Another one of 127.0.0.1 at each call, on which no process listens."""
     for port in itertools.islice(_others(), _BLOCKS.step - _PROGRAMS):
         with socket.socket() as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

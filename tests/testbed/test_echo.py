@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.testbed import echo
-from tests.testbed.client import Request, Target, grpc_call, h2c, http1, tcp
-from tests.testbed.echo import EchoServices, Endpoint, TakenError
+from admc.testbed import echo
+from admc.testbed.client import Request, Target, grpc_call, h2c, http1, tcp
+from admc.testbed.echo import EchoServices, Endpoint, TakenError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,7 @@ def test_a_tcp_service_greets_and_echoes(services: EchoServices) -> None:
     assert (reply.seen.service, reply.seen.peer) == ("db", f"127.0.{BLOCK}.9")
 
 
-def test_nobody_there_is_said() -> None:
+def test_a_refused_connection_is_labelled() -> None:
     assert tcp(Target(f"127.0.{BLOCK}.9", f"127.0.{BLOCK}.8", 15433, "x")).label == "connection refused"
     assert (
         grpc_call(Target(f"127.0.{BLOCK}.9", f"127.0.{BLOCK}.8", 15433, "x"), Request()).label == "connection refused"

@@ -1,4 +1,4 @@
-"""Envoys end with whoever started them, and say why where they cannot start."""
+"""Envoys end with the process that started them, and say why where they cannot start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed.envoys import EnvoyError, Envoys, envoy_binary
+from admc.testbed.envoys import EnvoyError, Envoys, envoy_binary
 
 pytestmark = pytest.mark.skipif(envoy_binary() is None, reason="there is no Envoy for this platform")
 
@@ -21,7 +21,7 @@ ADMIN = f"127.0.{BLOCK}.20"
 STARTER = """
 import sys, time
 from pathlib import Path
-from tests.testbed.envoys import Envoys, envoy_binary
+from admc.testbed.envoys import Envoys, envoy_binary
 with Envoys(Path(sys.argv[1]), envoy_binary()) as envoys:
     envoys.start({"a": Path(sys.argv[2])})
     print(envoys.running["a"].process.pid, flush=True)
@@ -53,7 +53,7 @@ def gone_soon(process: int) -> bool:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_an_envoy_does_not_outlive_whoever_started_it(number: signal.Signals, tmp_path: Path, bootstrap: Path) -> None:
+def test_an_envoy_does_not_outlive_its_parent(number: signal.Signals, tmp_path: Path, bootstrap: Path) -> None:
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, str(tmp_path / "logs"), str(bootstrap)],
         stdout=subprocess.PIPE,

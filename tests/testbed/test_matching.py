@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import dsl
-from tests.testbed.client import Request
-from tests.testbed.matching import holds, meeting, missing
+from admc.testbed.client import Request
+from admc.testbed.matching import holds, meeting, missing
 
 PROGRAM = """
 app a

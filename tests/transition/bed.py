@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format
 
 from admc.serve.build.snapshots import snapshot
+from admc.testbed.echo import EchoServices, Endpoint
+from admc.testbed.envoys import Envoys
 from admc.transition.resources import keeping, resources
-from emitters.addresses import Addresses
-from emitters.dial import binds, sender
+from emitters.addresses import loopback
+from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
-from tests.testbed.echo import EchoServices, Endpoint
-from tests.testbed.envoys import Envoys
 from tests.testbed.ports import free_port
 from tests.transition.callers import SECONDS
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.client import Admission
 from xds_server.transport.server import XdsServer
 
@@ -52,7 +52,7 @@ class Server:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.store = SnapshotStore()
+        self.store = SnapshotCache()
         self.port = 0
         self._server = self.call(self._start)
 
@@ -102,7 +102,7 @@ class Bed:
         """`xds` is the port of a server that runs already; else there is one here."""
         self._xds = xds
         self.placed = placed
-        self.addresses = Addresses.loopback(placed.program)
+        self.addresses = loopback(placed.program)
         self._folder = folder
         self._stack = ExitStack()
         program = placed.program

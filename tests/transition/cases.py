@@ -17,7 +17,7 @@ from tests.fidelity.tokens import BEARER, keys, token
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tests.testbed.echo import Seen
+    from admc.testbed.echo import Seen
 
 CASE: Final = "x-case"
 ORIGIN: Final = "https://shop.example"

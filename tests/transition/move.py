@@ -18,7 +18,7 @@ from tests.transition.callers import Keeper, answered, more
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 PORT: Final = program_port()
 KEY: Final = b"a key of the server"

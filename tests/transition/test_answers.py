@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.envoys import envoy_binary
 from admc.transition.steps import steps
-from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
 from tests.transition.callers import Answers, more
 from tests.transition.move import AMOUNT, KEY, SIDES, ends
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 ANSWERS = """
 policy slow    = timeout(after: 20s) on {shop, till} -> cart:web

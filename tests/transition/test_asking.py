@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.envoys import envoy_binary
 from admc.transition.marker import MARKER
 from admc.transition.model import Placed
 from dsl import load_text
-from emitters.dial import sender
+from emitters.addresses.dialing import sender
 from solver.place import place
-from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
 from tests.transition.callers import Dial, Keeper, answered
 from tests.transition.move import PORT, walk
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 APP = f"""
 app asking

@@ -13,12 +13,14 @@ from admc.transition.steps import steps
 from dsl import load_text
 from emitters.errors import EmitError
 from solver.place import place
-from tests.serve.serving import served
+from tests.serve.server_process import served
 from tests.transition.test_walks import judge, judge_asked
 from tests.transition.world import Leg, asked, chain, moments
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.long
 
 APP = """
 app asks

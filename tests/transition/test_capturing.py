@@ -9,7 +9,7 @@ import pytest
 from admc.serve.rollout.redirection import MAX_LOADED, NAME, Capturing
 from admc.transition.model import Phase
 from admc.transition.steps import steps
-from emitters.addresses import Addresses
+from emitters.addresses import Addresses, loopback
 from tests.transition.test_steps import placed
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MOVES: Final = "policy a = rate_limit(requests: 1, per: 1s) on s -> d:web\npin a
 COMES: Final = 'policy b = set_request_header(name: "x-b", value: "1") on s -> d:web\npin b at egress\n'
 INGRESS, EGRESS = placed(MOVES.replace("SIDE", "ingress")), placed(MOVES.replace("SIDE", "egress"))
 BOTH, MOVED = placed(MOVES.replace("SIDE", "ingress") + COMES), placed(MOVES.replace("SIDE", "egress") + COMES)
-ADDRESSES: Final = Addresses.loopback(INGRESS.program)
+ADDRESSES: Final = loopback(INGRESS.program)
 
 
 def wide(old: Placed, new: Placed) -> Step:

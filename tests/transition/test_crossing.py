@@ -14,7 +14,7 @@ from admc.transition.steps import steps
 from dsl import load_text
 from dsl.program import Side
 from emitters.errors import EmitError
-from emitters.scope import hops
+from emitters.hops import hops
 from solver.place import place
 
 if TYPE_CHECKING:

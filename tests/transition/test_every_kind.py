@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.envoys import envoy_binary
 from admc.transition.change import Change
 from admc.transition.model import Placed
 from admc.transition.steps import steps
 from dsl import load
 from dsl.kinds.prelude import kinds
 from dsl.program import Protocol, Side
-from emitters.dial import sender
+from emitters.addresses.dialing import sender
 from solver.place import place
-from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
 from tests.transition.cases import CASE, CASES, CONNECTIONS, DELAY_SECONDS, FILES, QUOTA, Reply, program, wrong
 from tests.transition.move import KEY, PORT
@@ -30,11 +30,11 @@ from tests.transition.move import KEY, PORT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.testbed.echo import Seen
+    from admc.testbed.echo import Seen
     from tests.transition.cases import Ask, Case
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 PAUSE_SECONDS = 0.003
 """Between two requests, so that others get some of the machine."""
 

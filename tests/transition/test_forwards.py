@@ -12,7 +12,7 @@ from admc.transition.model import Placed
 from admc.transition.steps import steps
 from dsl import load_text
 from dsl.program import Side
-from emitters.scope import hops
+from emitters.hops import hops
 from solver.place import place
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from admc.testbed.envoys import envoy_binary
 from admc.transition.marker import MARKER
 from admc.transition.model import Phase, Placed
 from admc.transition.steps import steps
 from dsl import load_text
 from solver.place import place
-from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
 from tests.transition.callers import SECONDS, GrpcKeeper, answered, more
 from tests.transition.move import AMOUNT, KEY, PORT, SIDES
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 PERMISSION_DENIED, RESOURCE_EXHAUSTED = 7, 8
 QUOTA: Final = 10

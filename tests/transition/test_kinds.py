@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from admc.testbed.envoys import envoy_binary
 from admc.transition.marker import MARKER
 from admc.transition.model import Placed
 from admc.transition.steps import steps
 from dsl import load_text
 from solver.place import place
-from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
 from tests.transition.callers import Keeper, answered
 from tests.transition.move import KEY, PORT, walk
@@ -24,10 +24,10 @@ from tests.transition.move import KEY, PORT, walk
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.testbed.echo import Seen
+    from admc.testbed.echo import Seen
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 PROGRAM = """
 app move

@@ -16,15 +16,15 @@ from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
 from admc.__main__ import main
 from admc.serve.observe.events import JsonLines
+from admc.testbed.envoys import envoy_binary
 from admc.transition.marker import MARKER, concealed, concealed_text
 from admc.transition.model import Phase, Placed
 from admc.transition.steps import steps
 from dsl import load_text
-from emitters.dial import sender
+from emitters.addresses.dialing import sender
 from solver.place import place
-from tests.serve.serving import served
-from tests.serve.test_serving import write
-from tests.testbed.envoys import envoy_binary
+from tests.serve.server_process import served
+from tests.serve.test_server import write
 from tests.testbed.ports import free_port
 from tests.transition.bed import Bed
 from tests.transition.callers import Keeper, more
@@ -33,10 +33,10 @@ from tests.transition.move import KEY, PORT, SIDES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 PROGRAM = """
 app move

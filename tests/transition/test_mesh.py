@@ -11,16 +11,16 @@ import pytest
 from google.protobuf import json_format
 
 from admc.serve.build.snapshots import snapshot
+from admc.testbed.envoys import envoy_binary
 from admc.transition.driver import MARGIN_SECONDS
 from admc.transition.model import Placed
 from admc.transition.resources import keeping, resources
 from admc.transition.steps import steps
 from dsl import load_text
-from emitters.envoy import Mode, emit, untouched
+from emitters.envoy import Mode, emit, passthrough
 from emitters.envoy.bootstrap import xds_bootstrap
 from emitters.interception import Family, interceptions, restore_file
 from solver.place import place
-from tests.testbed.envoys import envoy_binary
 from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
 from tests.testbed.mesh.needs import missing
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.transition.model import Step
+
+pytestmark = pytest.mark.long
 
 PROGRAM = """
 app move
@@ -57,7 +59,7 @@ class Pods:
 
     def __init__(self, mesh: Mesh, server: Server, folder: Path, socket: str, middle: Step) -> None:
         self.mesh, self._server = mesh, server
-        passing = untouched(mesh.program, mesh.addresses)
+        passing = passthrough(mesh.program, mesh.addresses)
         assert passing is not None
         self.passing = snapshot(passing)
         self._admin: dict[str, tuple[str, int]] = {}

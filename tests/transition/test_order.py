@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.testbed.envoys import envoy_binary
+from admc.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
 from tests.transition.callers import Answers, Http2Keeper, Keeper, answered
 from tests.transition.move import SIDES, ends, walk
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 ORDER = """
 policy one   = add_request_header(name: "x-way", value: "one") on {shop, till} -> cart:web

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
+from admc.serve.rollout.stepping import where
 from hypothesis import HealthCheck, assume, event, given, note, settings
 from hypothesis import strategies as st
 
 from admc.serve.build.source import Source, State
-from admc.serve.rollout.stepping import where
 from admc.transition.change import Change
 from admc.transition.model import Part, Placed, Toggle
 from admc.transition.older import names, renamed
@@ -26,21 +26,23 @@ from dsl import load_text
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Side
 from emitters.addresses import Addresses, from_json
+from emitters.addresses.index import AddressIndex, Callers
 from emitters.envoy import emit
+from emitters.envoy.chains.tcp import chains
 from emitters.envoy.context import Context, Mode
-from emitters.envoy.located import taken
-from emitters.envoy.match import scope
-from emitters.envoy.tcp import chains
+from emitters.envoy.hop_addresses import taken
+from emitters.envoy.matching.callers import callers_in_scope
 from emitters.errors import EmitError
-from emitters.known import Callers, Known
-from emitters.scope import hops
+from emitters.hops import hops
 from solver.place import place
 from solver.placement import PlacementError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from emitters.scope import Hop
+    from emitters.hops import Hop
+
+pytestmark = pytest.mark.long
 
 PODS: Final = {"s": "10.1.0.1", "t": "10.1.1.1", "n": "10.1.1.2", "d": "10.9.0.1"}
 PEERS: Final = (*PODS.values(), "10.1.0.9", "10.1.1.9", "10.2.0.1", "192.0.2.1")
@@ -135,11 +137,13 @@ def denies(part: Part, addresses: Addresses, hop: Hop, peer: str, *, met: bool =
     """Whether a hop refuses a connection, or a request with a marker (`met`) or without one."""
     program = part.placed.program
     toggle = part.toggles.get(hop.name, Toggle())
-    context = Context(program, addresses, Known(program, addresses), Mode.REDIRECT, program.services[hop.service])
+    context = Context(
+        program, addresses, AddressIndex(program, addresses), Mode.REDIRECT, program.services[hop.service]
+    )
     if hop.carries_requests or hop.side is Side.EGRESS:
         skipped = toggle.off | (toggle.met if met else frozenset())
         found = [each for each in hop.policies if each.kind.name == "deny" and each.name not in skipped]
-        who = [scope(context, each, hop) for each in found]
+        who = [callers_in_scope(context, each, hop) for each in found]
         return any(callers is None or inside(callers, peer) for callers in who)
     address = ipaddress.ip_address(peer)
     made = chains(context, hop)
@@ -230,7 +234,9 @@ def test_a_network_inside_of_another_is_refused_at_the_senders_too(back: bool) -
     old, new = (End(HEAD + text, PODS) for text in (reversed(texts) if back else texts))
     for step in steps(old.placed, new.placed, b"key"):
         program, placement = step.parts["s"].placed
-        context = Context(program, old.addresses, Known(program, old.addresses), Mode.REDIRECT, program.services["s"])
+        context = Context(
+            program, old.addresses, AddressIndex(program, old.addresses), Mode.REDIRECT, program.services["s"]
+        )
         found = [hop for hop in hops(program, placement)["s"] if hop.port.number == 443]
         own = {network for hop in found for network in taken(context, hop)[443].own}
         others = {network for hop in found for network in taken(context, hop)[443].others}

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from admc.serve.rollout.stepping import told, where
 
 from admc.serve.build.snapshots import snapshots
 from admc.serve.build.source import Source, State
-from admc.serve.rollout.stepping import told, where
 from admc.transition.model import Phase, Placed
 from admc.transition.steps import steps
 from dsl import load_text
@@ -75,7 +75,7 @@ def test_in_the_end_proxies_have_what_the_plan_alone_makes(case: str, moves: str
     old, new = reversed(ends) if back else ends
     walked = steps(Placed(old.program, old.placement), Placed(new.program, new.placement), b"key")
     assert [step.phase for step in walked] == (list(Phase)[5:] if moves == "nothing moves" else list(Phase))
-    alone = snapshots(new).adms
+    alone = snapshots(new).by_service
     for step in walked[-2:]:
         made = told(step, where(step, old, new), frozenset(step.parts))
         assert "d" in made

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.serve.serving import served
-from tests.serve.test_serving import write
-from tests.testbed.envoys import envoy_binary
+from admc.testbed.envoys import envoy_binary
+from tests.serve.server_process import served
+from tests.serve.test_server import write
 from tests.testbed.ports import free_port
 from tests.transition.bed import Bed
 from tests.transition.callers import Keeper, more
@@ -19,10 +19,10 @@ from tests.transition.move import AMOUNT, once, phases, placed, text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.serve.serving import Served
+    from tests.serve.server_process import Served
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 
 WALK = ("announce", "prepare", "senders", "receivers", "release", "final", "clean")

@@ -9,10 +9,12 @@ from admc.transition.model import Phase, Placed, Step
 from admc.transition.resources import resources
 from admc.transition.steps import steps
 from dsl import load_text
-from emitters.addresses import Addresses
+from emitters.addresses import loopback
 from emitters.envoy import Mode
-from emitters.scope import hops
+from emitters.hops import hops
 from solver.place import place
+
+pytestmark = pytest.mark.long
 
 PROGRAM = """
 app stays
@@ -58,7 +60,7 @@ def test_no_step_has_both(kind: str, other: int, sides: tuple[str, str]) -> None
     walked = steps(old, new, b"key")
     for step in walked:
         assert names(step) in ({("one",)}, {("two",)}), step.phase
-        assert resources(step, Addresses.loopback(new.program), Mode.REDIRECT)
+        assert resources(step, loopback(new.program), Mode.REDIRECT)
     assert (names(walked[0]), names(walked[-1])) == ({("one",)}, {("two",)})
     assert [step.phase for step in walked] == list(Phase)
 

@@ -8,23 +8,27 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from envoy.config.route.v3 import route_components_pb2
 
+from admc.testbed.envoys import envoy_binary
 from admc.transition.model import Phase, Placed
 from admc.transition.resources import resources
 from admc.transition.steps import steps
 from admc.transition.toggles import _routes
 from dsl import load
 from dsl.program import Stage
-from emitters.addresses import Addresses
+from emitters.addresses import loopback
 from emitters.envoy import Mode, emit
-from emitters.scope import filter_name, filter_names, hops
+from emitters.envoy.kinds.registry import filter_names
+from emitters.envoy.names import filter_name
+from emitters.hops import hops
 from solver.place import place
-from tests.testbed.envoys import envoy_binary
 from tests.transition.bed import Bed
 from tests.transition.cases import CASES, FILES, program
 from tests.transition.move import KEY, PORT, ends
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.long
 
 ENVOY = envoy_binary()
 NARROW, WIDE = 10, 1_000
@@ -41,7 +45,7 @@ def test_what_a_policy_is_called_is_all_of_its_filters(side: str, tmp_path: Path
     path.write_text(program(side, PORT, str(tmp_path)))
     loaded = load(path)
     placed = Placed(loaded, place(loaded))
-    found = {each.service: each for each in emit(*placed, Addresses.loopback(loaded), Mode.EXPLICIT)}
+    found = {each.service: each for each in emit(*placed, loopback(loaded), Mode.EXPLICIT)}
     tried = set()
     for service, own in hops(*placed).items():
         expected: set[str] = set()
@@ -82,7 +86,7 @@ def test_where_a_policy_is_skipped_all_of_its_filters_are(sides: tuple[str, str]
     old, new = limits(NARROW, WIDE, sides)
     skipped = 0
     for step in steps(old, new, KEY):
-        for service, found in resources(step, Addresses.loopback(new.program), Mode.EXPLICIT).items():
+        for service, found in resources(step, loopback(new.program), Mode.EXPLICIT).items():
             for hop, toggle in step.parts[service].toggles.items():
                 filters = {name for name in found.extensions if name.startswith(f"{hop}/small:")}
                 if toggle.off and filters:

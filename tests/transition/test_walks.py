@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, assume, event, given, note, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,8 @@ from tests.transition.world import Asked, Met, Moment, asked, moments, ways
 
 if TYPE_CHECKING:
     from dsl.program import Call, Policy
+
+pytestmark = pytest.mark.long
 
 APP = """
 app walks

@@ -19,7 +19,8 @@ from admc.transition.model import Phase, Placed, Toggle
 from admc.transition.older import dropped, names, original, renamed
 from admc.transition.steps import outlasting, steps
 from dsl.program import Side, Stage
-from emitters.scope import filter_name, hops
+from emitters.envoy.names import filter_name
+from emitters.hops import hops
 from solver.rules.facts import targets
 
 if TYPE_CHECKING:

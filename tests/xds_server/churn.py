@@ -33,7 +33,7 @@ CHANGE_SECONDS: Final = 0.5
 MORE_SECONDS: Final = 60.0
 """How long a slow machine is waited for."""
 NEEDED: Final = 12
-"""Readings from which a trend can be told."""
+"""So many readings show a trend."""
 MAY_DRIFT_BYTES: Final = 3_000_000
 MAY_DRIFT: Final = 0.03
 """What the middle of the last readings may be above that of those before, of memory ..."""
@@ -186,7 +186,7 @@ def trend(readings: Sequence[Reading], value: Callable[[Stats], float]) -> Trend
 
 
 def verdict(outcome: Outcome) -> list[str]:
-    """What went wrong."""
+    """The failures."""
     before, after = outcome.before, outcome.after
     found = [*outcome.failures, *after.errors]
     if after.streams or after.tasks > before.tasks:

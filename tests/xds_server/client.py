@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SECONDS = 60.0
-"""Whoever waits so long waits in vain, on any machine."""
+"""After so long a response will not come, on any machine."""
 
 
 class Client:

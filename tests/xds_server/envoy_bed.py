@@ -19,9 +19,9 @@ from envoy.extensions.filters.http.router.v3 import router_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
 from google.protobuf import json_format
 
-from tests.testbed.envoys import Envoy, Envoys, envoy_binary
+from admc.testbed.envoys import Envoy, Envoys, envoy_binary
 from tests.testbed.ports import free_port
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.transport.server import XdsServer
 
@@ -228,7 +228,7 @@ async def running(
     variant: str, folder: Path, *resources: Resource, port: int, options: Sequence[str] = ()
 ) -> AsyncIterator[Running]:
     """An Envoy that serves these resources at `port`; `options` are of its command line."""
-    store = SnapshotStore()
+    store = SnapshotCache()
     store.publish("web", Snapshot.of(resources))
     server = XdsServer(store, lambda caller: caller.node.cluster)
     where = await server.start("127.0.0.1:0")

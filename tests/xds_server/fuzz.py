@@ -56,7 +56,7 @@ def request(chosen: random.Random, variant: str, nonces: list[str], *, first: bo
     message.type_url = chosen.choice((*TYPES, f"type.{chosen.random()}") if chosen.random() < 0.2 else ORDER)
     message.response_nonce = chosen.choice([*nonces[-3:], *nonces[:1], "", "0", "7", "-1", "x" * 5000])
     if chosen.random() < (0.95 if first else 0.1):
-        message.node.cluster = chosen.choice((*GROUPS, *GROUPS, *GROUPS, "nobody", ""))
+        message.node.cluster = chosen.choice((*GROUPS, *GROUPS, *GROUPS, "unknown", ""))
         message.node.id = chosen.choice(("a", "", "\N{SNOWMAN}" * 100))
         message.node.user_agent_name = chosen.choice(("envoy", "gRPC C-core", ""))
     if chosen.random() < 0.2:
@@ -197,7 +197,7 @@ async def no_grpc(port: int, chosen: random.Random) -> None:
 
 
 async def good_client(port: int, variant: str) -> str:
-    """Empty if a client that does all right is served; what went wrong otherwise."""
+    """Empty if the server serves a correct client; otherwise the failure."""
     try:
         async with Client(port, variant, GROUPS[0], id="good") as client:
             await client.send(CLUSTER)

@@ -1,4 +1,4 @@
-"""A server in a process of its own, so that what it holds can be told from what its clients hold.
+"""A server in a process of its own, so that its memory can be measured apart from that of its clients.
 
     python -m tests.xds_server.running
 
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from tests.xds_server.build import resource
 from xds_server.limits.limits import Limits
-from xds_server.protocol.wire import Composer
-from xds_server.resources.cache import SnapshotStore
+from xds_server.protocol.wire import PayloadCache
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET
-from xds_server.transport.event_loop import Loop
-from xds_server.transport.process import suit_many_streams
+from xds_server.transport.event_loop import GrpcEventLoop
+from xds_server.transport.process import tune_garbage_collection
 from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Stats(NamedTuple):
     tasks: int
     streams: int
     errors: list[str]
-    """What was logged as an error, or raised where nobody waited for it."""
+    """Errors in the log, and exceptions that no caller handled."""
     served: int
     """Responses so far."""
 
@@ -93,14 +93,14 @@ def _give_back() -> None:
 
 
 async def main() -> None:
-    suit_many_streams()
+    tune_garbage_collection()
     noticed = _Noticed()
     logging.getLogger().addHandler(noticed)
     loop = asyncio.get_running_loop()
-    store = SnapshotStore()
+    store = SnapshotCache()
     server = XdsServer(store, lambda caller: caller.node.cluster if caller.node.cluster in GROUPS else None, LIMITS)
     # Its bound is more than a leak may be before it is noticed.
-    server.shared.composer = Composer(1 << 20)
+    server.shared.payloads = PayloadCache(1 << 20)
     print(await server.start("127.0.0.1:0"), flush=True)
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -183,5 +183,5 @@ class Running:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=Loop) as runner:
+    with asyncio.Runner(loop_factory=GrpcEventLoop) as runner:
         runner.run(main())

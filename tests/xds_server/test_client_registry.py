@@ -1,4 +1,4 @@
-"""What is counted as it changes is what a look at every stream would find, at every turn of a stream's life."""
+"""The registry's counts are those of a search through all streams, at every moment of a stream's life."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def counted(server: XdsServer) -> tuple[int, int]:
-    """Connected and behind, after a comparison with the whole status."""
+    """The numbers of clients and of clients behind, compared with the whole status."""
     clients = server.clients()
     behind = [
         each
@@ -59,9 +59,9 @@ async def test_counts_follow_what_clients_do_and_what_is_published(variant: str)
         await asyncio.sleep(0)
         await until(server, 2, 1)
         assert [(each.group, each.node.id) for each in server.registry.views(["web"])] == [("web", "one")]
-        assert server.registry.views(["nobody"]) == ()
+        assert server.registry.views(["empty"]) == ()
 
-        # What was there before comes back: it is acknowledged, and its version is the one that was.
+        # The first snapshot comes back: the client has acknowledged its version.
         server.store.publish("web", world("clusters a=1-"))
         counted(server)
         server.store.publish("web", world("clusters a=3-"))
@@ -96,7 +96,7 @@ def _is(response: object, content: int) -> bool:
 @pytest.mark.parametrize("refuses", [False, True])
 @pytest.mark.parametrize("between", ["clusters a=2-", "clusters a=1- b=1-"])
 @pytest.mark.parametrize("variant", ["sotw", "delta"])
-async def test_who_may_have_something_else_has_not_acknowledged_what_it_is_led_back_to(
+async def test_a_client_that_may_have_another_snapshot_has_not_acknowledged_the_one_it_returns_to(
     variant: str, between: str, refuses: bool
 ) -> None:
     async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
@@ -116,7 +116,7 @@ async def test_who_may_have_something_else_has_not_acknowledged_what_it_is_led_b
 
 @pytest.mark.parametrize("brought", [None, CLUSTER, LISTENER])
 @pytest.mark.parametrize("variant", ["sotw", "delta"])
-async def test_who_has_just_been_started_has_said_so_of_listeners_and_nothing_else_of_any_other_type(
+async def test_a_client_is_fresh_if_its_first_request_for_listeners_and_no_other_request_names_a_version(
     variant: str, brought: str | None
 ) -> None:
     async with serving(world("clusters a=1-; listeners l=1")) as (server, port), Client(port, variant) as client:

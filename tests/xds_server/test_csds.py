@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.transcript import world
 from xds_server import csds
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import CLUSTER, LISTENER, SECRET
 from xds_server.transport.server import XdsServer
 
@@ -31,7 +31,7 @@ BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
 async def serving(
     may_ask: Callable[[Caller], bool] = lambda _: True, **how: Callable[[Any], Any]
 ) -> AsyncIterator[tuple[XdsServer, int, Any]]:
-    store = SnapshotStore()
+    store = SnapshotCache()
     store.publish("web", world("clusters a=1- b=1-"))
     server = XdsServer(store, lambda caller: caller.node.cluster or None)
     port = await server.start("127.0.0.1:0", services=[lambda it: csds.add(it, server, may_ask, **how)])
@@ -131,11 +131,11 @@ async def test_a_stream_is_answered_request_by_request() -> None:
 async def test_it_is_closed_to_all_but_administrators() -> None:
     asked: list[Caller] = []
 
-    def nobody(caller: Caller) -> bool:
+    def no_client(caller: Caller) -> bool:
         asked.append(caller)
         return False
 
-    async with serving(nobody) as (_, _, stub):
+    async with serving(no_client) as (_, _, stub):
         for call in (stub.FetchClientStatus(request()), stub.StreamClientStatus(iter([request()])).read()):
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await call
@@ -144,7 +144,7 @@ async def test_it_is_closed_to_all_but_administrators() -> None:
     assert dict(asked[0].metadata)["user-agent"].startswith("grpc-python")
 
 
-async def test_whoever_may_not_ask_is_told_so_before_it_says_anything() -> None:
+async def test_a_client_without_the_right_is_rejected_before_its_first_request() -> None:
     async with serving(lambda _: False) as (_, _, stub):
         call = stub.StreamClientStatus()
         assert await asyncio.wait_for(call.code(), SECONDS) is grpc.StatusCode.PERMISSION_DENIED
@@ -169,11 +169,11 @@ async def test_what_waits_for_something_else_is_not_sent_and_what_is_to_go_is_st
         await client.send(LISTENER)
         server.store.publish("web", world("clusters a=1- b=1-; listeners l=1"))
         await client.send(CLUSTER, nonce=clusters.nonce, error="a is bad")
-        # Refused, and never there before; the listener waits for that to be mended.
+        # Nacked, and never there before; the listener waits for that to be mended.
         config = await until(stub, {"a": "ERROR", "b": "ERROR", "l": "NOT_SENT"})
         assert not any(item.version_info or item.HasField("xds_config") for item in config.generic_xds_configs)
         if variant == "delta":
-            listeners = await client.read()  # it has none yet, and is told so
+            listeners = await client.read()  # an empty response: it has none yet
             await client.send(LISTENER, nonce=listeners.nonce)
         server.store.publish("web", world("clusters a=2-; listeners l=1"))
         await until(stub, {"a": "STALE", "l": "NOT_SENT"})
@@ -193,7 +193,7 @@ async def test_what_may_not_be_shown_is_not() -> None:
         assert [item.error_state.details for item in config.generic_xds_configs] == ["bad ...", "bad ..."]
 
 
-async def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_size_of_a_response_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csds, "MAX_BYTES", 10)
     async with serving() as (_, port, stub), Client(port, "delta") as client:
         await client.send(CLUSTER)

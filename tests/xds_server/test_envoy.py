@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
-from tests.testbed.envoys import Envoys
+from admc.testbed.envoys import Envoys
 from tests.testbed.ports import free_port
 from tests.xds_server.envoy_bed import (
     BOTH,
@@ -22,7 +22,7 @@ from tests.xds_server.envoy_bed import (
     routes,
     running,
 )
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import CLUSTER, LISTENER
 from xds_server.transport.server import XdsServer
@@ -121,7 +121,7 @@ async def test_a_restarted_server_and_a_restarted_proxy(variant: str, tmp_path: 
             # The server goes and comes back with something else.
             await bed.server.stop(1.0)
             assert await bed.ask() == "200 one x-tier: gold"
-            store = SnapshotStore()
+            store = SnapshotCache()
             store.publish("web", Snapshot.of([good[0], endpoints("a", two), *good[2:]]))
             bed.server = XdsServer(store, lambda caller: caller.node.cluster)
             await bed.server.start(f"127.0.0.1:{server_port}")

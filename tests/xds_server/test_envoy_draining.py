@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-pytestmark = NEEDS_ENVOY
+pytestmark = [pytest.mark.long, NEEDS_ENVOY]
 DRAIN_SECONDS = 4
 OLD = {ROUTES: {"r-old"}, EXTENSION: {"tier-old"}}
 

@@ -1,9 +1,13 @@
-"""A few seconds of `fuzz` and of `churn`: both go on for as long as they are told to."""
+"""A few seconds of `fuzz` and of `churn`: `--minutes` says how long they run."""
 
 from __future__ import annotations
 
+import pytest
+
 from tests.xds_server.churn import churn, verdict
 from tests.xds_server.fuzz import complaints, fuzz
+
+pytestmark = pytest.mark.long
 
 
 async def test_nonsense_at_the_wire_leaves_nothing_behind() -> None:

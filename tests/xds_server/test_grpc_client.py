@@ -19,7 +19,7 @@ from envoy.extensions.filters.http.router.v3 import router_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2
 
 from tests.xds_server.envoy_bed import ADS, made, typed
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
 from xds_server.transport.server import XdsServer
@@ -33,7 +33,7 @@ SECONDS = 60.0
 
 @contextlib.asynccontextmanager
 async def backend(name: str) -> AsyncIterator[int]:
-    """A gRPC service that answers with its name and what it was told."""
+    """A gRPC service that answers with its name and the text of the request."""
 
     async def say(request: bytes, _: Any) -> bytes:
         return name.encode() + b" " + request
@@ -132,7 +132,7 @@ def resources(cluster: str, port: int) -> Snapshot:
 
 async def test_grpc_resolves_calls_and_follows_changes() -> None:
     async with backend("one") as one, backend("two") as two:
-        store = SnapshotStore()
+        store = SnapshotCache()
         store.publish("web", resources("a", one))
         server = XdsServer(store, lambda called: called.node.cluster)
         port = await server.start("127.0.0.1:0")

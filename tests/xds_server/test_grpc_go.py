@@ -13,7 +13,7 @@ from envoy.config.route.v3 import route_pb2
 from tests.golang import built
 from tests.xds_server.envoy_bed import made
 from tests.xds_server.test_grpc_client import backend, bootstrap, resources
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import ROUTES
 from xds_server.transport.server import XdsServer
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from xds_server.resources.snapshot import Resource
+
+pytestmark = pytest.mark.long
 
 SOURCES = Path(__file__).with_name("caller_go")
 WORKERS = 16
@@ -60,9 +62,9 @@ async def test_no_call_is_lost_while_routes_switch_clusters(
     worlds_of: Callable[[int, int], tuple[Snapshot, ...]],
 ) -> None:
     """Without being told of clusters ahead, a client loses some calls of each thousand (`docs/xds.md`)."""
-    program = await asyncio.to_thread(built, SOURCES, "xds-caller", "a client of gRPC in Go")
+    program = await asyncio.to_thread(built, SOURCES, "xds-caller")
     async with backend("one") as one, backend("two") as two:
-        store = SnapshotStore()
+        store = SnapshotCache()
         worlds = worlds_of(one, two)
         store.publish("web", worlds[0])
         server = XdsServer(store, lambda called: called.node.cluster)

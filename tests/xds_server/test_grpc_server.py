@@ -25,7 +25,7 @@ from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
 from tests.testbed.ports import free_port
 from tests.xds_server.envoy_bed import ADS, made, typed
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
 from xds_server.transport.server import XdsServer
@@ -172,7 +172,7 @@ async def until_only(client: Peer, *wanted: str) -> None:
 
 
 async def test_a_grpc_server_and_its_client_are_configured_and_follow_changes_without_a_failed_call() -> None:
-    store = SnapshotStore()
+    store = SnapshotCache()
     xds = XdsServer(store, lambda caller: caller.node.cluster or None)
     port = await xds.start("127.0.0.1:0")
     one, two = free_port(), free_port()

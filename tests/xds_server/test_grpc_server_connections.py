@@ -1,4 +1,4 @@
-"""Connections that never become streams: they are few, they end, and they keep nobody out for long."""
+"""Connections that never become streams: they are few, they end, and they do not keep out other clients for long."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
 from xds_server.limits.limits import Limits
 from xds_server.limits.unauthenticated import address_of
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import CLUSTER
 from xds_server.transport.server import XdsServer
 
@@ -32,7 +32,7 @@ PAIR = AUTHORITY.issue(dns=("localhost",))
 
 @asynccontextmanager
 async def serving(limits: Limits, *, tls: bool) -> AsyncIterator[int]:
-    store = SnapshotStore()
+    store = SnapshotCache()
     store.publish("web", world("clusters a=1-"))
     server = XdsServer(store, lambda caller: caller.node.cluster or None, limits)
     credentials = grpc.ssl_server_credentials([(PAIR.key, PAIR.certificate)]) if tls else None
@@ -132,7 +132,7 @@ async def test_silent_connections_take_no_more_file_handles_than_allowed(tls: bo
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("say", [b"", PREFACE])
 async def test_one_address_does_not_keep_out_others(tls: bool, say: bytes) -> None:
-    """Whoever takes all connections that there may be loses most of them at once, and those that were let in none."""
+    """An address that takes all connections loses most of them at once, and admitted clients lose none."""
     limits = Limits(handshake_seconds=10 * SECONDS, connections=60, streams_per_peer=20)
     async with (
         serving(limits, tls=tls) as port,
@@ -144,7 +144,7 @@ async def test_one_address_does_not_keep_out_others(tls: bool, say: bytes) -> No
         readers = await silent(stack, port, 200, say, "127.0.0.2")
         ends = [asyncio.create_task(ended(reader)) for reader in readers]
         await until_works(port, tls=tls)
-        # So few that there is room for others, and not none: nobody knows which of them is honest.
+        # So few that there is room for others, and not none: some of them may be honest.
         async with asyncio.timeout(SECONDS):
             while sum(not end.done() for end in ends) > 20:
                 await asyncio.sleep(0.05)

@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.xds_server.client import SECONDS
 from xds_server.health import Health
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.server import SERVICE, XdsServer
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ STATUS: Any = health_pb2.HealthCheckResponse
 @contextlib.asynccontextmanager
 async def serving() -> AsyncIterator[tuple[Health, Any]]:
     health = Health()
-    server = XdsServer(SnapshotStore(), lambda _: None)
+    server = XdsServer(SnapshotCache(), lambda _: None)
     port = await server.start("127.0.0.1:0", services=[health.add])
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from tests.xds_server.build import MESSAGES, content_of, resource
 from xds_server.protocol.delta import DeltaStream
-from xds_server.protocol.earlier_streams import Past
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
-from xds_server.protocol.type_state import Shared
 from xds_server.protocol.wire import parse_delta, parse_sotw
+from xds_server.resources.earlier_streams import EarlierStreams
 from xds_server.resources.references import references
 from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES, WHOLE
@@ -60,7 +60,7 @@ class Envoy:
         self,
         variant: str,
         snapshot: Snapshot,
-        past: Past | None = None,
+        past: EarlierStreams | None = None,
         *,
         refuses: bool = False,
         partly: bool = False,
@@ -75,7 +75,7 @@ class Envoy:
         self.versions: dict[str, dict[str, str]] = {kind: {} for kind in self.held}
         self.said: dict[str, str] = {}
         """By type, the version of the last response that it took."""
-        self.past = past or Past()
+        self.past = past or EarlierStreams()
         self.stream: Any = None
         self.connect(snapshot)
 
@@ -85,7 +85,7 @@ class Envoy:
             self.stream.leave()
         kind = SotwStream if self.variant == "sotw" else DeltaStream
         self.refused.clear()
-        self.stream = kind(snapshot, Shared(), self.past)
+        self.stream = kind(snapshot, SharedResults(), self.past)
         self.up: deque[bytes] = deque()
         self.down: deque[bytes] = deque()
         self.nonces: dict[str, str] = {}
@@ -326,8 +326,8 @@ def test_a_client_is_led_on_by_a_server_that_knows_what_was_acknowledged_last(
     envoy = Envoy(variant, snapshot_of(first))
     envoy.drain()
     assert envoy.stream.completed is not None
-    envoy.past = Past()
-    envoy.past.taken.whole(1, envoy.stream.completed)
+    envoy.past = EarlierStreams()
+    envoy.past.last_acked.snapshot_acked(1, envoy.stream.completed)
     envoy.connect(snapshot_of(later))
     play(envoy, more)
     play(envoy, ["server", "client"] * 60)

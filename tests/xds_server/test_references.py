@@ -35,7 +35,7 @@ def _messages() -> Iterator[Any]:
 
 
 SAYS_NO_CLUSTER = {
-    # Where it comes from a header, where a match compares, where something is told, and where it is the message's own.
+    # Where it comes from a header, where a match compares, where a header is sent, and where it is the message's own.
     "cluster_header", "cluster_service_name", "upstream_cluster", "cluster_id_format", "cluster_specifier_plugin",
     "local_cluster_name", "Node.cluster", "ClusterLoadAssignment.cluster_name", "ClusterStats.cluster_name",
     "OutlierDetectionEvent.cluster_name", "HealthCheckEvent.cluster_name",
@@ -45,7 +45,7 @@ SAYS_NO_CLUSTER = {
 
 
 def test_no_message_of_envoy_names_a_cluster_that_is_not_looked_at() -> None:
-    """Whoever installs newer messages hears of new ways to refer to a cluster."""
+    """A newer version of the messages fails here if it has new fields that refer to a cluster."""
     unknown, seen = [], set()
     for kind in _messages():
         if kind.full_name.startswith(("envoy.admin.", "envoy.service.", "envoy.config.bootstrap.")):

@@ -15,7 +15,7 @@ from tests.xds_server.build import MESSAGES, content_of, resource
 from tests.xds_server.client import SECONDS, Client, names
 from tests.xds_server.transcript import world
 from xds_server.limits.limits import Limits
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.snapshot import InconsistentSnapshotError, Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES
 from xds_server.transport.server import PAUSE, ServerError, XdsServer
@@ -30,7 +30,7 @@ BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
 async def serving(
     snapshot: Snapshot | None = None, limits: Limits | None = None
 ) -> AsyncIterator[tuple[XdsServer, int]]:
-    store = SnapshotStore()
+    store = SnapshotCache()
     if snapshot is not None:
         store.publish("web", snapshot)
     server = XdsServer(store, lambda caller: caller.node.cluster or None, limits)
@@ -72,7 +72,7 @@ async def test_a_change_reaches_a_client(variant: str) -> None:
 
 
 @BOTH
-async def test_before_the_first_snapshot_a_client_is_told_to_come_back(variant: str) -> None:
+async def test_before_the_first_snapshot_a_stream_ends_with_unavailable(variant: str) -> None:
     async with serving() as (server, port):
         async with Client(port, variant) as client:
             await client.send(CLUSTER)
@@ -84,7 +84,7 @@ async def test_before_the_first_snapshot_a_client_is_told_to_come_back(variant: 
         assert server.metrics.streams["unavailable"] == 1
 
 
-async def test_a_client_that_nobody_knows_gets_nothing() -> None:
+async def test_an_unknown_client_gets_nothing() -> None:
     async with serving(world("clusters a=1-")) as (_, port), Client(port, "delta", node="") as client:
         await client.send(CLUSTER)
         assert (await client.status())[0] is grpc.StatusCode.PERMISSION_DENIED
@@ -114,7 +114,7 @@ async def test_a_request_without_a_type_is_refused(variant: str) -> None:
 
 
 @BOTH
-async def test_a_type_that_nobody_knows_is_no_reason_to_end(variant: str) -> None:
+async def test_an_unknown_type_does_not_end_the_stream(variant: str) -> None:
     async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
         await client.send("type.googleapis.com/no.such.Type", "x")
         if variant == "delta":
@@ -178,7 +178,7 @@ async def test_a_new_client_gets_the_last_snapshot_that_was_taken_until_there_is
     async with serving(world("clusters a=1-")) as (server, port), Client(port, variant) as client:
         await client.send(CLUSTER)
         await client.send(CLUSTER, nonce=(await client.read()).nonce)
-        await _until(lambda: server.store.taken("web") is not None)
+        await _until(lambda: server.store.last_acked("web") is not None)
         server.store.publish("web", world("clusters a=1- bad=1-"))
         await client.send(CLUSTER, nonce=(await client.read()).nonce, error="bad is bad")
         await _until(lambda: server.metrics.rejects[CLUSTER] == 1)
@@ -203,7 +203,7 @@ async def test_what_was_refused_is_no_better_with_other_endpoints(variant: str, 
             await client.send(kind, *asked)
             repeated = asked if variant == "sotw" else []
             await client.send(kind, *repeated, nonce=(await client.read()).nonce)
-        await _until(lambda: server.store.taken("web") is not None)
+        await _until(lambda: server.store.last_acked("web") is not None)
         server.store.publish("web", world(f"{bad}; endpoints a=1"))
         pushed = await client.read()
         if when == "before the refusal":
@@ -234,7 +234,7 @@ async def test_a_state_of_the_world_client_that_comes_back_keeps_what_its_group_
     async with serving(old) as (server, port):
         version = old.of_type(CLUSTER).version
         if accepted:
-            server.store.accepted("web", old)
+            server.store.acked("web", old)
             version = "of another replica"
         else:
             async with Client(port, "sotw") as client:
@@ -288,7 +288,7 @@ async def test_changes_in_quick_succession_are_one_push_and_wait_for_quiet() -> 
         assert await client.nothing_comes(0.3)
 
 
-async def test_a_client_that_does_not_read_holds_up_nobody() -> None:
+async def test_a_client_that_does_not_read_holds_up_no_other_client() -> None:
     big = [resource(CLUSTER, f"cluster-{number}-{'x' * 500}", 1, ("-",)) for number in range(4000)]
     async with (
         serving(Snapshot.of(big)) as (server, port),
@@ -338,10 +338,10 @@ async def test_requests_are_limited_in_size_and_number_of_names() -> None:
         assert (code, details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "more than 20,000 names in one request")
 
 
-async def test_whoever_asks_for_very_much_waits_for_others_who_do() -> None:
+async def test_clients_with_heavy_requests_wait_for_each_other() -> None:
     async with serving(world("clusters a=1-")) as (server, _):
         began = time.monotonic()
-        await asyncio.gather(*(server.let_others_first(0.02) for _ in range(3)))
+        await asyncio.gather(*(server.pause_after_heavy_request(0.02) for _ in range(3)))
         assert time.monotonic() - began >= 0.02 * 3 * PAUSE - 0.02
 
 
@@ -357,7 +357,7 @@ async def test_streams_of_a_storm_wait_for_their_turn(limits: Limits, lost: bool
     """gRPC takes one new stream after another, and cancels those that have waited for too long: 30 s unless told."""
     assert Limits().turn_seconds > 60
     async with serving(world("clusters a=1-"), limits) as (_, port):
-        # Nobody can be asked when they have arrived: where the first wait was too short for that, it is a longer one.
+        # No event says that they have arrived: where the first wait was too short for that, a longer one follows.
         for seconds in (2.5, 10.0, 40.0) if lost else (2.5,):
             answers = await _storm(port, seconds)
             if "CANCELLED" in answers:
@@ -419,7 +419,7 @@ async def test_streams_drain_when_the_server_stops(variant: str) -> None:
         await asyncio.wait_for(stopping, SECONDS)  # and not the whole grace
 
 
-async def test_listeners_do_not_wait_for_ever_for_endpoints_that_nobody_asks_for() -> None:
+async def test_listeners_do_not_wait_for_ever_for_endpoints_without_a_subscription() -> None:
     short = Limits(patience_seconds=0.5)
     async with serving(world("clusters a=1; listeners l=1"), short) as (_, port), Client(port, "sotw") as client:
         began = time.monotonic()
@@ -452,7 +452,7 @@ async def test_patience_begins_anew_with_each_wait(variant: str) -> None:
 
 async def test_two_servers_do_not_share_a_port() -> None:
     async with serving() as (_, port):
-        other = XdsServer(SnapshotStore(), lambda _: None)
+        other = XdsServer(SnapshotCache(), lambda _: None)
         with pytest.raises(ServerError, match=f"cannot listen at `127.0.0.1:{port}`"):
             await other.start(f"127.0.0.1:{port}")
 

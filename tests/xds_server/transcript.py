@@ -34,10 +34,10 @@ from envoy.service.discovery.v3 import discovery_pb2
 
 from tests.xds_server.build import MESSAGES, WORDS, content_of, resource
 from xds_server.protocol.delta import DeltaStream
-from xds_server.protocol.earlier_streams import Past
+from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
-from xds_server.protocol.type_state import Shared
 from xds_server.protocol.wire import parse_delta, parse_sotw
+from xds_server.resources.earlier_streams import EarlierStreams
 from xds_server.resources.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Conversation:
         self._grpc = grpc
         self.stream: Any = None
         self._snapshot = Snapshot.of([])
-        self._past = Past()
+        self._past = EarlierStreams()
         self._names: dict[str, list[str]] = {}
 
     def hear(self, line: str) -> list[str]:
@@ -85,10 +85,10 @@ class Conversation:
             self._begin()
             return []
         if word == "kept":
-            self._past.taken.whole(1, world(rest))
+            self._past.last_acked.snapshot_acked(1, world(rest))
             return []
         if word == "patience":
-            return self._said(self.stream.wait_no_longer())
+            return self._said(self.stream.end_wait())
         if word == "refused?":
             said = [f"= {NAMES[each.type_url]}: {each.error}" for each in self.stream.status() if each.error]
             assert self.stream.refuses == bool(said)
@@ -105,7 +105,7 @@ class Conversation:
         if self.stream is not None:
             self.stream.leave()
         kind = SotwStream if self._variant == "sotw" else DeltaStream
-        self.stream = kind(self._snapshot, Shared(), self._past, empty_is_all=not self._grpc)
+        self.stream = kind(self._snapshot, SharedResults(), self._past, empty_is_all=not self._grpc)
 
     def _sotw(self, text: str) -> Any:
         word, *rest = shlex.split(text)

@@ -1,1 +1,1 @@
-"""What clients may take of the server, and what happens beyond that."""
+"""Bounds for clients: streams, connections, memory and log lines."""

@@ -1,8 +1,7 @@
-"""What all streams of one client together make the server keep that nobody else has.
+"""The memory that all streams of one client together take, and that the server shares with no other client.
 
-The bounds of one stream are wide: a client may ask for a thousand things that do not exist yet. A thousand streams of
-it, each as far as it may go, would take all memory that there is. Names that the snapshot has are not counted: there
-are no more of them than the server has made itself.
+The bounds of one stream are wide: a client may subscribe to thousands of names that do not exist yet. A thousand such
+streams would take all memory of the machine. Names that the snapshot has are not counted: the server holds them anyway.
 """
 
 from __future__ import annotations
@@ -17,32 +16,33 @@ from xds_server.resources.snapshot import Claimed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from xds_server.protocol.stream import Stream
+    from xds_server.protocol.stream import RequestT, Stream
     from xds_server.protocol.subscription import Subscription
-    from xds_server.protocol.type_state import Channel
-    from xds_server.protocol.wire import Response
+    from xds_server.protocol.type_state import TypeState
+    from xds_server.protocol.wire import Request, Response
+    from xds_server.resources.snapshot import ClientResource, Resource
 
 NAME_BYTES: Final = 128
-"""What it takes to keep a name, besides the name itself ..."""
+"""Bytes that a name takes, besides the string itself ..."""
 ANSWER_BYTES: Final = 192
-"""... and, twice, to keep that it was answered, until the answer is."""
+"""... and, twice, that a name in a response takes until the client has acknowledged the response."""
 QUEUED: Final = 8
-"""Responses that any client may leave unread: one of each type, and a little more."""
+"""So many unread responses are not counted: one of each type, and a few more."""
 
 
-class _Kept:
-    """Of one type, in bytes, with what it was computed from."""
+class _TypeMemory:
+    """The memory of one type on one stream, in bytes, with the values from which it was computed."""
 
-    __slots__ = ("answers", "claims", "error", "known", "names", "refusals", "refused", "strange", "subscription")
+    __slots__ = ("answers", "claims", "error", "known", "nacked", "names", "refusals", "subscription", "unknown_names")
 
     def __init__(self) -> None:
         self.subscription: Subscription | None = None
         self.names = 0
-        self.strange = 0
+        self.unknown_names = 0
         self.answers = 0
-        self.known: object = None
+        self.known: Mapping[str, ClientResource] | None = None
         self.claims = 0
-        self.refused: object = None
+        self.nacked: Mapping[str, str | None] | None = None
         self.error = ""
         self.refusals = 0
 
@@ -51,65 +51,65 @@ class _Kept:
         return self.names + self.answers + self.claims + self.refusals
 
 
-class Meter:
-    """Of one stream."""
+class StreamMemory:
+    """The memory of one stream."""
 
     __slots__ = ("_kept", "_queued", "_seen", "weight")
 
     def __init__(self) -> None:
         self.weight = 0
         self._queued = 0
-        self._kept: dict[str, _Kept] = {}
-        """Where there is anything."""
+        self._kept: dict[str, _TypeMemory] = {}
+        """Types that take memory."""
         self._seen: dict[str, Subscription] = {}
 
-    def heard(self, machine: Stream, request: SotwRequest | DeltaRequest, outbox: Sequence[Response]) -> int:
-        """After a request: how much more, or less, is kept. Takes no time for an answer, as most requests are."""
-        channel = machine.channel(request.type_url)
+    def account(self, machine: Stream[RequestT], request: RequestT, outbox: Sequence[Response]) -> int:
+        """The change of the memory by a request. It takes no time for an ACK, as most requests are."""
+        state = machine.type_state(request.type_url)
         queued = 0
         if len(outbox) > QUEUED:
             queued = sum(len(each.payload.body) for each in outbox[QUEUED:])
         change, self._queued = queued - self._queued, queued
-        if channel is not None:
-            seen = self._seen.get(request.type_url) is channel.subscription
-            if not seen or request.type_url in self._kept or channel.strange or channel.refused or channel.error:
-                change += self._weigh(channel, request, machine.snapshot.of_type(request.type_url).resources)
+        if state is not None:
+            seen = self._seen.get(request.type_url) is state.subscription
+            if not seen or request.type_url in self._kept or state.unknown_names or state.nacked or state.error:
+                change += self._weigh(state, request, machine.snapshot.of_type(request.type_url).resources)
         self.weight += change
         return change
 
-    def _weigh(self, channel: Channel, request: SotwRequest | DeltaRequest, there: Mapping[str, object]) -> int:
-        kept = self._kept.get(channel.type_url) or _Kept()
+    def _weigh(self, state: TypeState, request: Request, there: Mapping[str, Resource]) -> int:
+        kept = self._kept.get(state.type_url) or _TypeMemory()
         before = kept.weight
-        if kept.subscription is not channel.subscription:
-            kept.subscription = self._seen[channel.type_url] = channel.subscription
-            kept.names = _weight(channel.subscription.names.difference(there), NAME_BYTES)
-        if not channel.flights:
+        if kept.subscription is not state.subscription:
+            kept.subscription = self._seen[state.type_url] = state.subscription
+            kept.names = _weight(state.subscription.names.difference(there), NAME_BYTES)
+        if not state.pending_acks:
             kept.answers = 0
-        elif channel.strange > kept.strange:
-            # Once as a name, and once in the bytes of the answer.
+        elif state.unknown_names > kept.unknown_names:
+            # Once as a name, and once in the bytes of the response.
             kept.answers += 2 * _weight([each for each in _names(request) if each not in there], ANSWER_BYTES)
-        kept.strange = channel.strange
-        if (kept.claims or _claims(request)) and kept.known is not channel.known:
-            kept.known = channel.known
-            found = {name: item for name, item in channel.known.items() if isinstance(item, Claimed)}
+        kept.unknown_names = state.unknown_names
+        if (kept.claims or _claims(request)) and kept.known is not state.known:
+            kept.known = state.known
+            found = {name: item for name, item in state.known.items() if isinstance(item, Claimed)}
             kept.claims = _weight(found, NAME_BYTES) + _weight((each.version for each in found.values()), NAME_BYTES)
-        if kept.refused is not channel.refused or kept.error is not channel.error:
-            kept.refused, kept.error = channel.refused, channel.error
-            kept.refusals = _weight([name for name in channel.refused if name not in there], NAME_BYTES)
-            kept.refusals += getsizeof(channel.error) if channel.error else 0
+        if kept.nacked is not state.nacked or kept.error is not state.error:
+            kept.nacked, kept.error = state.nacked, state.error
+            kept.refusals = _weight([name for name in state.nacked if name not in there], NAME_BYTES)
+            kept.refusals += getsizeof(state.error) if state.error else 0
         if kept.weight:
-            self._kept[channel.type_url] = kept
+            self._kept[state.type_url] = kept
         else:
-            self._kept.pop(channel.type_url, None)
+            self._kept.pop(state.type_url, None)
         return kept.weight - before
 
 
-class Budget:
-    """Of all clients. What a client holds is the sum of its streams."""
+class MemoryBudget:
+    """The memory of all clients. A client holds the sum of its streams."""
 
     def __init__(self, each: int, total: int) -> None:
-        """`each`: bytes for a client; `total`: for all together. Beyond that, who has more than an equal share of it
-        may not have more."""
+        """`each`: bytes for one client; `total`: for all clients. Beyond the total, a client with more than an equal
+        share of it gets no more."""
         self._each = each
         self._total = total
         self._held: Counter[str] = Counter()
@@ -118,8 +118,8 @@ class Budget:
     def held(self, client: str) -> int:
         return self._held[client]
 
-    def take(self, client: str, change: int) -> bool:
-        """Count it; whether that is within the bounds."""
+    def charge(self, client: str, change: int) -> bool:
+        """Count a change; whether the client is within the bounds then."""
         held = self._held[client] = self._held[client] + change
         self.sum += change
         if not held:
@@ -134,9 +134,11 @@ def _weight(texts: Iterable[str], besides: int) -> int:
     return sum(sizes) + besides * len(sizes)
 
 
-def _names(request: SotwRequest | DeltaRequest) -> tuple[str, ...]:
-    return request.names if isinstance(request, SotwRequest) else request.subscribe + request.unsubscribe
+def _names(request: Request) -> tuple[str, ...]:
+    if isinstance(request, SotwRequest):
+        return request.names
+    return request.subscribe + request.unsubscribe if isinstance(request, DeltaRequest) else ()
 
 
-def _claims(request: SotwRequest | DeltaRequest) -> bool:
+def _claims(request: Request) -> bool:
     return isinstance(request, DeltaRequest) and bool(request.initial)

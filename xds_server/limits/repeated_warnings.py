@@ -1,7 +1,7 @@
-"""Warnings that a client may bring about as often as it likes: one that nobody knows comes again as long as it runs.
+"""Warnings that a client can cause as often as it likes: an unknown client tries again as long as it runs.
 
-The first few of each address and reason are logged at once, and later one line says how many were left out. What is
-kept for that has a bound, however many addresses there are.
+The first few of each address and reason are logged at once, and later one line says how many were left out. The memory
+for that has a bound, however many addresses there are.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("xds_server")
 LOGGED: Final = 3
-"""Lines of one sort, until the rest of them is counted."""
+"""So many warnings of one sort are logged; the others are counted."""
 SECONDS: Final = 300.0
-"""Between two counts."""
+"""Between two log lines with counts."""
 SORTS: Final = 200
-"""Sorts that are told apart; all others of one event are one."""
+"""So many sorts are counted separately; all further ones of one event count as one."""
 OTHERS: Final = "others"
-"""In place of their address."""
+"""The address of all further sorts."""
 
 
 class _Sort(NamedTuple):
@@ -31,28 +31,28 @@ class _Sort(NamedTuple):
     reason: str
 
 
-class Repeats:
+class RepeatedWarnings:
     """Logs or counts. All calls belong on one event loop."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self._seen: Counter[_Sort] = Counter()
-        """How often each has come since the last count."""
+        """How often each sort has occurred since the last count."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def warn(self, event: str, host: str, reason: str, said: Mapping[str, object]) -> None:
+    def warn(self, event: str, host: str, reason: str, fields: Mapping[str, str | int]) -> None:
         """Log an event of a client at some address, or count it."""
         sort = _Sort(event, host, reason)
         if sort not in self._seen and len(self._seen) >= SORTS:
             sort = _Sort(event, OTHERS, "")
         self._seen[sort] += 1
         if self._seen[sort] <= LOGGED:
-            LOG.warning(event, extra=dict(said))
+            LOG.warning(event, extra=dict(fields))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._count)
 
     def close(self) -> None:
-        """Say what has not been said yet."""
+        """Log the counts that have not been logged yet."""
         if self._timer is not None:
             self._timer.cancel()
             self._count()
@@ -62,8 +62,13 @@ class Repeats:
         seen, self._seen = self._seen, Counter()
         for sort, number in seen.items():
             if number > LOGGED:
-                said = {"of": sort.event, "peer": sort.host, "reason": sort.reason, "lines": number - LOGGED}
-                LOG.warning("left_out", extra=said)
+                fields: dict[str, str | int] = {
+                    "of": sort.event,
+                    "peer": sort.host,
+                    "reason": sort.reason,
+                    "lines": number - LOGGED,
+                }
+                LOG.warning("left_out", extra=fields)
 
 
 def host_of(peer: str) -> str:

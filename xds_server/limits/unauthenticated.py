@@ -1,9 +1,9 @@
-"""Connections from one address on which no client has been let in: beyond a limit they are ended.
+"""Ends connections beyond a limit of one address on which no client has been admitted.
 
-gRPC bounds all connections together, so whoever opens that many and says nothing keeps everybody else out. It has no
-bound for one address, and does not say who is connected before there is a stream. The system knows: the open files of
-this process are looked through, and what is too much is shut down, which to gRPC is a client that hangs up. That needs
-neither a handshake nor a certificate, and costs a millisecond for thousands of connections.
+gRPC bounds all connections together, so one address with that many silent connections would keep all other clients out.
+It has no bound for one address, and does not report connections without a stream. The operating system does: this
+module reads the open files of the process, and shuts down connections beyond the limit, as if their clients had closed
+them. That needs neither a handshake nor a certificate, and takes a millisecond for thousands of connections.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ if TYPE_CHECKING:
 
 FILES: Final = "/dev/fd"
 SECONDS: Final = 0.5
-"""Between two looks. In so long nobody opens as many connections as there may be in all."""
+"""Between two searches. In so short a time no client opens as many connections as the server allows in all."""
 
 Address = tuple[str, int]
 """Host and port of the other end."""
 
 
 def address_of(peer: str) -> Address:
-    """The address in gRPC's words for it, such as `ipv4:10.0.0.1:4711` or `ipv6:%5B::1%5D:4711`."""
+    """The address in a peer of gRPC, such as `ipv4:10.0.0.1:4711` or `ipv6:%5B::1%5D:4711`."""
     host, _, port = unquote(peer).partition(":")[2].rpartition(":")
     return host.strip("[]"), int(port) if port.isdecimal() else 0
 
 
 async def watch(port: int, limit: int, admitted: Callable[[], Collection[str]], ended: Callable[[int], None]) -> None:
-    """Look again and again, until cancelled. `admitted` gives the peers that have been let in, as gRPC writes them;
-    `ended` hears of how many connections were ended."""
+    """Search again and again, until cancelled. `admitted` returns the peers of admitted clients, as gRPC writes them;
+    `ended` gets the number of connections that were ended."""
     while True:
         await asyncio.sleep(SECONDS)
         if len(_files()) > limit:
             known = {address_of(peer) for peer in admitted()}
-            found = await asyncio.to_thread(disperse, port, limit, known)
+            found = await asyncio.to_thread(end_excess, port, limit, known)
             if found:
                 ended(found)
 
 
-def disperse(port: int, limit: int, admitted: Collection[Address]) -> int:
-    """Shut down what each address has more than it may have at a port; how many that were."""
-    strangers: dict[str, list[tuple[int, Address]]] = defaultdict(list)
+def end_excess(port: int, limit: int, admitted: Collection[Address]) -> int:
+    """Shut down the connections of each address beyond the limit at a port, and return how many those were."""
+    unknown: dict[str, list[tuple[int, Address]]] = defaultdict(list)
     for file in _files():
         there = _other_end(file, port)
         if there is not None and there not in admitted:
-            strangers[there[0]].append((file, there))
-    return sum(_shut(file, port, there) for crowd in strangers.values() for file, there in crowd[limit:])
+            unknown[there[0]].append((file, there))
+    return sum(_shut(file, port, there) for found in unknown.values() for file, there in found[limit:])
 
 
 def _files() -> list[int]:
     try:
         return [int(name) for name in os.listdir(FILES)]  # noqa: PTH208 - thousands of paths would be made for nothing
     except OSError:
-        return []  # there are systems that do not say
+        return []  # not every operating system has this folder
 
 
 @contextmanager
 def _borrowed(file: int) -> Iterator[socket.socket]:
-    """The socket of a file that gRPC has open and may close at any moment: it is not ours to close."""
+    """The socket of a file that gRPC owns and may close at any moment. This module never closes it."""
     found = socket.socket(fileno=file)
     try:
         yield found
@@ -74,7 +74,7 @@ def _borrowed(file: int) -> Iterator[socket.socket]:
 
 
 def _other_end(file: int, port: int) -> Address | None:
-    """Who is connected to a port of ours, if the file is such a connection."""
+    """The peer of the connection, if the file is a connection to the port."""
     try:
         with _borrowed(file) as found:
             if found.family not in {socket.AF_INET, socket.AF_INET6} or found.getsockname()[1] != port:
@@ -89,7 +89,7 @@ def _other_end(file: int, port: int) -> Address | None:
 
 def _shut(file: int, port: int, there: Address) -> bool:
     if _other_end(file, port) != there:
-        return False  # gRPC has closed it meanwhile, and the number may be somebody else's
+        return False  # gRPC has closed it meanwhile, and another file may have its number
     try:
         with _borrowed(file) as found:
             found.shutdown(socket.SHUT_RDWR)

@@ -1,1 +1,1 @@
-"""The xDS protocol for one stream, both variants: pure, without input, output or clocks."""
+"""The protocol on one stream, in both variants: pure, without input, output or clocks."""

@@ -1,17 +1,17 @@
-"""How clients of gRPC are led from one cluster to another without losing a call.
+"""The handover of clients of gRPC from one cluster to another, without the loss of a call.
 
-Such a client begins to use new routes before its balancer knows their clusters, and fails the calls of the time between
-("unknown cluster selected for RPC"). It makes no difference whether it had the clusters already: its balancer knows
-those that its virtual host names. So routes that lead to other clusters come in three steps, some time apart:
+Such a client uses new routes before its balancer has their clusters, and fails the calls in between ("unknown cluster
+selected for RPC"). It makes no difference whether the client has the clusters already: its balancer has those that its
+virtual host names. So routes that lead to other clusters come in three steps, some time apart:
 
-    ahead     the routes that the client has, and the new clusters in routes that no request reaches
-    behind    the new routes, and the clusters that are gone in routes that no request reaches
-    over      the new routes as they are
+    1. the routes that the client has, and the new clusters in routes that match no request
+    2. the new routes, and the old clusters in routes that match no request
+    3. the new routes
 
-Only then are clusters that are gone taken away. Other clients use routes and clusters together, and need none of this.
+Only then are the old clusters removed. Other clients apply routes and clusters together, and need no handover.
 
 Which virtual host a client uses depends on its target, which the server does not know. So each virtual host names the
-clusters of all that change.
+clusters of all virtual hosts that change.
 """
 
 from __future__ import annotations
@@ -29,55 +29,55 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from xds_server.resources.snapshot import Known
+    from xds_server.resources.snapshot import ClientResource
 
 MOST: Final = 2_000
-"""So many routes are added to a table at most: where it would be more the client is not led."""
+"""At most so many routes are added to a table. A table that would need more is sent without a handover."""
 KEPT: Final = 64
-"""So many tables are kept for the next client that needs them."""
+"""So many tables are cached for the next client."""
 NEVER: Final = "never"
-"""A header that a request would have to have, and not to have."""
+"""A route that requires both the presence and the absence of this header matches no request."""
 
 
-class Lead(Enum):
-    """Which step the client is at."""
+class HandoverStep(Enum):
+    """The step of a client."""
 
-    TO_COME = auto()
-    AHEAD = auto()
-    BEHIND = auto()
+    PENDING = auto()
+    ADD_NEW_CLUSTERS = auto()
+    KEEP_OLD_CLUSTERS = auto()
 
 
-def ahead(held: Mapping[str, Known], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
-    """Of the route tables that a client has, those that are about to lead to other clusters, with these."""
+def with_new_clusters(held: Mapping[str, ClientResource], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
+    """Step 1: the client's route tables whose new versions lead to other clusters, with these clusters."""
     return {
-        name: led
+        name: table
         for name, new in wanted.items()
         if isinstance(old := held.get(name), Resource)
         and old.version != new.version
-        and (led := naming(old, new)) is not old
+        and (table := with_clusters_of(old, new)) is not old
     }
 
 
-def behind(held: Mapping[str, Known], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
-    """Of the route tables that a client is to have, those that do not lead to clusters of before, with these."""
+def with_old_clusters(held: Mapping[str, ClientResource], wanted: Mapping[str, Resource]) -> dict[str, Resource]:
+    """Step 2: the new route tables that no longer lead to some old clusters, with these clusters."""
     return {
-        name: led
+        name: table
         for name, new in wanted.items()
         if isinstance(old := held.get(name), Resource)
         and old.version != new.version
-        and (led := naming(new, old)) is not new
+        and (table := with_clusters_of(new, old)) is not new
     }
 
 
 @lru_cache(maxsize=KEPT)
-def naming(table: Resource, other: Resource) -> Resource:
-    """A route table whose virtual hosts name, in routes at their ends that match nothing, the clusters of those virtual
-    hosts of another one that it has not just so. The table itself if there are none."""
+def with_clusters_of(table: Resource, other: Resource) -> Resource:
+    """A route table whose virtual hosts end with routes that match nothing, to the clusters of those virtual hosts of
+    another table that differ from its own. The table itself if there are none."""
     message = _parsed(table)
     hosts = {_bytes(host) for host in message.virtual_hosts}
     others = [_clusters(host) for host in _parsed(other).virtual_hosts if _bytes(host) not in hosts]
     clusters = frozenset[str]().union(*others)
-    # A host with a tree of matchers has no list of routes, and clients of gRPC do not know it.
+    # A host with a tree of matchers has no list of routes, and clients of gRPC do not support it.
     missing = [(host, clusters - _clusters(host)) for host in message.virtual_hosts if not host.HasField("matcher")]
     if not 0 < sum(len(names) for _, names in missing) <= MOST:
         return table

@@ -1,7 +1,7 @@
-"""Delta: requests and responses have what is new and what is gone.
+"""Delta: requests and responses have only changes.
 
-Changes of names count whatever the nonce says. A response is acknowledged or refused by its own nonce, so several of a
-type may be on their way: answers to requests do not wait, and pushes wait for each other.
+A request changes the subscription, whatever its nonce is. An ACK or NACK names the nonce of its response, so a stream
+may owe several of one type: responses to requests do not wait for ACKs, and pushes wait for each other.
 """
 
 from __future__ import annotations
@@ -10,68 +10,69 @@ from typing import TYPE_CHECKING
 
 from xds_server.protocol.stream import Stream
 from xds_server.protocol.subscription import WILDCARD
-from xds_server.resources.snapshot import Claimed, Known
+from xds_server.protocol.wire import DeltaRequest
+from xds_server.resources.snapshot import Claimed, ClientResource
 from xds_server.resources.types import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.protocol.type_state import Channel
-    from xds_server.protocol.wire import DeltaRequest, Payload, Response
+    from xds_server.protocol.type_state import TypeState
+    from xds_server.protocol.wire import Payload, Response
     from xds_server.resources.snapshot import Resource
 
 
-class DeltaStream(Stream):
+class DeltaStream(Stream[DeltaRequest]):
     """One stream of `DeltaAggregatedResources`."""
 
     def receive(self, request: DeltaRequest) -> list[Response]:
         """Raises `ProtocolError` and `TooMuchError`."""
-        channel = self._channel(request)
+        state = self._state(request)
         if request.nonce:
-            self._answered(channel, request)
-        first, channel.asked = not channel.asked, True
+            self._answered(state, request)
+        first, state.requested = not state.requested, True
         if first and (request.initial or request.nonce):
-            self._brought = True
-        before = channel.subscription
+            self._had_resources = True
+        before = state.subscription
         if not (first or request.subscribe or request.unsubscribe):
-            return self._advance()  # an answer, as most requests are
+            return self._advance()  # only an ACK or NACK, as most requests
         after = before.changed(
             request.subscribe,
             request.unsubscribe,
             first=first,
-            empty_is_all=self._empty_is_all and channel.type_url in WHOLE,
+            empty_is_all=self._empty_is_all and state.type_url in WHOLE,
         )
         if after != before:
-            channel.subscribed(after)
+            state.subscribe(after)
         if first and request.initial:
-            self._brought_along(channel, self._claims(channel, request.initial))
-            self._claimed += len(channel.known)
+            self._resume(state, self._claims(state, request.initial))
+            self._claimed += len(state.known)
         named = set(request.subscribe) - {WILDCARD}
-        owed = {name for name in named if not first or name not in channel.known}
+        owed = {name for name in named if not first or name not in state.known}
         if after.wildcard:
-            # Whether a name is part of everything, only the server can tell.
+            # The client cannot tell whether the wildcard covers a name.
             owed |= (set(request.unsubscribe) & before.names) - named
             if not before.wildcard:
-                channel.answer = True
+                state.answer_due = True
             elif WILDCARD in request.subscribe:
-                owed |= self._target.of_type(channel.type_url).resources.keys()
-                channel.answer = True
-        self._resubscribed(channel, owed)
+                owed |= self._target.of_type(state.type_url).resources.keys()
+                state.answer_due = True
+        self._resubscribed(state, owed)
         return self._advance()
 
-    def _claims(self, channel: Channel, initial: Mapping[str, str]) -> dict[str, Known]:
-        """What the client has from an earlier stream."""
-        there = self._target.of_type(channel.type_url).resources
+    def _claims(self, state: TypeState, initial: Mapping[str, str]) -> dict[str, ClientResource]:
+        """The resources that the client has from an earlier stream."""
+        there = self._target.of_type(state.type_url).resources
         return {
             name: there[name] if name in there and there[name].version == version else Claimed(version)
             for name, version in sorted(initial.items())
-            if channel.subscription.covers(name)
+            if state.subscription.covers(name)
         }
 
-    def _compose(
-        self, channel: Channel, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]
+    def _payload(
+        self, state: TypeState, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]
     ) -> Payload | None:
-        return self._shared.composer.delta(channel.type_url, version, resources, removed)
+        return self._shared.payloads.delta(state.type_url, version, resources, removed)
 
     def _whole(self, type_url: str) -> bool:
         return False

@@ -1,8 +1,8 @@
-"""What a client is sent of one type, given where its transition is: what is owed, what has changed, what may go.
+"""The responses of one type at one point of a transition: owed names, changed resources, and removals that may be sent.
 
-Listeners and clusters in state of the world are sent whole, all else resource by resource. While changes are held back,
-or something was refused, who asks is told what it has, and what it asks for and has not, unless that leads to clusters
-that it has not.
+In state of the world, a response of listeners or clusters has all resources; any other response has single resources.
+While a NACK blocks changes, a client that requests a name receives the version that it has. A name that it does not
+have is sent as well, unless the resource refers to clusters that the client does not have.
 """
 
 from __future__ import annotations
@@ -10,62 +10,62 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
-from xds_server.protocol.cluster_handover import Lead, ahead, behind
-from xds_server.protocol.sequencing import STAGED, Gate, Phase, trial
-from xds_server.protocol.sequencing import gate as gate_of
-from xds_server.protocol.sequencing import removing as may_remove
-from xds_server.protocol.type_state import NOTHING, Flight
+from xds_server.protocol.cluster_handover import HandoverStep, with_new_clusters, with_old_clusters
+from xds_server.protocol.sequencing import STAGED, Gate, TransitionPhase, gate_of, may_remove, trial
+from xds_server.protocol.type_state import NOTHING, PendingAck
 from xds_server.protocol.wire import Response
-from xds_server.resources.snapshot import Known, Resource, no_endpoints, nothing
+from xds_server.resources.snapshot import ClientResource, Resource, no_endpoints, nothing
 from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, SECRET, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.protocol.earlier_streams import Past
-    from xds_server.protocol.type_state import Channel, Shared
+    from xds_server.protocol.shared_results import SharedResults
+    from xds_server.protocol.type_state import TypeState
     from xds_server.protocol.wire import Payload
+    from xds_server.resources.earlier_streams import EarlierStreams
     from xds_server.resources.snapshot import Collection, Difference, Snapshot
 
 
-class _Now(NamedTuple):
-    """How it stands with a type of which there may be something to say."""
+class _Step(NamedTuple):
+    """The changes of one type that a client needs, and which of them may be sent now."""
 
     wanted: Mapping[str, Resource]
-    step: Difference
+    difference: Difference
     gate: Gate
     removing: bool
+    """Whether removals may be sent."""
 
 
-class Sender(ABC):
-    """A stream as far as it sends; `stream` says when, and what follows from answers."""
+class Responder(ABC):
+    """Composes the responses of a stream. `Transition` adds phases and events, and `Stream` requests."""
 
-    def __init__(self, snapshot: Snapshot, shared: Shared, past: Past) -> None:
+    def __init__(self, snapshot: Snapshot, shared: SharedResults, past: EarlierStreams) -> None:
         self._shared = shared
         self._past = past
-        self._channels: dict[str, Channel] = {}
-        """In the order in which they are served."""
+        self._states: dict[str, TypeState] = {}
+        """By type URL, in the order in which responses are sent."""
         self._target = snapshot
         self._next: Snapshot | None = None
-        self._phase = Phase.TRY
+        self._phase = TransitionPhase.TRY
         self._patient = True
-        """Whether to wait for what the client is to ask for next, or not to ask for any more."""
+        """Whether to wait for subscriptions of the client that are to begin or to end."""
         self._warming: dict[str, str] = {}
-        """Endpoints that sent clusters need, and the nonce with which they were sent, if they were."""
-        self._lead: Lead | None = None
-        """How far the client is led to other clusters, if it is."""
-        self._had: Mapping[str, Known] = NOTHING
-        """The route tables of before."""
-        self._led = nothing(ROUTES)
-        """What some route tables are for now, instead of what they are to be in the end."""
+        """Names of endpoints that sent clusters need, with the nonce of their response; empty before they are sent."""
+        self._handover: HandoverStep | None = None
+        """The step of a handover between clusters; None without a handover."""
+        self._routes_before: Mapping[str, ClientResource] = NOTHING
+        """The route tables that the client had before the handover."""
+        self._handover_routes = nothing(ROUTES)
+        """The route tables of the present step, in place of those of the target."""
 
-    # What differs between the variants.
+    # The differences between the variants.
 
     @abstractmethod
-    def _compose(
-        self, channel: Channel, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]
+    def _payload(
+        self, state: TypeState, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]
     ) -> Payload | None:
-        """The response, or None where there is nothing that could be said."""
+        """The response, or None where the variant cannot express it."""
 
     @abstractmethod
     def _whole(self, type_url: str) -> bool:
@@ -73,220 +73,226 @@ class Sender(ABC):
 
     @abstractmethod
     def _one_at_a_time(self) -> bool:
-        """Whether a response of a type waits until the client has answered the last one."""
+        """Whether a response of a type waits for the ACK or NACK of the last one."""
 
-    # What goes out.
+    # Output.
 
     def _collection(self, type_url: str) -> Collection:
         collection = self._target.of_type(type_url)
         if self._next is not None and type_url in {ENDPOINTS, SECRET}:
-            # Endpoints and certificates do not wait for the rest, unless they belong to clusters that change.
+            # Endpoints and secrets do not wait for the next transition, unless clusters change in it.
             newer = self._next.of_type(type_url)
             if newer is not collection and self._next.of_type(CLUSTER).version == self._target.of_type(CLUSTER).version:
                 return self._shared.overlaid(collection, newer)
-        if self._lead is not None and type_url == ROUTES and self._led.resources:
-            return self._shared.overlaid(collection, self._led)
+        if self._handover is not None and type_url == ROUTES and self._handover_routes.resources:
+            return self._shared.overlaid(collection, self._handover_routes)
         return collection
 
-    def _begin_to_lead(self, channel: Channel) -> None:
-        """If routes are about to lead a client of gRPC to other clusters, name these first."""
-        wanted = channel.wanted(self._target.of_type(ROUTES))
-        if channel.refused and not channel.mended(wanted, wanted):
+    def _begin_handover(self, state: TypeState) -> None:
+        """If new routes lead a client of gRPC to other clusters, first send route tables that name these."""
+        wanted = state.wanted(self._target.of_type(ROUTES))
+        if state.nacked and not state.may_retry(wanted, wanted):
             return
-        self._had = channel.known
-        self._lead = Lead.AHEAD
-        self._led = self._shared.led(ahead, self._had, wanted)
-        if not self._led.resources:
-            self._lead_on(channel)
+        self._routes_before = state.known
+        self._handover = HandoverStep.ADD_NEW_CLUSTERS
+        self._handover_routes = self._shared.handover_tables(with_new_clusters, self._routes_before, wanted)
+        if not self._handover_routes.resources:
+            self._continue_handover(state)
 
-    def _lead_on(self, channel: Channel) -> None:
-        """The client knows the clusters of this step."""
-        if self._lead is Lead.AHEAD:
-            self._lead = Lead.BEHIND
-            self._led = self._shared.led(behind, self._had, channel.wanted(self._target.of_type(ROUTES)))
-            if self._led.resources:
+    def _continue_handover(self, state: TypeState) -> None:
+        """The client has applied the clusters of this step."""
+        if self._handover is HandoverStep.ADD_NEW_CLUSTERS:
+            self._handover = HandoverStep.KEEP_OLD_CLUSTERS
+            self._handover_routes = self._shared.handover_tables(
+                with_old_clusters, self._routes_before, state.wanted(self._target.of_type(ROUTES))
+            )
+            if self._handover_routes.resources:
                 return
-        self._lead_no_more()
+        self._end_handover()
 
-    def _lead_no_more(self) -> None:
-        self._lead, self._led, self._had = None, nothing(ROUTES), NOTHING
+    def _end_handover(self) -> None:
+        self._handover, self._handover_routes, self._routes_before = None, nothing(ROUTES), NOTHING
 
-    def _serve(self, channel: Channel, out: list[Response]) -> None:
-        if self._one_at_a_time() and channel.flights:
+    def _serve(self, state: TypeState, out: list[Response]) -> None:
+        if self._one_at_a_time() and state.pending_acks:
             return
-        if self._lead is not None and channel.type_url == ROUTES and self._lead is Lead.TO_COME:
-            self._begin_to_lead(channel)
-        collection = self._collection(channel.type_url)
-        wanted = channel.wanted(collection)
-        if channel.known is wanted and not (channel.owed or channel.again or channel.answer or channel.refused):
+        if self._handover is not None and state.type_url == ROUTES and self._handover is HandoverStep.PENDING:
+            self._begin_handover(state)
+        collection = self._collection(state.type_url)
+        wanted = state.wanted(collection)
+        if state.known is wanted and not (state.owed or state.resend or state.answer_due or state.nacked):
             return
-        removing = may_remove(channel.type_url, self._channels, self._target, self._phase, patient=self._patient)
-        gate = gate_of(channel.type_url, self._channels, warming=bool(self._warming))
-        if self._phase is Phase.TRY and gate is Gate.OPEN and channel.type_url in STAGED:
-            gate = Gate.HELD
-        step = self._shared.difference(channel.known, wanted)
-        may_change = gate is Gate.OPEN or (self._phase is Phase.TRY and channel.type_url == EXTENSION)
-        if channel.refused and may_change and channel.mended(wanted, wanted if removing else step.kept):
-            channel.try_again(whole=self._whole(channel.type_url))
-        if self._phase is Phase.TRY and channel.type_url == EXTENSION:
-            self._serve_trial(channel, out)
-        serve = self._serve_whole if self._whole(channel.type_url) else self._serve_each
-        serve(channel, _Now(wanted, step, gate, removing), out)
+        removing = may_remove(state.type_url, self._states, self._target, self._phase, patient=self._patient)
+        gate = gate_of(state.type_url, self._states, warming=bool(self._warming))
+        if self._phase is TransitionPhase.TRY and gate is Gate.OPEN and state.type_url in STAGED:
+            gate = Gate.BLOCKED_BY_NACK
+        difference = self._shared.difference(state.known, wanted)
+        may_change = gate is Gate.OPEN or (self._phase is TransitionPhase.TRY and state.type_url == EXTENSION)
+        if state.nacked and may_change and state.may_retry(wanted, wanted if removing else difference.kept):
+            state.retry(whole=self._whole(state.type_url))
+        if self._phase is TransitionPhase.TRY and state.type_url == EXTENSION:
+            self._serve_trial(state, out)
+        serve = self._serve_whole if self._whole(state.type_url) else self._serve_each
+        serve(state, _Step(wanted, difference, gate, removing), out)
 
-    def _serve_trial(self, channel: Channel, out: list[Response]) -> None:
-        """By itself, since what is refused together cannot be told apart."""
-        found = trial(self._channels, self._target)
-        if found is None or channel.flights or TRIAL in channel.refused:
+    def _serve_trial(self, state: TypeState, out: list[Response]) -> None:
+        """Send the trial extension in a response of its own: a NACK refuses the whole response."""
+        found = trial(self._states, self._target)
+        if found is None or state.pending_acks or TRIAL in state.nacked:
             return
-        channel.owed.discard(TRIAL)
-        self._send(channel, {TRIAL: found}, None, dict(sorted({**channel.known, TRIAL: found}.items())), out)
+        state.owed.discard(TRIAL)
+        self._send(state, {TRIAL: found}, None, dict(sorted({**state.known, TRIAL: found}.items())), out)
 
-    def _serve_whole(self, channel: Channel, now: _Now, out: list[Response]) -> None:
-        """All or nothing: the response has everything that the client is to have, changed or not."""
-        wanted, step, gate, removing = now
-        after = wanted if removing else step.kept
-        named = any(name in after for name in channel.owed)
-        asked = named or channel.answer
-        changes = bool(step.changed) or (removing and bool(step.removed))
-        if gate is Gate.SHUT or (gate is Gate.HELD and not named):
-            return  # to say that there is nothing would take away what the client has from before
-        if channel.refused and not asked:
+    def _serve_whole(self, state: TypeState, step: _Step, out: list[Response]) -> None:
+        """Send one response with all resources that the client is to have, changed or not."""
+        wanted, difference, gate, removing = step
+        after = wanted if removing else difference.kept
+        named = any(name in after for name in state.owed)
+        requested = named or state.answer_due
+        changes = bool(difference.changed) or (removing and bool(difference.removed))
+        if gate is Gate.AWAITING_ACK or (gate is Gate.BLOCKED_BY_NACK and not named):
+            return  # an empty response would remove the resources that the client has
+        if state.nacked and not requested:
             return
-        if asked or changes:
-            content: Mapping[str, Known | None] = step.changed
-            if gate is Gate.HELD or channel.refused:
-                after = _as_it_is(channel, after, held=gate is Gate.HELD)
-                content = {name: item for name, item in after.items() if channel.known.get(name) is not item}
-            elif removing and step.removed:
-                content = {**content, **dict.fromkeys(step.removed)}
-            self._send(channel, content, after, after, out)
-        channel.owed.clear()
-        channel.answer = channel.answer and gate is Gate.HELD
+        if requested or changes:
+            content: Mapping[str, ClientResource | None] = difference.changed
+            if gate is Gate.BLOCKED_BY_NACK or state.nacked:
+                after = _unchanged(state, after, blocked=gate is Gate.BLOCKED_BY_NACK)
+                content = {name: item for name, item in after.items() if state.known.get(name) is not item}
+            elif removing and difference.removed:
+                content = {**content, **dict.fromkeys(difference.removed)}
+            self._send(state, content, after, after, out)
+        state.owed.clear()
+        state.answer_due = state.answer_due and gate is Gate.BLOCKED_BY_NACK
 
-    def _serve_each(self, channel: Channel, now: _Now, out: list[Response]) -> None:
-        """Each resource for itself: what is owed, and what has changed."""
-        wanted, step, gate, removing = now
-        content: Mapping[str, Known | None] = self._owed(channel, now)
-        after: Mapping[str, Known] | None = None
-        if gate is Gate.OPEN and not channel.flights:
-            if channel.refused or (removing and step.removed):
-                gone = step.removed if removing else ()
+    def _serve_each(self, state: TypeState, step: _Step, out: list[Response]) -> None:
+        """Send single resources: those of owed names, and those that have changed."""
+        wanted, difference, gate, removing = step
+        content: Mapping[str, ClientResource | None] = self._owed(state, step)
+        after: Mapping[str, ClientResource] | None = None
+        if gate is Gate.OPEN and not state.pending_acks:
+            if state.nacked or (removing and difference.removed):
+                gone = difference.removed if removing else ()
                 content = {
                     **content,
-                    **{name: item for name, item in step.changed.items() if name not in channel.refused},
-                    **{name: None for name in gone if name not in channel.refused},
+                    **{name: item for name, item in difference.changed.items() if name not in state.nacked},
+                    **{name: None for name in gone if name not in state.nacked},
                 }
-                after = None if channel.refused else wanted
+                after = None if state.nacked else wanted
             else:
-                # What most streams do most of the time, and then all with the same mappings.
-                content = {**content, **step.changed} if content else step.changed
-                after = step.kept
-        answered = channel.answer and gate is not Gate.SHUT
+                # The usual case, in which streams in step share all mappings.
+                content = {**content, **difference.changed} if content else difference.changed
+                after = difference.kept
+        answered = state.answer_due and gate is not Gate.AWAITING_ACK
         if not content and not answered:
             return
         if after is None:
-            merged = {**channel.known, **content}
+            merged = {**state.known, **content}
             after = dict(sorted((name, item) for name, item in merged.items() if item is not None))
-        self._send(channel, content, None, after, out)
-        channel.answer = channel.answer and not answered
+        self._send(state, content, None, after, out)
+        state.answer_due = state.answer_due and not answered
 
-    def _owed(self, channel: Channel, now: _Now) -> dict[str, Known | None]:
-        """What was asked for, or is needed again. While changes are held back, a client gets what it has."""
-        wanted, _, gate, removing = now
-        content: dict[str, Known | None] = {}
-        if gate is Gate.SHUT:
+    def _owed(self, state: TypeState, step: _Step) -> dict[str, ClientResource | None]:
+        """The content for owed names. While a NACK blocks changes, a client receives the versions that it has."""
+        wanted, _, gate, removing = step
+        content: dict[str, ClientResource | None] = {}
+        if gate is Gate.AWAITING_ACK:
             return content
         waiting: set[str] = set()
-        for name in sorted(channel.owed | channel.again if gate is Gate.OPEN else channel.owed):
-            held, new = channel.known.get(name), wanted.get(name)
-            if gate is Gate.HELD and held is None and new is not None and not self._leads_somewhere(new):
+        for name in sorted(state.owed | state.resend if gate is Gate.OPEN else state.owed):
+            held, new = state.known.get(name), wanted.get(name)
+            if gate is Gate.BLOCKED_BY_NACK and held is None and new is not None and not self._has_clusters_of(new):
                 waiting.add(name)
                 continue
-            stays = held is not None and (gate is Gate.HELD or (new is None and not removing))
+            stays = held is not None and (gate is Gate.BLOCKED_BY_NACK or (new is None and not removing))
             if not stays:
                 content[name] = new
-                channel.strange += new is None
+                state.unknown_names += new is None
             elif isinstance(held, Resource):
                 content[name] = held
-        channel.owed = waiting
+        state.owed = waiting
         if gate is Gate.OPEN:
-            channel.again.clear()
+            state.resend.clear()
         return content
 
-    def _leads_somewhere(self, resource: Resource) -> bool:
-        """Whether the client has the clusters that it uses, or does not ask for clusters."""
-        clusters = self._channels.get(CLUSTER)
+    def _has_clusters_of(self, resource: Resource) -> bool:
+        """Whether the client has all clusters that the resource refers to, or does not subscribe to clusters."""
+        clusters = self._states.get(CLUSTER)
         return clusters is None or all(
             reference.name in clusters.known for reference in resource.references if reference.type_url == CLUSTER
         )
 
     def _send(
         self,
-        channel: Channel,
-        content: Mapping[str, Known | None],
-        whole: Mapping[str, Known] | None,
-        after: Mapping[str, Known],
+        state: TypeState,
+        content: Mapping[str, ClientResource | None],
+        whole: Mapping[str, ClientResource] | None,
+        after: Mapping[str, ClientResource],
         out: list[Response],
     ) -> None:
-        """One response, or several where each resource stands for itself and one would be too large."""
+        """Send one response; or several, if the variant allows it and one would be too large."""
         parts = (content,) if whole is not None or self._one_at_a_time() else self._shared.parts(content)
         for part in parts[:-1]:
-            merged = {**channel.known, **part}
+            merged = {**state.known, **part}
             had = dict(sorted((name, item) for name, item in merged.items() if item is not None))
-            self._send_part(channel, part, None, had, out)
-        self._send_part(channel, parts[-1], whole, after, out)
+            self._send_part(state, part, None, had, out)
+        self._send_part(state, parts[-1], whole, after, out)
 
     def _send_part(
         self,
-        channel: Channel,
-        content: Mapping[str, Known | None],
-        whole: Mapping[str, Known] | None,
-        after: Mapping[str, Known],
+        state: TypeState,
+        content: Mapping[str, ClientResource | None],
+        whole: Mapping[str, ClientResource] | None,
+        after: Mapping[str, ClientResource],
         out: list[Response],
     ) -> None:
-        version = self._collection(channel.type_url).version if whole is None else self._shared.version(whole)
-        said = content if whole is None else whole
-        if channel.type_url == ENDPOINTS and None in said.values():
-            # An empty list is what a client is told, and nothing that it has. No list may have an empty name.
-            said = {name: no_endpoints(name) if item is None and name else item for name, item in said.items()}
-        resources = self._shared.in_order(said)
-        removed = tuple(sorted(name for name, item in said.items() if item is None))
-        payload = self._compose(channel, version, resources, removed)
-        if whole is not None and channel.type_url == CLUSTER:
+        version = self._collection(state.type_url).version if whole is None else self._shared.version(whole)
+        sent = content if whole is None else whole
+        if state.type_url == ENDPOINTS and None in sent.values():
+            # The client receives an empty list, and does not have it as a resource. No list may have an empty name.
+            sent = {name: no_endpoints(name) if item is None and name else item for name, item in sent.items()}
+        resources = self._shared.in_order(sent)
+        removed = tuple(sorted(name for name, item in sent.items() if item is None))
+        payload = self._payload(state, version, resources, removed)
+        if whole is not None and state.type_url == CLUSTER:
             self._past.hold(version, whole)
         if payload is None:
-            channel.known = after
-            if not channel.refused:
-                channel.error = ""  # what was refused is gone, and no acknowledgement will come for that
+            state.known = after
+            if not state.nacked:
+                state.error = ""  # the refused resource is gone, and no ACK will come for that
             return
-        before = channel.known
-        nonce = channel.send(Flight(version, content, whole, before), after)
-        out.append(Response(channel.type_url, nonce, payload))
-        self._warm(channel, content, before, nonce)
+        before = state.known
+        nonce = state.send(PendingAck(version, content, whole, before), after)
+        out.append(Response(state.type_url, nonce, payload))
+        self._warm(state, content, before, nonce)
 
     def _warm(
-        self, channel: Channel, content: Mapping[str, Known | None], before: Mapping[str, Known], nonce: str
+        self,
+        state: TypeState,
+        content: Mapping[str, ClientResource | None],
+        before: Mapping[str, ClientResource],
+        nonce: str,
     ) -> None:
-        """New clusters wait for endpoints and new listeners for routes, even if the client has those already."""
-        if channel.type_url == ENDPOINTS:
+        """New clusters wait for endpoints and new listeners for routes, even if the client has these already."""
+        if state.type_url == ENDPOINTS:
             self._warming.update((name, nonce) for name in self._warming if name in content)
             return
-        used_type = {CLUSTER: ENDPOINTS, LISTENER: ROUTES}.get(channel.type_url)
+        used_type = {CLUSTER: ENDPOINTS, LISTENER: ROUTES}.get(state.type_url)
         if used_type is None:
             return
-        used = self._channels.get(used_type)
+        used = self._states.get(used_type)
         for name in self._shared.used(content, before, used_type):
             if used_type == ENDPOINTS:
                 self._warming[name] = ""
             if used is not None and used.subscription.covers(name):
-                used.again.add(name)
+                used.resend.add(name)
 
 
-def _as_it_is(channel: Channel, after: Mapping[str, Known], *, held: bool) -> Mapping[str, Known]:
-    """What a whole response says while changes are held back or something was refused: what the client has, and what
-    it asks for and has not."""
-    names = after if channel.answer and not held else channel.owed
-    asked = {
-        name: after[name] for name in names if name in after and (name in channel.owed or name not in channel.refused)
+def _unchanged(state: TypeState, after: Mapping[str, ClientResource], *, blocked: bool) -> Mapping[str, ClientResource]:
+    """The content of a whole response while a NACK blocks changes: the resources that the client has, and those that
+    it has requested and does not have."""
+    names = after if state.answer_due and not blocked else state.owed
+    requested = {
+        name: after[name] for name in names if name in after and (name in state.owed or name not in state.nacked)
     }
-    return dict(sorted(({**asked, **channel.known} if held else {**channel.known, **asked}).items()))
+    return dict(sorted(({**requested, **state.known} if blocked else {**state.known, **requested}).items()))

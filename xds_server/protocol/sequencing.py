@@ -1,4 +1,4 @@
-"""What waits for what on one stream, given what the client asked for, has, and has not answered yet: pure functions."""
+"""The order of responses on one stream: which types wait for which, and when removals may be sent. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.protocol.type_state import Channel, Shared
+    from xds_server.protocol.shared_results import SharedResults
+    from xds_server.protocol.type_state import TypeState
     from xds_server.resources.snapshot import Resource, Snapshot
 
 _WAITS_FOR: Final = {
@@ -20,84 +21,88 @@ _WAITS_FOR: Final = {
     ROUTES: (CLUSTER, EXTENSION, LISTENER),
 }
 STAGED: Final = frozenset({CLUSTER, EXTENSION, LISTENER, ROUTES})
-"""Types whose responses have to be answered before a transition goes on."""
+"""A transition waits for the ACKs of these types."""
 _KEPT_WHILE_USED: Final = frozenset({CLUSTER, ENDPOINTS, EXTENSION, ROUTES, SECRET})
 _PLACE: Final = {type_url: place for place, type_url in enumerate(ORDER)}
 
 
-class Phase(IntEnum):
-    """Where a transition is."""
+class TransitionPhase(IntEnum):
+    """The phases of a transition."""
 
     TRY = 0
+    """The client receives the trial extension."""
     MAKE = 1
+    """New and changed resources are sent."""
     BREAK = 2
+    """Resources that are no longer used are removed."""
     DONE = 3
 
 
 class Gate(Enum):
-    """Whether a type may be sent now, as far as types before it go."""
+    """Whether changes of a type may be sent, given the types on which it depends."""
 
     OPEN = auto()
-    SHUT = auto()
-    """Something before it has not been acknowledged."""
-    HELD = auto()
-    """Something before it was refused: no changes until that is mended."""
+    AWAITING_ACK = auto()
+    """An ACK of a type before it is pending."""
+    BLOCKED_BY_NACK = auto()
+    """The client has refused a resource of a type before it: no changes until that one has changed."""
 
 
-def in_order(channels: Mapping[str, Channel]) -> dict[str, Channel]:
-    """As they are to be served; types that nobody knows come last, as they came."""
-    return dict(sorted(channels.items(), key=lambda item: _PLACE.get(item[0], len(_PLACE))))
+def in_order(states: Mapping[str, TypeState]) -> dict[str, TypeState]:
+    """The states in the order of responses. Unknown types come last, in the order of their first requests."""
+    return dict(sorted(states.items(), key=lambda item: _PLACE.get(item[0], len(_PLACE))))
 
 
-def gate(type_url: str, channels: Mapping[str, Channel], *, warming: bool) -> Gate:
+def gate_of(type_url: str, states: Mapping[str, TypeState], *, warming: bool) -> Gate:
     """`warming`: whether clusters wait for endpoints."""
     found = Gate.OPEN
     if type_url not in _WAITS_FOR:
         return found
     for kind in _WAITS_FOR[type_url]:
-        channel = channels.get(kind)
-        if (kind == CLUSTER and warming) or (channel is not None and channel.flights):
-            return Gate.SHUT
-        if channel is not None and any(channel.refused.values()):
-            found = Gate.HELD  # but not for a removal: nothing builds on it
-    endpoints = channels.get(ENDPOINTS)
-    return Gate.HELD if endpoints is not None and endpoints.in_doubt else found
+        state = states.get(kind)
+        if (kind == CLUSTER and warming) or (state is not None and state.pending_acks):
+            return Gate.AWAITING_ACK
+        if state is not None and any(state.nacked.values()):
+            found = Gate.BLOCKED_BY_NACK  # but not for a removal, on which no other type depends
+    endpoints = states.get(ENDPOINTS)
+    return Gate.BLOCKED_BY_NACK if endpoints is not None and endpoints.in_doubt else found
 
 
-def trial(channels: Mapping[str, Channel], target: Snapshot) -> Resource | None:
-    """What the client is to try before anything else of a snapshot: it has an earlier one of it."""
+def trial(states: Mapping[str, TypeState], target: Snapshot) -> Resource | None:
+    """The trial extension, if the client has an earlier version of it."""
     there = target.of_type(EXTENSION).resources.get(TRIAL)
-    channel = channels.get(EXTENSION)
-    held = None if channel is None else channel.known.get(TRIAL)
+    state = states.get(EXTENSION)
+    held = None if state is None else state.known.get(TRIAL)
     return None if there is None or held is None or held.version == there.version else there
 
 
-def let_go(channels: Mapping[str, Channel], target: Snapshot) -> bool:
-    """Whether a client that asks for clusters by name has stopped to ask for those that are gone.
+def removed_clusters_unsubscribed(states: Mapping[str, TypeState], target: Snapshot) -> bool:
+    """Whether a client that subscribes to clusters by name has ended its subscriptions to removed clusters.
 
-    Clients of gRPC acknowledge routes when they read them, and use the routes and clusters of before until they know
-    the new clusters' endpoints. Then they unsubscribe from the old ones: nothing else tells that they are not in use.
+    Clients of gRPC acknowledge routes when they read them, and use the earlier routes and clusters until they have the
+    endpoints of the new clusters. Then they end the subscriptions to the old ones: no other sign says that these are no
+    longer in use.
     """
-    clusters = channels.get(CLUSTER)
+    clusters = states.get(CLUSTER)
     if clusters is None or not clusters.subscription.names:
         return True
     there = target.of_type(CLUSTER).resources
     return all(name in there or name not in clusters.subscription.names for name in clusters.known)
 
 
-def users_unknown(channels: Mapping[str, Channel], target: Snapshot) -> bool:
-    """Whether something is to be taken away from a client that came back, and may be about to say that it has
-    listeners or routes which use that."""
-    listeners, routes = channels.get(LISTENER), channels.get(ROUTES)
-    if routes is not None and routes.asked:
-        return False  # clients ask for listeners first, if at all
+def users_may_follow(states: Mapping[str, TypeState], target: Snapshot) -> bool:
+    """Whether a client that came back has resources to be removed, and may still name listeners or routes that use
+    them."""
+    listeners, routes = states.get(LISTENER), states.get(ROUTES)
+    if routes is not None and routes.requested:
+        return False  # clients request listeners before routes
     if all(
-        channel.known.keys() <= target.of_type(type_url).resources.keys()
-        for type_url, channel in channels.items()
+        state.known.keys() <= target.of_type(type_url).resources.keys()
+        for type_url, state in states.items()
         if type_url in _KEPT_WHILE_USED
     ):
         return False
-    if listeners is None or not listeners.asked:
+    if listeners is None or not listeners.requested:
         return True
     there = target.of_type(LISTENER).resources
     return any(
@@ -108,31 +113,36 @@ def users_unknown(channels: Mapping[str, Channel], target: Snapshot) -> bool:
     )
 
 
-def removing(type_url: str, channels: Mapping[str, Channel], target: Snapshot, phase: Phase, *, patient: bool) -> bool:
-    """Whether what is not in the target may be taken away now. `patient`: whether clients may take their time."""
+def may_remove(
+    type_url: str, states: Mapping[str, TypeState], target: Snapshot, phase: TransitionPhase, *, patient: bool
+) -> bool:
+    """Whether resources that the target does not have may be removed now. `patient`: whether to wait for clients that
+    still subscribe to them."""
     if type_url not in _KEPT_WHILE_USED:
         return True
-    if phase < Phase.BREAK or (type_url == CLUSTER and patient and not let_go(channels, target)):
+    if phase < TransitionPhase.BREAK or (
+        type_url == CLUSTER and patient and not removed_clusters_unsubscribed(states, target)
+    ):
         return False
-    clusters = channels.get(CLUSTER)
+    clusters = states.get(CLUSTER)
     if type_url not in {ENDPOINTS, SECRET} or clusters is None:
         return True
     gone = clusters.known.keys() <= target.of_type(CLUSTER).resources.keys()
-    return gone and not clusters.flights
+    return gone and not clusters.pending_acks
 
 
-def complete(channels: Mapping[str, Channel], target: Snapshot, shared: Shared, *, urgent: bool = True) -> bool:
-    """Whether the client has listeners and clusters, if there are any, and all that those refer to. `urgent`: whether
-    endpoints and secrets have to be the latest ones. Else earlier ones of the same names will do; of other types
-    nothing is on its way where this is asked."""
+def complete(states: Mapping[str, TypeState], target: Snapshot, shared: SharedResults, *, urgent: bool = True) -> bool:
+    """Whether the client has acknowledged listeners and clusters, if there are any, and all resources to which these
+    refer. `urgent`: whether endpoints and secrets have to be the latest versions; otherwise earlier ones are enough. No
+    ACK of any other type is pending when this is called."""
     for root in (CLUSTER, LISTENER):
-        channel = channels.get(root)
-        if target.of_type(root).resources and (channel is None or channel.flights or not channel.known):
+        state = states.get(root)
+        if target.of_type(root).resources and (state is None or state.pending_acks or not state.known):
             return False
-        for type_url, names in shared.needs(channel.known if channel else NOTHING, root, target).items():
-            used = channels.get(type_url)
-            if used is None or (urgent and used.flights) or not names <= used.known.keys():
+        for type_url, names in shared.needs(state.known if state else NOTHING, root, target).items():
+            used = states.get(type_url)
+            if used is None or (urgent and used.pending_acks) or not names <= used.known.keys():
                 return False
-            if used.flights and not names.isdisjoint(used.new):
+            if used.pending_acks and not names.isdisjoint(used.new):
                 return False
     return True

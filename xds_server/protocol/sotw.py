@@ -1,7 +1,7 @@
 """State of the world: every request has all names, and every response of listeners or clusters has all of them.
 
-A request with a nonce that is not the last one of its type was written before the client saw the last response. It is
-ignored: the client answers that response, too, and then with all names that it wants.
+A request whose nonce is not the last one of its type was written before the client received the last response. It is
+ignored: the client acknowledges that response, too, and then repeats all names of its subscription.
 """
 
 from __future__ import annotations
@@ -9,70 +9,72 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from xds_server.protocol.stream import Stream
+from xds_server.protocol.wire import SotwRequest
 from xds_server.resources.snapshot import Claimed
 from xds_server.resources.types import CLUSTER, LISTENER, WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.protocol.type_state import Channel
-    from xds_server.protocol.wire import Payload, Response, SotwRequest
-    from xds_server.resources.snapshot import Known, Resource
+    from xds_server.protocol.type_state import TypeState
+    from xds_server.protocol.wire import Payload, Response
+    from xds_server.resources.snapshot import ClientResource, Resource
 
 UNKNOWN: Final = Claimed("")
-"""Something that the client has, and nobody knows what."""
+"""A resource that the client has in an unknown version."""
 
 
-class SotwStream(Stream):
+class SotwStream(Stream[SotwRequest]):
     """One stream of `StreamAggregatedResources`."""
 
     def receive(self, request: SotwRequest) -> list[Response]:
         """Raises `ProtocolError` and `TooMuchError`."""
-        channel = self._channel(request)
-        if not channel.asked and (request.version or request.nonce):
-            self._brought = True
-        if channel.sequence and request.nonce != channel.last_nonce and (request.nonce or channel.flights):
-            channel.subscription = channel.subscription.heard(request.names)
+        state = self._state(request)
+        if not state.requested and (request.version or request.nonce):
+            self._had_resources = True
+        if state.sequence and request.nonce != state.last_nonce and (request.nonce or state.pending_acks):
+            state.subscription = state.subscription.ignoring(request.names)
             return []
-        if channel.flights:
-            self._answered(channel, request)
-        before = channel.subscription
-        after = before.replaced(request.names, empty_is_all=self._empty_is_all and channel.type_url in WHOLE)
-        first, channel.asked = not channel.asked, True
+        if state.pending_acks:
+            self._answered(state, request)
+        before = state.subscription
+        after = before.replaced(request.names, empty_is_all=self._empty_is_all and state.type_url in WHOLE)
+        first, state.requested = not state.requested, True
         if after != before:
-            channel.subscribed(after)
+            state.subscribe(after)
         if first and request.version:
-            self._brought_along(channel, self._brings(channel, request.version))
-        channel.answer |= after.wildcard and not before.wildcard
-        self._resubscribed(channel, after.names - before.names)
+            self._resume(state, self._brings(state, request.version))
+        state.answer_due |= after.wildcard and not before.wildcard
+        self._resubscribed(state, after.names - before.names)
         return self._advance()
 
-    def _brings(self, channel: Channel, version: str) -> Mapping[str, Known]:
-        """What the client has from an earlier stream.
+    def _brings(self, state: TypeState, version: str) -> Mapping[str, ClientResource]:
+        """The resources that the client has from an earlier stream.
 
-        All is sent again. What is gone stays until nothing uses it any more: whole responses have to have it, and the
-        others to be silent about it. Earlier versions of clusters count too: a client that refuses what comes instead
-        of them goes on using them.
+        All are sent again. Resources that the snapshot does not have stay until they are no longer used: whole
+        responses repeat them, and the others do not mention them. Earlier versions of clusters count too: a client that
+        refuses the new version continues to use the earlier one.
         """
-        there = channel.wanted(self._target.of_type(channel.type_url))
-        if channel.type_url == LISTENER:
-            # Those that are gone go at once. Who asks by name would else hear nothing of them, and keep them.
-            return dict.fromkeys(sorted(channel.subscription.names - there.keys()), UNKNOWN)
-        if channel.type_url != CLUSTER:
-            return dict.fromkeys(sorted(channel.subscription.names), UNKNOWN)
+        there = state.wanted(self._target.of_type(state.type_url))
+        if state.type_url == LISTENER:
+            # Listeners that are gone are removed at once. A client that subscribes by name would keep them without
+            # that.
+            return dict.fromkeys(sorted(state.subscription.names - there.keys()), UNKNOWN)
+        if state.type_url != CLUSTER:
+            return dict.fromkeys(sorted(state.subscription.names), UNKNOWN)
         same = self._shared.version(there) == version
         clusters = there if same else self._past.clusters(version)
-        if same or self._past.knows(version):
+        if same or self._past.has(version):
             self._past.hold(version, clusters)
-            self._has = version
-        return {name: item for name, item in clusters.items() if channel.subscription.covers(name)}
+            self._clusters_version = version
+        return {name: item for name, item in clusters.items() if state.subscription.covers(name)}
 
-    def _compose(
-        self, channel: Channel, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]
+    def _payload(
+        self, state: TypeState, version: str, resources: tuple[Resource, ...], removed: tuple[str, ...]
     ) -> Payload | None:
-        if not resources and not self._whole(channel.type_url) and not channel.answer:
-            return None  # names that do not exist: there is no way to say so
-        return self._shared.composer.sotw(channel.type_url, version, resources)
+        if not resources and not self._whole(state.type_url) and not state.answer_due:
+            return None  # state of the world cannot say that names do not exist
+        return self._shared.payloads.sotw(state.type_url, version, resources)
 
     def _whole(self, type_url: str) -> bool:
         return type_url in WHOLE

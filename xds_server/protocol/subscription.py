@@ -1,7 +1,7 @@
-"""What a client has asked for, of one type: names, everything, or nothing.
+"""The subscription of a client to one type: names, a wildcard, or nothing.
 
-An empty list of names means everything, but only for the types that have a wildcard, only until a name (`*` too) was
-asked for, and not from clients of gRPC, which never meant it so. After that, it means nothing.
+An empty list of names is a wildcard, but only for types that have one, only before the first name (`*` too), and not
+from clients of gRPC. After the first name it is a subscription to nothing.
 """
 
 from __future__ import annotations
@@ -17,33 +17,30 @@ WILDCARD: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Names, with or without everything else."""
+    """Names, with or without the wildcard."""
 
     names: frozenset[str] = frozenset()
     wildcard: bool = False
     named: bool = False
-    """Whether a name was ever asked for."""
+    """Whether a request has ever had a name."""
 
     def covers(self, name: str) -> bool:
         return self.wildcard or name in self.names
 
     def replaced(self, names: Collection[str], *, empty_is_all: bool) -> Subscription:
-        """State of the world: each request has the whole list."""
+        """State of the world: each request has all names."""
         if not names and not self.named:
             return Subscription(wildcard=empty_is_all)
         return Subscription(frozenset(names) - {WILDCARD}, WILDCARD in names, named=True)
 
-    def heard(self, names: Collection[str]) -> Subscription:
-        """State of the world: names in a request that is ignored were asked for all the same."""
+    def ignoring(self, names: Collection[str]) -> Subscription:
+        """State of the world: the request is ignored, but its names end the meaning of an empty list as a wildcard."""
         return replace(self, named=True) if names and not self.named else self
 
     def changed(
         self, subscribe: Collection[str], unsubscribe: Collection[str], *, first: bool, empty_is_all: bool
     ) -> Subscription:
-        """Delta: a request has what is new and what is not wanted any more.
-
-        A name in both lists is asked for: who forgets and asks again in one breath wants to have it.
-        """
+        """Delta: a request has the names that are added and those that are dropped. A name in both lists is added."""
         if first and not subscribe:
             return Subscription(wildcard=empty_is_all and WILDCARD not in unsubscribe)
         return Subscription(

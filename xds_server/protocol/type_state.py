@@ -1,7 +1,7 @@
-"""One type of resource on one stream: what the client asked for, what it has, and what it has not answered yet.
+"""One type of resource on one stream: what the client subscribes to, which resources it has, and which ACKs it owes.
 
-A client *has* what was sent to it, until it refuses it: then it has what it had before. Mappings are replaced and never
-changed, so that streams with the same resources share one.
+A client *has* a resource from the moment when it is sent. If the client refuses it, the client has what it had before.
+Mappings of resources are replaced and never changed, so that streams with the same resources share one.
 """
 
 from __future__ import annotations
@@ -12,205 +12,75 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xds_server.protocol.subscription import Subscription
-from xds_server.protocol.wire import Composer
-from xds_server.resources.snapshot import Collection, Difference, Known, Resource, difference, version_of
-from xds_server.resources.types import ENDPOINTS, ROUTES
+from xds_server.resources.snapshot import ClientResource, Collection, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from xds_server.resources.snapshot import Snapshot
 
-NOTHING: Final[Mapping[str, Known]] = MappingProxyType({})
-REMEMBERED: Final = 128
-"""So many results are kept for the next stream in step ..."""
-REMEMBERED_NAMES: Final = 500_000
-"""... with no more names than this in all that they were made of: a client can ask for names that nobody shares."""
-FEW: Final = 16
-"""What is made of so few resources is made faster than it is looked for, unless it was asked for last."""
+NOTHING: Final[Mapping[str, ClientResource]] = MappingProxyType({})
 
 MAX_UNREFERENCED: Final = 1_000
-"""Names of one type and stream that a client made up, and that `Channel.unreferenced` holds at most."""
-
-RESPONSE_BYTES: Final = 4_000_000
-"""A little less than what clients of gRPC take in one message by default."""
-ENVELOPE_BYTES: Final = 64
-"""What lengths, keys and the version of a resource take at most."""
+"""`TypeState.unreferenced` has at most so many names that the snapshot does not have."""
 
 
-class Flight(NamedTuple):
-    """A response that the client has not answered yet."""
+class PendingAck(NamedTuple):
+    """A response that the client has neither acknowledged nor refused yet."""
 
     version: str
-    content: Mapping[str, Known | None]
-    """What it says, None being a removal. In a whole response, only what it changes."""
-    whole: Mapping[str, Known] | None
-    """All that is in a whole response."""
-    before: Mapping[str, Known]
-    """What the client had."""
+    content: Mapping[str, ClientResource | None]
+    """The resources in it; None is a removal. In a whole response, only those that it changes."""
+    whole: Mapping[str, ClientResource] | None
+    """All resources in a whole response."""
+    before: Mapping[str, ClientResource]
+    """The resources that the client had."""
 
-    def says(self, name: str, version: str | None) -> bool:
-        """Whether it has this version of a resource, or removes it."""
-        said = self.content if self.whole is None else self.whole
-        if self.whole is None and name not in said:
+    def has(self, name: str, version: str | None) -> bool:
+        """Whether the response has this version of a resource; with None, whether it removes the resource."""
+        content = self.content if self.whole is None else self.whole
+        if self.whole is None and name not in content:
             return False
-        item = said.get(name)
+        item = content.get(name)
         return (item.version if item else None) == version
 
 
-class Shared:
-    """What streams compute alike: differences, versions and payloads, each done once."""
+class TypeStatus(NamedTuple):
+    """The versions of one type on one stream, as the status of a client shows them."""
 
-    def __init__(self, response_bytes: int = RESPONSE_BYTES) -> None:
-        self.composer = Composer()
-        self._response_bytes = response_bytes
-        self._memo: dict[tuple[object, ...], tuple[object, ...]] = {}
-        self._names = 0
-        """In what is remembered."""
-        self._last: dict[object, tuple[object, ...]] = {}
-        """Of each kind what was asked for last: streams in step ask for the same, one right after the other."""
-
-    def difference(self, known: Mapping[str, Known], wanted: Mapping[str, Resource]) -> Difference:
-        found = self._remember("difference", known, wanted, lambda: difference(known, wanted))
-        assert isinstance(found, Difference)  # noqa: S101 - for the type checker
-        return found
-
-    def version(self, resources: Mapping[str, Known]) -> str:
-        return str(self._remember("version", resources, None, lambda: version_of(resources)))
-
-    def in_order(self, said: Mapping[str, Known | None]) -> tuple[Resource, ...]:
-        """The resources of a response, by name."""
-
-        def ordered() -> tuple[Resource, ...]:
-            return tuple(item for _, item in sorted(said.items()) if isinstance(item, Resource))
-
-        found = self._remember("in order", said, None, ordered, few=len(said) < FEW)
-        assert isinstance(found, tuple)  # noqa: S101 - for the type checker
-        return found
-
-    def parts(self, said: Mapping[str, Known | None]) -> tuple[Mapping[str, Known | None], ...]:
-        """A response as several that are not too large: as Envoy takes them, removals first, and then by name."""
-
-        def split() -> tuple[Mapping[str, Known | None], ...]:
-            if sum(_size(name, item) for name, item in said.items()) <= self._response_bytes:
-                return (said,)
-            found: list[dict[str, Known | None]] = [{}]
-            left = self._response_bytes
-            for name, item in sorted(said.items(), key=lambda pair: (pair[1] is not None, pair[0])):
-                size = _size(name, item)
-                if size > left and found[-1]:
-                    found.append({})
-                    left = self._response_bytes
-                found[-1][name] = item
-                left -= size
-            return tuple(found)
-
-        parts = self._remember("parts", said, None, split, few=len(said) < FEW)
-        assert isinstance(parts, tuple)  # noqa: S101 - for the type checker
-        return parts
-
-    def used(self, content: Mapping[str, Known | None], before: Mapping[str, Known], type_url: str) -> frozenset[str]:
-        """The names of a type that resources refer to which a response says and the client did not have."""
-
-        def names() -> frozenset[str]:
-            return frozenset(
-                reference.name
-                for name, item in content.items()
-                if isinstance(item, Resource) and not ((held := before.get(name)) and held.version == item.version)
-                for reference in item.references
-                if reference.type_url == type_url
-            )
-
-        found = self._remember(("used", type_url), content, before, names, few=len(content) < FEW)
-        assert isinstance(found, frozenset)  # noqa: S101 - for the type checker
-        return found
-
-    def needs(self, known: Mapping[str, Known], root: str, target: Snapshot) -> Mapping[str, frozenset[str]]:
-        """By type, the names in a snapshot that resources of it refer to, of those that a client has of one type."""
-
-        def names() -> Mapping[str, frozenset[str]]:
-            there = target.of_type(root).resources
-            found: dict[str, set[str]] = {}
-            for reference in {each for name in known if name in there for each in there[name].references}:
-                if reference.name in target.of_type(reference.type_url).resources:
-                    found.setdefault(reference.type_url, set()).add(reference.name)
-            return {type_url: frozenset(each) for type_url, each in found.items()}
-
-        found = self._remember(("needs", root), known, target, names)
-        assert isinstance(found, dict)  # noqa: S101 - for the type checker
-        return found
-
-    def led(
-        self,
-        how: Callable[[Mapping[str, Known], Mapping[str, Resource]], Mapping[str, Resource]],
-        held: Mapping[str, Known],
-        wanted: Mapping[str, Resource],
-    ) -> Collection:
-        """Route tables as `how` of `leading` makes them."""
-        found = self._remember(how, held, wanted, lambda: Collection(ROUTES, how(held, wanted)))
-        assert isinstance(found, Collection)  # noqa: S101 - for the type checker
-        return found
-
-    def overlaid(self, under: Collection, over: Collection) -> Collection:
-        """All of both; `over` wins."""
-
-        def both() -> Collection:
-            return Collection(under.type_url, dict(sorted({**under.resources, **over.resources}.items())))
-
-        found = self._remember("overlaid", under, over, both)
-        assert isinstance(found, Collection)  # noqa: S101 - for the type checker
-        return found
-
-    def _remember(
-        self, what: object, one: object, other: object, compute: Callable[[], object], *, few: bool = False
-    ) -> object:
-        """By identity: the operands are kept as well, so that their identities stay theirs."""
-        last = self._last.get(what)
-        if last is not None and last[1] is one and last[2] is other:
-            return last[0]
-        found = (compute(), one, other) if few else self._looked_up((what, id(one), id(other)), one, other, compute)
-        self._last[what] = found
-        return found[0]
-
-    def _looked_up(
-        self, key: tuple[object, ...], one: object, other: object, compute: Callable[[], object]
-    ) -> tuple[object, ...]:
-        found = self._memo.pop(key, None)
-        if found is None:
-            found = (compute(), one, other)
-            self._names += _names(found)
-            while self._memo and (len(self._memo) >= REMEMBERED or self._names > REMEMBERED_NAMES):
-                self._names -= _names(self._memo.pop(next(iter(self._memo))))
-                self._last.clear()
-        self._memo[key] = found
-        return found
+    type_url: str
+    wanted: str
+    sent: str
+    acknowledged: str
+    error: str
 
 
 @dataclass(slots=True, eq=False)
-class Channel:
+class TypeState:
     """See the module."""
 
     type_url: str
     subscription: Subscription = field(default_factory=Subscription)
-    asked: bool = False
-    """Whether there was a request."""
-    known: Mapping[str, Known] = field(default_factory=lambda: NOTHING)
+    requested: bool = False
+    """Whether there was a request of this type."""
+    known: Mapping[str, ClientResource] = field(default_factory=lambda: NOTHING)
+    """The resources that the client has."""
     owed: set[str] = field(default_factory=set)
-    """Names to be sent even if the client has them: it asked."""
-    again: set[str] = field(default_factory=set)
-    """Names to be sent even if the client has them: it warms up something new that uses them."""
-    answer: bool = False
-    """Whether to send something even if it is empty."""
-    flights: dict[str, Flight] = field(default_factory=dict)
-    refused: Mapping[str, str | None] = field(default_factory=dict)
-    """Versions that the client refused, None being a removal: not to be sent again as they are."""
-    strange: int = 0
-    """Names that do not exist in answers since the client last owed none: each is made for this stream alone."""
+    """Names to be sent because of a request, even if the client has them."""
+    resend: set[str] = field(default_factory=set)
+    """Names to be sent because a new resource that warms up uses them, even if the client has them."""
+    answer_due: bool = False
+    """Whether a response has to be sent even if it is empty."""
+    pending_acks: dict[str, PendingAck] = field(default_factory=dict)
+    """By nonce."""
+    nacked: Mapping[str, str | None] = field(default_factory=dict)
+    """Versions that the client refused; None is a removal. They are not sent again as they are."""
+    unknown_names: int = 0
+    """How many names that do not exist were in responses since the client last owed no ACK. These responses are made
+    for this stream alone."""
     sequence: int = 0
     sent: str = ""
     acknowledged: str = ""
     error: str = ""
-    """The client's words for its last refusal, until it has taken or given up what it refused."""
+    """The message of the last NACK, until the client has acknowledged another version or ended its subscription."""
     _wanted: tuple[Collection, Subscription, Mapping[str, Resource]] | None = None
     _unreferenced: tuple[Snapshot, Subscription, frozenset[str]] | None = None
 
@@ -219,7 +89,7 @@ class Channel:
         return str(self.sequence) if self.sequence else ""
 
     def wanted(self, collection: Collection) -> Mapping[str, Resource]:
-        """What the client is to have in the end, of all that there is."""
+        """The resources of a collection that the client subscribes to."""
         cached = self._wanted
         if cached is not None and cached[0] is collection and cached[1] is self.subscription:
             return cached[2]
@@ -244,111 +114,103 @@ class Channel:
         self._unreferenced = (snapshot, self.subscription, found)
         return found
 
-    def subscribed(self, subscription: Subscription) -> None:
-        """Ask for something else: what is not wanted any more is forgotten."""
+    def subscribe(self, subscription: Subscription) -> None:
+        """Replace the subscription. Resources outside of it are forgotten."""
         self.subscription = subscription
         if not subscription.wildcard:
             if not self.known.keys() <= subscription.names:
                 self.known = {name: item for name, item in self.known.items() if name in subscription.names}
             self.owed &= subscription.names
-            self.again &= subscription.names
+            self.resend &= subscription.names
 
-    def send(self, flight: Flight, after: Mapping[str, Known]) -> str:
-        """Note a response; its nonce."""
+    def send(self, response: PendingAck, after: Mapping[str, ClientResource]) -> str:
+        """Note a response, and return its nonce. `after`: the resources that the client has then."""
         self.sequence += 1
         self.known = after
-        self.sent = flight.version
+        self.sent = response.version
         nonce = str(self.sequence)
-        self.flights[nonce] = flight
+        self.pending_acks[nonce] = response
         return nonce
 
     @property
     def new(self) -> frozenset[str]:
-        """Names that the client has had nothing of, and has not acknowledged yet."""
+        """Names of which the client had no version before the responses that it has not acknowledged yet."""
         return frozenset(
-            name for flight in self.flights.values() for name in flight.content if name not in flight.before
+            name for pending in self.pending_acks.values() for name in pending.content if name not in pending.before
         )
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the client has refused something, or has not said yet whether it takes what came instead."""
-        return bool(self.refused) or bool(self.error and self.flights)
+        """Whether the client has refused a resource, or has not yet acknowledged its replacement."""
+        return bool(self.nacked) or bool(self.error and self.pending_acks)
 
-    def accept(self, nonce: str) -> Flight | None:
-        """The client took a response; None if it is none that it owes an answer for."""
-        flight = self._answered(nonce)
-        if flight is None:
+    def ack(self, nonce: str) -> PendingAck | None:
+        """The client acknowledges a response. None if it owes no ACK with this nonce."""
+        response = self._answered(nonce)
+        if response is None:
             return None
-        self.acknowledged = flight.version
-        if self.refused:
-            # The client may have asked for what it refused, and takes it now.
-            self.refused = {name: version for name, version in self.refused.items() if not flight.says(name, version)}
-        if not self.refused:
+        self.acknowledged = response.version
+        if self.nacked:
+            # A client may ask again for a resource that it refused, and acknowledge it then.
+            self.nacked = {name: version for name, version in self.nacked.items() if not response.has(name, version)}
+        if not self.nacked:
             self.error = ""
-        return flight
+        return response
 
-    def refuse(self, nonce: str, error: str) -> Flight | None:
-        """The client has, of what the response said, what it had before."""
-        flight = self._answered(nonce)
-        if flight is None:
+    def nack(self, nonce: str, error: str) -> PendingAck | None:
+        """The client refuses a response: of the names in it, it has what it had before. None as in `ack`."""
+        response = self._answered(nonce)
+        if response is None:
             return None
         known = dict(self.known)
-        for name, item in flight.content.items():
-            before = flight.before.get(name)
-            if known.get(name) is item:  # of a removal, too: it is not there, and none is
+        for name, item in response.content.items():
+            before = response.before.get(name)
+            if known.get(name) is item:  # also for a removal: both are None
                 known.pop(name, None)
                 if before is not None and self.subscription.covers(name):
                     known[name] = before
         self.known = dict(sorted(known.items()))
-        for later, sent in self.flights.items():
-            # It did not have this before those either.
-            same = {name for name, item in flight.content.items() if sent.before.get(name) is item}
-            had = {**sent.before, **{name: flight.before.get(name) for name in same}}
-            self.flights[later] = sent._replace(before={name: item for name, item in had.items() if item})
-        versions = flight.content if flight.whole is None else {**flight.content, **flight.whole}
-        self.refused = {
-            **(self.refused if flight.whole is None else {}),
+        self._correct_later_responses(response)
+        versions = response.content if response.whole is None else {**response.content, **response.whole}
+        self.nacked = {
+            **(self.nacked if response.whole is None else {}),
             **{name: item.version if item else None for name, item in versions.items()},
         }
         self.error = error
-        return flight
+        return response
 
-    def _answered(self, nonce: str) -> Flight | None:
-        flight = self.flights.pop(nonce, None)
-        if not self.flights:
-            self.strange = 0
-        return flight
+    def _correct_later_responses(self, nacked: PendingAck) -> None:
+        """What a later response notes as had before is wrong where the client has refused it."""
+        for nonce, later in self.pending_acks.items():
+            same = {name for name, item in nacked.content.items() if later.before.get(name) is item}
+            before = {**later.before, **{name: nacked.before.get(name) for name in same}}
+            self.pending_acks[nonce] = later._replace(before={name: item for name, item in before.items() if item})
 
-    def mended(self, wanted: Mapping[str, Known], now: Mapping[str, Known]) -> bool:
-        """Whether something that was refused would be something else now, so that all of it may be tried again.
+    def _answered(self, nonce: str) -> PendingAck | None:
+        response = self.pending_acks.pop(nonce, None)
+        if not self.pending_acks:
+            self.unknown_names = 0
+        return response
 
-        Nobody can tell which part of a response a client refused, nor which it took in spite of that: what was refused
-        together is sent together again, changed or not, as soon as any of it has changed, or is not asked for any more.
-        `now` still has what is to be removed from `wanted` later: a removal that was refused is none while that waits.
+    def may_retry(self, wanted: Mapping[str, ClientResource], now: Mapping[str, ClientResource]) -> bool:
+        """Whether to send the refused resources again: one of them has another version now, or the client has ended its
+        subscription to one.
+
+        A NACK does not say which resource of a response was wrong, nor which ones the client uses in spite of it. So
+        all resources of a refused response are sent again together as soon as one of them has changed.
+        `now` is `wanted` with the resources that are to be removed later: until then a refused removal is no change.
         """
         return any(
             not self.subscription.covers(name)
             or (item.version if (item := (wanted if version is None else now).get(name)) else None) != version
-            for name, version in self.refused.items()
+            for name, version in self.nacked.items()
         )
 
-    def try_again(self, *, whole: bool) -> None:
-        """Owe what was refused, as it is now."""
-        names = {name for name in self.refused if self.subscription.covers(name)}
-        self.refused = {}
+    def retry(self, *, whole: bool) -> None:
+        """Owe the names that the client refused."""
+        names = {name for name in self.nacked if self.subscription.covers(name)}
+        self.nacked = {}
         self.owed |= names
-        self.answer |= whole and bool(names)
+        self.answer_due |= whole and bool(names)
         if not names:
             self.error = ""
-
-
-def _names(operands: tuple[object, ...]) -> int:
-    """How many names a result was made of."""
-    return sum(len(each) for each in operands[1:] if isinstance(each, Mapping))
-
-
-def _size(name: str, item: Known | None) -> int:
-    """Bytes that it takes of a response, at most: an empty list stands for endpoints that are gone."""
-    said = len(name.encode())
-    body = len(item.body) + len(item.type_url) if isinstance(item, Resource) else len(ENDPOINTS) + said
-    return ENVELOPE_BYTES + said + body

@@ -1,7 +1,7 @@
-"""What goes over the wire: requests as plain data, and responses whose bytes are made once and shared.
+"""Requests parsed into plain data, and responses as bytes that streams share.
 
-A protobuf message may be written as its fields one after another, so a response is put together from bytes that were
-serialised before. Only the nonce differs between streams, and streams that have heard the same have the same nonce.
+A protobuf message may be written as its fields, one after another. So a response is put together from the bytes of its
+resources, which are serialised once. Only the nonce differs between streams, and streams in step have the same nonce.
 """
 
 from __future__ import annotations
@@ -14,29 +14,31 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf.message import DecodeError
 
+from xds_server.resources.encoding import bytes_field, text_field
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from xds_server.resources.snapshot import Resource
 
 CACHED_BYTES: Final = 32 << 20
-"""How much memory responses may take that are kept for the next stream that needs them."""
+"""The memory for responses that are cached for the next stream."""
 ENTRY_BYTES: Final = 512
-"""What it takes to keep a response, besides its bytes with and without the last nonce ..."""
+"""Bytes that a cached response takes, besides its own with and without the last nonce ..."""
 ITEM_BYTES: Final = 768
-"""... and for each resource or name in it: nobody else may have those any more."""
+"""... and for each resource or name in it, which the cache may be the last to hold."""
 
 SMALL: Final = 512
 REMEMBERED: Final = 256
-"""So many requests of so many bytes at most are kept as they were understood."""
+"""So many parsed requests of at most so many bytes are cached."""
 
 MAX_NAME: Final = 1024
-"""Characters of a name that a client may ask for, of a type, and of what it says of itself."""
+"""Characters of a name in a subscription, of a type URL, and of each field of a node."""
 MAX_NAMES: Final = 20_000
-"""Names in one request, and on one stream: what has more is not even looked through. To answer so many takes a third of
-a second, in which nobody else is heard."""
+"""Names in one request, and on one stream. A request with more is not even read. A response to so many takes a third of
+a second, during which the server handles no other request."""
 MAX_CLAIMS: Final = 100_000
-"""Resources that a client may say it has, on one stream: those it has without asking for each."""
+"""Resources that a client may say it has, on one stream: with a wildcard these are more than its names."""
 
 # Field numbers of the messages in envoy/service/discovery/v3/discovery.proto; both responses agree on most.
 _VERSION, _RESOURCES, _TYPE_URL, _NONCE, _REMOVED = 1, 2, 4, 5, 6
@@ -49,11 +51,11 @@ class ProtocolError(Exception):
 
 
 class TooMuchError(Exception):
-    """A client asks for more than a server can be made to keep: its stream ends."""
+    """A client takes more than the bounds of one stream: its stream ends."""
 
 
-class Node(NamedTuple):
-    """Who a client says it is."""
+class ClientNode(NamedTuple):
+    """The node in a client's first request: its claim, not a proof."""
 
     id: str
     cluster: str
@@ -62,13 +64,13 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What both variants' requests have."""
+    """The fields of requests of both variants."""
 
     type_url: str
     nonce: str = ""
     error: str | None = None
-    """What the client says of the response with this nonce, if it refuses it."""
-    node: Node | None = None
+    """The message of a NACK of the response with this nonce; None in an ACK."""
+    node: ClientNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ def _delta(data: bytes) -> DeltaRequest:
     )
 
 
-# Streams that have heard the same acknowledge it with the same bytes: to look those up takes a tenth of the time.
+# Streams in step send ACKs with the same bytes. A look-up takes a tenth of the time of parsing.
 _sotw_again = lru_cache(maxsize=REMEMBERED)(_sotw)
 _delta_again = lru_cache(maxsize=REMEMBERED)(_delta)
 
@@ -137,19 +139,19 @@ def _not_too_many(values: Any, limit: int) -> None:
 
 
 def _short(text: str, what: str) -> str:
-    """All that is kept, logged or shown."""
+    """Check a text that is kept, logged or shown."""
     if len(text) > MAX_NAME:
         raise TooMuchError(f"{what} of more than {MAX_NAME:,} characters")
     return text
 
 
-def _common(message: Any) -> tuple[str, str, str | None, Node | None]:
+def _common(message: Any) -> tuple[str, str, str | None, ClientNode | None]:
     error = None
     if message.HasField("error_detail"):
         error = message.error_detail.message or f"code {message.error_detail.code}"
     node = None
     if message.HasField("node"):
-        node = Node(
+        node = ClientNode(
             _short(message.node.id, "a node's id"),
             _short(message.node.cluster, "a node's cluster"),
             _short(message.node.user_agent_name, "a user agent"),
@@ -158,14 +160,14 @@ def _common(message: Any) -> tuple[str, str, str | None, Node | None]:
 
 
 class Payload:
-    """The bytes of a response but for its nonce."""
+    """The bytes of a response without its nonce."""
 
     __slots__ = ("_last", "body", "cost")
 
     def __init__(self, body: bytes, items: int) -> None:
         self.body = body
         self.cost = 2 * len(body) + items * ITEM_BYTES + ENTRY_BYTES
-        """Memory that it takes to keep this for the next stream."""
+        """The memory that it takes in the cache."""
         self._last = ("", b"")
 
     def with_nonce(self, nonce: str) -> bytes:
@@ -187,22 +189,26 @@ class Response(NamedTuple):
         return self.payload.with_nonce(self.nonce)
 
 
-class Composer:
+_Key = tuple[str, str, "tuple[Resource, ...]", tuple[str, ...] | None]
+"""Type URL, version, resources and removed names of a response; None in state of the world."""
+
+
+class PayloadCache:
     """Makes payloads, each once for all streams that need it at about the same time."""
 
     def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:
         self._limit = cached_bytes
         self._size = 0
-        self._payloads: OrderedDict[tuple[object, ...], Payload] = OrderedDict()
+        self._payloads: OrderedDict[_Key, Payload] = OrderedDict()
 
     def sotw(self, type_url: str, version: str, resources: tuple[Resource, ...]) -> Payload:
-        key = (type_url, version, resources)
+        key = (type_url, version, resources, None)
         return self._payloads_get(key) or self._keep(
             key,
             len(resources),
             b"".join(
                 [text_field(_VERSION, version), text_field(_TYPE_URL, type_url)]
-                + [_bytes(_RESOURCES, _any(resource)) for resource in resources]
+                + [bytes_field(_RESOURCES, _any(resource)) for resource in resources]
             ),
         )
 
@@ -213,18 +219,18 @@ class Composer:
             len(resources) + len(removed),
             b"".join(
                 [text_field(_VERSION, version), text_field(_TYPE_URL, type_url)]
-                + [_bytes(_RESOURCES, _item(resource)) for resource in resources]
+                + [bytes_field(_RESOURCES, _item(resource)) for resource in resources]
                 + [text_field(_REMOVED, name) for name in removed]
             ),
         )
 
-    def _payloads_get(self, key: tuple[object, ...]) -> Payload | None:
+    def _payloads_get(self, key: _Key) -> Payload | None:
         found = self._payloads.get(key)
         if found is not None:
             self._payloads.move_to_end(key)
         return found
 
-    def _keep(self, key: tuple[object, ...], items: int, body: bytes) -> Payload:
+    def _keep(self, key: _Key, items: int, body: bytes) -> Payload:
         payload = self._payloads[key] = Payload(body, items)
         self._size += payload.cost
         while self._size > self._limit and len(self._payloads) > 1:
@@ -234,34 +240,12 @@ class Composer:
 
 
 def _any(resource: Resource) -> bytes:
-    return text_field(_ANY_TYPE, resource.type_url) + _bytes(_ANY_VALUE, resource.body)
+    return text_field(_ANY_TYPE, resource.type_url) + bytes_field(_ANY_VALUE, resource.body)
 
 
 def _item(resource: Resource) -> bytes:
     return (
         text_field(_ITEM_NAME, resource.name)
         + text_field(_ITEM_VERSION, resource.version)
-        + _bytes(_ITEM_RESOURCE, _any(resource))
+        + bytes_field(_ITEM_RESOURCE, _any(resource))
     )
-
-
-def text_field(number: int, value: str) -> bytes:
-    """A field of type string of any message."""
-    return _bytes(number, value.encode())
-
-
-def _bytes(number: int, value: bytes) -> bytes:
-    """A field of type string, bytes or message. All numbers here are below 16: one byte of key."""
-    size = len(value)
-    if size <= 0x7F:
-        return bytes((number << 3 | 2, size)) + value
-    return bytes((number << 3 | 2,)) + _varint(size) + value
-
-
-def _varint(value: int) -> bytes:
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)

@@ -1,8 +1,8 @@
-"""What clients of one group have acknowledged, by type: the configuration that is in force.
+"""The resources that clients of one group have acknowledged last, by type: the configuration that is in force.
 
 A client acknowledges each type by itself, and mostly when a newer snapshot has been published already. So the last
-acknowledged resources of each type are kept, with the number of the snapshot that they are from. An acknowledgement
-that is older than the one that is known changes nothing. One of some names says nothing of the others.
+acknowledged resources of each type are kept, with the number of their snapshot. An acknowledgement of an older snapshot
+changes nothing. An acknowledgement of some names says nothing about the others.
 
     acknowledged whole snapshot + resources of types acknowledged since -> one consistent snapshot
 """
@@ -20,43 +20,43 @@ if TYPE_CHECKING:
     from xds_server.resources.snapshot import Dangling
 
 
-class _Mark(NamedTuple):
-    """All resources of one type, as some client has acknowledged them."""
+class _AckedType(NamedTuple):
+    """All resources of one type, as a client has acknowledged them."""
 
     number: int
     resources: Mapping[str, Resource]
     snapshot: Snapshot
-    """What they are from."""
+    """The snapshot that has them."""
 
 
-class _Single(NamedTuple):
-    """One resource that a client has acknowledged which does not ask for all of its type."""
+class _AckedResource(NamedTuple):
+    """One resource that was acknowledged by a client which does not subscribe to all resources of the type."""
 
     number: int
     resource: Resource
     snapshot: Snapshot
 
 
-class Taken:
-    """See the module. It keeps references only: the bytes of a resource are those of the snapshots."""
+class AckedResources:
+    """See the module. It keeps references only: the snapshots have the bytes."""
 
     __slots__ = ("_base", "_made", "_marks", "_number", "_resources", "_singles")
 
     def __init__(self) -> None:
         self._base: Snapshot | None = None
-        """The last snapshot of which a client has acknowledged all that it can use."""
+        """The last snapshot of which a client has acknowledged all resources that it can use."""
         self._number = 0
-        self._marks: dict[str, _Mark] = {}
-        """Types of which something newer than that is acknowledged."""
-        self._singles: dict[str, dict[str, _Single]] = {}
-        """By type and name, what is newer than that and than the mark of its type."""
+        self._marks: dict[str, _AckedType] = {}
+        """Types that were acknowledged as a whole in a newer snapshot."""
+        self._singles: dict[str, dict[str, _AckedResource]] = {}
+        """By type and name, resources that are newer than both."""
         self._resources: dict[str, Mapping[str, Resource]] = {}
-        """What `resources` has found of types with such, until something changes."""
+        """The results of `resources` for types with single resources, until one changes."""
         self._made: Snapshot | None = None
-        """What `snapshot` has found, likewise."""
+        """The result of `snapshot`, until a part of it changes."""
 
-    def whole(self, number: int, snapshot: Snapshot) -> None:
-        """A client has acknowledged all that it can use of the snapshot with this number."""
+    def snapshot_acked(self, number: int, snapshot: Snapshot) -> None:
+        """A client has acknowledged all resources that it can use of the snapshot with this number."""
         if number < self._number or snapshot is self._base:
             return
         self._base, self._number = snapshot, number
@@ -65,8 +65,8 @@ class Taken:
             self._forget(kind, number)
         self._made = None
 
-    def part(self, number: int, snapshot: Snapshot, type_url: str, resources: Mapping[str, Resource]) -> None:
-        """A client has acknowledged these resources of a type: all of the snapshot, or those that it asks for."""
+    def type_acked(self, number: int, snapshot: Snapshot, type_url: str, resources: Mapping[str, Resource]) -> None:
+        """A client has acknowledged these resources of a type: all of the snapshot, or those of its subscription."""
         mark = self._marks.get(type_url)
         if number <= self._number or (mark is not None and number < mark.number):
             return
@@ -74,7 +74,7 @@ class Taken:
         if resources is there:
             if mark is not None and mark.resources is resources:
                 return
-            self._marks[type_url] = _Mark(number, resources, snapshot)
+            self._marks[type_url] = _AckedType(number, resources, snapshot)
             self._forget(type_url, number)
         else:
             held = self.resources(type_url)
@@ -82,9 +82,9 @@ class Taken:
                 return
             singles = self._singles.get(type_url, {})
             newer = {name: each for name, each in singles.items() if each.number > number}
-            # What is gone from a newer snapshot is gone: else the names of all times would be kept.
+            # A newer snapshot without a name drops it: without that, the names of all snapshots would be kept.
             older = {name: each for name, each in singles.items() if name in there}
-            these = {name: _Single(number, item, snapshot) for name, item in resources.items()}
+            these = {name: _AckedResource(number, item, snapshot) for name, item in resources.items()}
             self._singles[type_url] = {**older, **these, **newer}
             self._resources.pop(type_url, None)
         self._made = None
@@ -94,7 +94,7 @@ class Taken:
         return self._base is snapshot
 
     def resources(self, type_url: str) -> Mapping[str, Resource]:
-        """What is acknowledged of one type, whether or not the other types fit to it."""
+        """The acknowledged resources of one type, whether or not those of other types are consistent with them."""
         mark, base = self._marks.get(type_url), self._base
         found: Mapping[str, Resource] = {}
         if mark is not None:
@@ -110,30 +110,30 @@ class Taken:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """All that is in force; None before a client has acknowledged a whole snapshot."""
+        """The configuration in force, consistent; None before a client has acknowledged a whole snapshot."""
         if self._made is None and self._base is not None:
             newer = self._marks.keys() | self._singles.keys()
             self._made = self._joined(self._base) if newer else self._base
         return self._made
 
     def _forget(self, type_url: str, number: int) -> None:
-        """All of the type is acknowledged as it is in the snapshot with this number."""
+        """All resources of the type are acknowledged as they are in the snapshot with this number."""
         newer = {name: each for name, each in self._singles.pop(type_url, {}).items() if each.number > number}
         self._resources.pop(type_url, None)
         if newer:
             self._singles[type_url] = newer
 
     def _from(self, type_url: str, name: str) -> Snapshot | None:
-        """The snapshot that a resource is from."""
+        """The snapshot that has an acknowledged resource."""
         single, mark = self._singles.get(type_url, {}).get(name), self._marks.get(type_url)
         if single is not None:
             return single.snapshot
         return mark.snapshot if mark is not None else self._base
 
     def _joined(self, base: Snapshot) -> Snapshot:
-        """The last whole snapshot with what is newer, and whatever of its own is referred to besides: a client keeps
-        that until nothing uses it. A newer resource that refers to something which is not acknowledged is not in force
-        yet: a client uses that of before until it has both."""
+        """The last whole snapshot with newer resources, and with resources of its own to which these still refer: a
+        client keeps such a resource until nothing uses it. A newer resource that refers to one which is not
+        acknowledged is not in force yet: a client uses the earlier version until it has both."""
         kinds = {*base.collections, *self._marks, *self._singles}
         found = {kind: dict(self.resources(kind)) for kind in kinds}
         sources = [each.snapshot for each in self._marks.values()]
@@ -153,12 +153,13 @@ class Taken:
                     return base
 
     def _mend(self, problem: Dangling, base: Snapshot, found: dict[str, dict[str, Resource]]) -> bool:
-        """Add what is missing, or else take back what refers to it. False if that is of the last whole snapshot."""
+        """Add a missing resource, or else take back the resource that refers to it. False if the latter is in the last
+        whole snapshot."""
         kind, name = problem.missing
         missing = base.of_type(kind).resources.get(name)
         source = self._from(problem.type_url, problem.name)
         if missing is None and kind in URGENT and source is not None:
-            # Their acknowledgements are not kept, and nothing else waits for them.
+            # Acknowledgements of these types are not kept, and no other type waits for them.
             missing = source.of_type(kind).resources.get(name)
         if missing is not None:
             found.setdefault(kind, {})[name] = missing

@@ -1,6 +1,6 @@
-"""Which snapshot each group of clients is to have, and which one a new client is safe to start from.
+"""The snapshot of each group of clients, and the snapshot from which a new client may start.
 
-A group is whatever the caller says: the clients that get the same resources. All calls come from one thread.
+A group is a name for clients that get the same resources. All calls come from one thread.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from xds_server.metrics import Metrics
-from xds_server.protocol.earlier_streams import Past
-from xds_server.resources.acknowledged import Taken
+from xds_server.resources.acknowledged import AckedResources
+from xds_server.resources.earlier_streams import EarlierStreams
 from xds_server.resources.references import Reference
 from xds_server.resources.snapshot import Collection, Snapshot, SnapshotError
 from xds_server.resources.types import CLUSTER, ENDPOINTS, SECRET
@@ -19,30 +19,30 @@ from xds_server.resources.types import CLUSTER, ENDPOINTS, SECRET
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.protocol.events import Refused, Took
+    from xds_server.resources.ack_events import Nacked, TypeAcked
 
 REMEMBERED: Final = 16
-"""Refusals of a group that are remembered, the latest ones."""
+"""So many refused responses of a group are kept, the latest ones."""
 
 
 class Watcher(Protocol):
-    """Who wants to hear of new snapshots."""
+    """A function that is called for each new snapshot."""
 
     def __call__(self, group: str, old: Snapshot | None, new: Snapshot) -> None: ...
 
 
 class _Refusal(NamedTuple):
-    """Resources that were refused together: nobody can tell which of them is wrong."""
+    """Resources that were refused in one response. A NACK does not say which of them is wrong."""
 
     type_url: str
     versions: Mapping[str, str]
 
     def concerns(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot has just these: as soon as any has changed they may be tried again."""
+        """Whether a snapshot has all of these versions. As soon as one has changed, all may be sent again."""
         return all(_has(snapshot, self.type_url, name, version) for name, version in self.versions.items())
 
-    def within(self, event: Took) -> bool:
-        """Whether a client has taken just these."""
+    def within(self, event: TypeAcked) -> bool:
+        """Whether a client has acknowledged all of these versions."""
         there = event.resources
         return event.type_url == self.type_url and all(
             name in there and there[name].version == version for name, version in self.versions.items()
@@ -53,14 +53,14 @@ class _Group:
     """One group of clients."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.taken = Taken()
-        self.past = Past(self.taken)
+        self.last_acked = AckedResources()
+        self.earlier_streams = EarlierStreams(self.last_acked)
         self.refusals: list[_Refusal] = []
-        """What clients refused and no client has accepted since. It may be in later snapshots, too."""
+        """Resources that a client refused and no client has acknowledged since. Later snapshots may have them, too."""
         self._numbers: WeakKeyDictionary[Snapshot, int] = WeakKeyDictionary()
-        """Snapshots in the order in which they were published, as long as some client may acknowledge them."""
+        """The numbers of snapshots in the order of publication, as long as a client may acknowledge them."""
         self._start: tuple[Snapshot, Snapshot, Snapshot] | None = None
-        """What new clients get instead of the current snapshot, after what it is made of."""
+        """The last acknowledged snapshot, the current snapshot, and the one that new clients get instead."""
         self.published = 0
         self.replace(snapshot)
 
@@ -68,21 +68,21 @@ class _Group:
         self.current = snapshot
         self.published += 1
         self._numbers[snapshot] = self.published
-        self.consider()
+        self.update_refused()
 
     def number(self, snapshot: Snapshot) -> int | None:
-        """Which one it is; None if it was not published for this group."""
+        """The number of a snapshot; None if it was not published for this group."""
         return self._numbers.get(snapshot)
 
-    def consider(self) -> None:
-        """After a refusal, an acknowledgement or a new snapshot."""
-        self.refused = any(refusal.concerns(self.current) for refusal in self.refusals)
+    def update_refused(self) -> None:
+        """After a NACK, an acknowledgement or a new snapshot: find out whether the current snapshot was refused."""
+        self.nacked = any(refusal.concerns(self.current) for refusal in self.refusals)
 
     @property
     def start(self) -> Snapshot:
-        """What a new client gets."""
+        """The snapshot for a new client."""
         new = self.current
-        old = self.taken.snapshot if self.refused else None
+        old = self.last_acked.snapshot if self.nacked else None
         if old is None:
             return new
         if self._start is None or self._start[0] is not old or self._start[1] is not new:
@@ -91,8 +91,8 @@ class _Group:
 
 
 @dataclass(slots=True)
-class SnapshotStore:
-    """The snapshots of all groups. `watchers` are told of every change."""
+class SnapshotCache:
+    """The snapshots of all groups. Each change calls all `watchers`."""
 
     metrics: Metrics = field(default_factory=Metrics)
     watchers: list[Watcher] = field(default_factory=list)
@@ -106,7 +106,7 @@ class SnapshotStore:
         return self.publish_all({group: snapshot}) == 1
 
     def publish_all(self, snapshots: Mapping[str, Snapshot]) -> int:
-        """Publish for several groups, or for none of them if one is inconsistent; how many are new."""
+        """Publish for several groups, or for none of them if one is inconsistent; how many snapshots are new."""
         try:
             for snapshot in snapshots.values():
                 snapshot.check()
@@ -116,7 +116,7 @@ class SnapshotStore:
         return sum(self._replace(group, snapshot) for group, snapshot in snapshots.items())
 
     def remove(self, group: str) -> None:
-        """Forget a group: its clients keep what they have, and new ones find nothing."""
+        """Remove a group: its clients keep their resources, and new clients get none."""
         self._groups.pop(group, None)
 
     def current(self, group: str) -> Snapshot | None:
@@ -124,28 +124,29 @@ class SnapshotStore:
         found = self._groups.get(group)
         return found.current if found else None
 
-    def start(self, group: str) -> Snapshot | None:
-        """What a new client of the group gets: the latest, unless it was refused and something before was taken."""
+    def initial(self, group: str) -> Snapshot | None:
+        """The snapshot for a new client of the group: the latest, unless that was refused and an earlier one was
+        acknowledged."""
         found = self._groups.get(group)
         return None if found is None else found.start
 
-    def taken(self, group: str) -> Snapshot | None:
-        """What is in force: of each type what some client of the group has acknowledged last. None before one has
-        acknowledged a whole snapshot."""
+    def last_acked(self, group: str) -> Snapshot | None:
+        """The configuration in force: of each type the resources that some client of the group has acknowledged last.
+        None before a client has acknowledged a whole snapshot."""
         found = self._groups.get(group)
-        return None if found is None else found.taken.snapshot
+        return None if found is None else found.last_acked.snapshot
 
-    def past(self, group: str) -> Past:
-        """What clients of the group may have from earlier streams."""
+    def earlier_streams(self, group: str) -> EarlierStreams:
+        """The clusters that clients of the group may have from earlier streams."""
         found = self._groups.get(group)
-        return Past() if found is None else found.past
+        return EarlierStreams() if found is None else found.earlier_streams
 
-    def unwanted(self, group: str) -> frozenset[Reference]:
-        """What the group's snapshot has that clients refused, and none is known to have taken."""
+    def nacked_resources(self, group: str) -> frozenset[Reference]:
+        """Resources of the group's snapshot that a client refused, and that no client is known to have acknowledged."""
         found = self._groups.get(group)
         if found is None:
             return frozenset()
-        accepted = found.taken.snapshot
+        accepted = found.last_acked.snapshot
         return frozenset(
             Reference(refusal.type_url, name)
             for refusal in found.refusals
@@ -158,45 +159,47 @@ class SnapshotStore:
     def groups(self) -> tuple[str, ...]:
         return tuple(sorted(self._groups))
 
-    def accepted(self, group: str, snapshot: Snapshot) -> None:
-        """A client has acknowledged all of it that it can use, though endpoints and secrets may be on their way."""
+    def acked(self, group: str, snapshot: Snapshot) -> None:
+        """A client has acknowledged all resources of a snapshot that it can use; of endpoints and secrets it may have
+        earlier versions."""
         found = self._groups.get(group)
-        if found is None or (found.taken.is_whole(snapshot) and not found.refusals):
+        if found is None or (found.last_acked.is_whole(snapshot) and not found.refusals):
             return
         number = found.number(snapshot)
         if number is None:
             return
-        found.taken.whole(number, snapshot)
+        found.last_acked.snapshot_acked(number, snapshot)
         if found.refusals:
-            # A client that takes the latest snapshot takes all of it. An earlier one speaks for its own resources.
+            # An acknowledgement of the latest snapshot covers all refused resources, one of an earlier snapshot its
+            # own.
             latest = snapshot is found.current
             found.refusals = [] if latest else [each for each in found.refusals if not each.concerns(snapshot)]
-            found.consider()
+            found.update_refused()
 
-    def took(self, group: str, event: Took) -> None:
-        """A client has acknowledged all of one type that it is to have of a snapshot."""
+    def type_acked(self, group: str, event: TypeAcked) -> None:
+        """A client has acknowledged all resources of one type in a snapshot to which it subscribes."""
         found = self._groups.get(group)
         number = None if found is None else found.number(event.snapshot)
         if found is None or number is None:
             return
-        found.taken.part(number, event.snapshot, event.type_url, event.resources)
+        found.last_acked.type_acked(number, event.snapshot, event.type_url, event.resources)
         if found.refusals:
             found.refusals = [each for each in found.refusals if not each.within(event)]
-            found.consider()
+            found.update_refused()
 
-    def refused(self, group: str, refusal: Refused) -> None:
-        """A client has refused a part of what its group had at that time, and maybe still has."""
+    def nacked(self, group: str, refusal: Nacked) -> None:
+        """A client has refused resources of a snapshot of its group."""
         found = self._groups.get(group)
         versions = {
             name: version
             for name, version in refusal.resources.items()
             if version is not None and _has(refusal.snapshot, refusal.type_url, name, version)
         }
-        # A name that a client made up, or a removal, is no reason to keep anything from others.
+        # A NACK of a removal, or of a name that the client made up, does not concern other clients.
         if found is not None and versions:
             new = _Refusal(refusal.type_url, versions)
             found.refusals = [*(each for each in found.refusals if each != new), new][-REMEMBERED:]
-            found.consider()
+            found.update_refused()
 
     def _replace(self, group: str, snapshot: Snapshot) -> bool:
         found = self._groups.get(group)
@@ -220,8 +223,8 @@ def _has(snapshot: Snapshot, type_url: str, name: str, version: str) -> bool:
 
 
 def up_to_date(old: Snapshot, new: Snapshot) -> Snapshot:
-    """An older snapshot with the endpoints and secrets of a newer one, but for those of clusters that differ: they may
-    have changed together with what the cluster says of them."""
+    """An older snapshot with the endpoints and secrets of a newer one, except those of clusters that differ: they may
+    have changed together with the cluster."""
     clusters = new.of_type(CLUSTER).resources
     stay = {
         reference

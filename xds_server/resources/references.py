@@ -1,8 +1,8 @@
-"""Which resources a resource names, so that a snapshot can be checked and the order of what is sent be right.
+"""The references of a resource to other resources: for the check of a snapshot, and for the order of responses.
 
-A resource refers to another where it says that a name is to be asked for over the same stream (`ads`, `self`), and
-wherever it names a cluster. Messages are walked through all fields, packed ones included. A packed message whose type
-is not among the installed Envoy messages cannot be looked into, and refers to nothing as far as anybody here knows.
+A resource refers to another where it gives a name to be requested over the same stream (`ads`, `self`), and wherever it
+names a cluster. The search visits all fields of a message, packed messages included. A packed message whose type is not
+among the installed Envoy messages cannot be parsed, and counts as one without references.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ _CLUSTER_FIELDS: Final = {
     "envoy.extensions.router.cluster_specifiers.matcher.v3.ClusterAction": "cluster",
     "envoy.extensions.tracers.fluentd.v3.FluentdConfig": "cluster",
 }
-"""Message to the field in which it names a cluster that is to exist."""
+"""Message to the field with the name of a cluster."""
 
 _ASKED_FIELDS: Final = {
     f"{_HTTP}Rds": ("config_source", "route_config_name", ROUTES),
     "envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig": ("sds_config", "name", SECRET),
 }
-"""Message to where it says whom to ask, by which name, for which type."""
+"""Message to its config source, to the field with the name, and to the type URL."""
 
 _SCOPED: Final = f"{_HTTP}ScopedRoutes"
-"""Names many routes, and says in one place whom to ask for them."""
+"""Names many route tables, with one config source for all of them."""
 
 _TYPED_STRUCTS: Final = frozenset({"xds.type.v3.TypedStruct", "udpa.type.v1.TypedStruct"})
 """A message of another type, written as JSON."""
@@ -86,11 +86,11 @@ _LEAVES: Final = frozenset(
     {f"google.protobuf.{kind}Value" for kind in ("Bool", "UInt32", "UInt64", "Double", "String")}
     | {"google.protobuf.Duration", "google.protobuf.Struct", "envoy.type.v3.Percent", "envoy.config.core.v3.Address"}
 )
-"""Messages with nothing in them that could refer to anything: most of all there are."""
+"""Messages without references: most messages are of these types."""
 
 
 class Reference(NamedTuple):
-    """A resource that another one needs."""
+    """A resource to which another one refers."""
 
     type_url: str
     name: str
@@ -116,22 +116,22 @@ def message_class(type_name: str) -> type[Message] | None:
 
 
 def references(message: Message) -> frozenset[Reference]:
-    """All that a message, or what is packed in it, refers to."""
+    """All references in a message and in the messages packed in it."""
     found: set[Reference] = set()
     _walk(message, MAX_DEPTH, found)
     return frozenset(found)
 
 
 class _Shape(NamedTuple):
-    """What there is to look at in a type of message."""
+    """Where a message of one type may have references."""
 
     kind: str
     packed: bool
     spelled_out: bool
     own: bool
-    """Whether it may name something itself."""
+    """Whether it has fields with names of resources."""
     leading: Mapping[str, bool]
-    """The fields that hold messages, and whether it is by keys."""
+    """The fields with messages, and whether the field is a map."""
 
 
 def _walk(message: Any, depth: int, found: set[Reference]) -> None:
@@ -164,7 +164,7 @@ def _walk(message: Any, depth: int, found: set[Reference]) -> None:
 
 @cache
 def _shape(kind: Any) -> _Shape:
-    """To ask descriptors for each message anew takes most of the time that a snapshot takes to make."""
+    """Cached: descriptors are slow, and would take most of the time for a snapshot."""
     leading = {}
     for field in kind.fields:
         if field.type == field.TYPE_MESSAGE:
@@ -205,7 +205,7 @@ def _own(message: Any, kind: str) -> Iterator[Reference]:
         and message.HasField("config_discovery")
         and _asked_here(message.config_discovery.config_source)
     ):
-        # Filters of every sort: the resource has the filter's name.
+        # Filters of all sorts: the resource has the name of the filter.
         yield Reference(EXTENSION, message.name)
 
 
@@ -214,7 +214,7 @@ def _asked_here(source: Any) -> bool:
 
 
 def _unpacked(packed: Any) -> Message | None:
-    # What stands before the last slash means nothing to Envoy either.
+    # Envoy too ignores the text before the last slash.
     found = message_class(packed.type_url.rpartition("/")[2])
     if found is None:
         return None

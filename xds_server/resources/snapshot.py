@@ -1,7 +1,7 @@
-"""What a group of clients is to have: named resources with versions, which never change once made.
+"""Snapshots: the named resources of a group of clients, with versions. They are immutable.
 
-A resource is serialised once and its bytes are shared by all streams. Its version is a digest of them, and so the same
-from every replica of the server and after a restart.
+A resource is serialised once, and all streams share its bytes. Its version is a digest of the bytes, and so the same on
+every replica of the server and after a restart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.message import DecodeError
 
-from xds_server.protocol.wire import text_field
+from xds_server.resources.encoding import text_field
 from xds_server.resources.references import Reference, message_class, references
 from xds_server.resources.types import CLUSTER, ENDPOINTS, NAME_FIELD, PREFIX, short
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 _CLUSTER_NAME: Final = 1
 """Field number in `ClusterLoadAssignment`."""
 SHOWN: Final = 5
-"""How many problems of a snapshot an error spells out."""
+"""An error message lists so many problems of a snapshot."""
 
 
 class SnapshotError(ValueError):
     """A snapshot cannot be made or published.
 
     SnapshotError
-    ├── BadResourceError            bytes that are no resource, or one without a name
+    ├── BadResourceError            bytes that are no resource, or a resource without a name
     ├── DuplicateResourceError      two resources of one type with one name
     └── InconsistentSnapshotError   a resource refers to one that does not exist
     """
@@ -53,7 +53,7 @@ class DuplicateResourceError(SnapshotError):
 
 @dataclass(frozen=True, slots=True)
 class Dangling:
-    """A reference that leads nowhere."""
+    """A reference to a resource that is not in the snapshot."""
 
     type_url: str
     name: str
@@ -87,14 +87,14 @@ class Resource:
 
     @classmethod
     def of(cls, message: Message) -> Resource:
-        """The resource that a message of Envoy is. Raises `BadResourceError`."""
+        """The resource with this message. Raises `BadResourceError`."""
         type_url = PREFIX + message.DESCRIPTOR.full_name
         body = message.SerializeToString(deterministic=True)
         return cls(type_url, _name(type_url, message), digest(body), body, references(message))
 
     @classmethod
     def parse(cls, type_url: str, body: bytes) -> Resource:
-        """The resource that serialised bytes are; they are served as they are. Raises `BadResourceError`."""
+        """The resource with these serialised bytes, which are served as they are. Raises `BadResourceError`."""
         found = message_class(type_url.removeprefix(PREFIX))
         if found is None:
             raise BadResourceError(f"`{type_url}` is not a type that this server knows")
@@ -107,12 +107,13 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A resource that a client says it has from an earlier stream: its bytes are not at hand."""
+    """A resource that a client says it has from an earlier stream. The server does not have its bytes."""
 
     version: str
 
 
-Known = Resource | Claimed
+ClientResource = Resource | Claimed
+"""A resource that a client has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ class Collection:
         return version_of(self.resources)
 
     def sharing(self, other: Collection) -> Collection:
-        """The same, made of the other's resources where they have not changed."""
+        """The same collection, with the objects of another one for unchanged resources."""
         if self.version == other.version:
             return other
         held = other.resources
@@ -142,7 +143,7 @@ class Collection:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """All resources of a group of clients: what they have when they have all of it."""
+    """All resources of a group of clients."""
 
     collections: Mapping[str, Collection]
     elsewhere: frozenset[str] = frozenset()
@@ -152,8 +153,8 @@ class Snapshot:
     def of(cls, resources: Iterable[Resource], *, elsewhere: Iterable[str] = ()) -> Snapshot:
         """The snapshot of these resources; `elsewhere` names clusters of the clients' own bootstraps.
 
-        Endpoints that a cluster asks for and that are not given are an empty list: one list that is not known yet
-        does not hold back the rest. Raises `DuplicateResourceError`.
+        Endpoints that a cluster refers to and that are missing are an empty list, so that one missing list does not
+        hold back the other resources. Raises `DuplicateResourceError`.
         """
         by_type: dict[str, dict[str, Resource]] = {}
         for resource in resources:
@@ -171,12 +172,12 @@ class Snapshot:
         )
 
     def of_type(self, type_url: str) -> Collection:
-        """The resources of one type: none is a collection, too."""
+        """The resources of one type; an empty collection if there are none."""
         return self.collections.get(type_url) or nothing(type_url)
 
     @cached_property
     def version(self) -> str:
-        """A digest of everything in it."""
+        """A digest of all resources."""
         parts = (f"{kind}\0{collection.version}\0" for kind, collection in self.collections.items())
         return digest("".join(parts).encode())
 
@@ -191,14 +192,14 @@ class Snapshot:
         return {type_url: frozenset(names) for type_url, names in found.items()}
 
     def sharing(self, other: Snapshot) -> Snapshot:
-        """The same, made of the other's resources where they have not changed: streams then see so at a glance."""
+        """The same snapshot, with the objects of another one for unchanged resources: streams compare identities."""
         return Snapshot(
             {kind: collection.sharing(other.of_type(kind)) for kind, collection in self.collections.items()},
             self.elsewhere,
         )
 
     def dangling(self) -> tuple[Dangling, ...]:
-        """All references that lead nowhere, in canonical order."""
+        """All references to missing resources, in canonical order."""
         return tuple(
             Dangling(collection.type_url, resource.name, reference)
             for collection in self.collections.values()
@@ -217,35 +218,35 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
-    """What leads from what a client has to what it is to have."""
+    """The changes between the resources that a client has and those that it is to have."""
 
     changed: Mapping[str, Resource]
-    """New, or with other content."""
+    """Resources that are new or have another version."""
     removed: frozenset[str]
-    kept: Mapping[str, Known]
-    """What the client has after `changed` and before `removed`."""
+    kept: Mapping[str, ClientResource]
+    """The resources of the client after `changed` and before `removed`."""
 
 
-def difference(known: Mapping[str, Known], wanted: Mapping[str, Resource]) -> Difference:
-    """What to send to a client that has `known` so that it has `wanted`."""
+def difference(known: Mapping[str, ClientResource], wanted: Mapping[str, Resource]) -> Difference:
+    """The changes that lead a client from `known` to `wanted`."""
     changed = {
         name: resource
         for name, resource in wanted.items()
         if (held := known.get(name)) is not resource and (held is None or held.version != resource.version)
     }
     removed = frozenset(known.keys() - wanted.keys())
-    kept: Mapping[str, Known] = wanted
+    kept: Mapping[str, ClientResource] = wanted
     if removed:
         kept = dict(sorted([*wanted.items(), *((name, known[name]) for name in removed)]))
     return Difference(changed, removed, kept)
 
 
 def digest(content: bytes) -> str:
-    """64 bits of a hash: enough that two versions of one resource do not meet by accident."""
+    """64 bits of a hash: enough that two versions of one resource do not collide by accident."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def version_of(resources: Mapping[str, Known]) -> str:
+def version_of(resources: Mapping[str, ClientResource]) -> str:
     """One version for many resources, from their names and versions alone."""
     return digest("".join(f"{name}\0{resource.version}\0" for name, resource in resources.items()).encode())
 
@@ -257,9 +258,9 @@ def nothing(type_url: str) -> Collection:
 
 
 def no_endpoints(name: str) -> Resource:
-    """Nobody: what a client is told of endpoints that nobody knows, so that its cluster need not wait.
+    """An empty list of endpoints, for a name that the snapshot does not have: so the client's cluster need not wait.
 
-    Clients choose these names: any string will do, none is kept, and a hundred thousand must not take for ever.
+    Clients choose these names: any string is possible, none is kept, and a hundred thousand must not take long.
     """
     body = text_field(_CLUSTER_NAME, name)
     return Resource(ENDPOINTS, name, digest(body), body, frozenset())

@@ -1,4 +1,4 @@
-"""The types of resource that clients ask for, and what the protocol says of each: everything else goes by type URL."""
+"""The types of resources that Envoy uses, and their roles in the protocol. All other types go by their type URL."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ ROUTES: Final = PREFIX + "envoy.config.route.v3.RouteConfiguration"
 SECRET: Final = PREFIX + "envoy.extensions.transport_sockets.tls.v3.Secret"
 
 ORDER: Final = (SECRET, CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES)
-"""What is used comes before what uses it. Routes come last: only they send requests somewhere new."""
+"""A resource comes before its users. Routes come last: only they send requests to new clusters."""
 
 WHOLE: Final = frozenset({CLUSTER, LISTENER})
-"""State of the world has no removals: for these a name that is not in a response is removed, so all are in each."""
+"""State of the world has no removals. Of these types, a name that is not in a response is removed, so each response has
+all resources."""
 
 URGENT: Final = frozenset({ENDPOINTS, SECRET})
-"""These change all the time, and wait for nothing."""
+"""These change all the time, and are sent at once."""
 
 TRIAL: Final = "trial"
-"""An extension of this name goes before everything else of its snapshot, to clients that have an earlier one of it."""
+"""An extension of this name is sent before all other resources of its snapshot, to clients that have an earlier version
+of it."""
 
 USED_BY_LISTENERS: Final = frozenset({EXTENSION, ROUTES})
-"""A client subscribes to these for its filter chains, also for those that drain."""
+"""A proxy subscribes to these for its filter chains, also for those that drain."""
 
 NAME_FIELD: Final = {ENDPOINTS: "cluster_name"}
-"""Where a message keeps its name, if not in `name`."""
+"""The field of a message with its name, if that is not `name`."""
 
 
 def short(type_url: str) -> str:

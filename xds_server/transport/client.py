@@ -1,4 +1,4 @@
-"""Clients as whoever runs a server sees them: who one says it is, how it is let in, and where it stands."""
+"""Clients for the operator of a server: how a client names itself, how it is admitted, and its status."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from xds_server.protocol.events import TypeStatus
-    from xds_server.protocol.wire import Node
+    from xds_server.protocol.type_state import TypeStatus
+    from xds_server.protocol.wire import ClientNode
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who opened a stream: what it says of itself, and what the transport says."""
+    """The client that opened a stream: its node, and the facts that the transport gives."""
 
-    node: Node
+    node: ClientNode
     peer: str
     """Its address, as gRPC writes it."""
     auth: Mapping[str, tuple[bytes, ...]]
-    """What its certificate says (gRPC's authentication context); empty without TLS."""
+    """The authentication context of gRPC, with the certificate; empty without TLS."""
     metadata: tuple[tuple[str, str | bytes], ...] = field(default=(), repr=False)
-    """What it sent along, such as a token: never to be shown."""
+    """The metadata of the call, such as a token. Never shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A client that is let in."""
+    """The admission of a client."""
 
     group: str
     identity: str = ""
-    """Who it has proven to be; empty where nothing was asked for."""
+    """The identity that it has proven; empty where the server asks for no proof."""
     expires: float | None = None
     """When the proof ends, in seconds since 1970. The stream ends with it."""
 
 
 class DeniedError(Exception):
-    """A client is not let in. The message says why, to those who run the server and not to the client."""
+    """A client is not admitted. The message says why to the operator, and not to the client."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-        """One word of few, for counting."""
+        """One of few words, as a label of the metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientStatus:
-    """One client, for people."""
+    """The status of one client, for people."""
 
     group: str
-    node: Node
+    node: ClientNode
     peer: str
     variant: str
     types: tuple[TypeStatus, ...]
@@ -58,8 +58,8 @@ class ClientStatus:
     since: float = 0.0
     """When its stream began, in seconds since 1970."""
     wanted: str = ""
-    """Version of the snapshot that its group is to have."""
+    """Version of the snapshot of its group."""
     sent: str = ""
-    """Version of the snapshot that it is being led to."""
+    """Version of the snapshot that its stream is sending or has sent."""
     acknowledged: str = ""
-    """Version of the last snapshot of which it acknowledged all that it can use; empty before that."""
+    """Version of the last snapshot of which it acknowledged all resources that it can use; empty before that."""

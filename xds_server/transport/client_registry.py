@@ -1,31 +1,31 @@
-"""Who listens: open streams by group, and which of them have all that they are to have, noted as that changes.
+"""Open streams by group, and which of them are in sync with the snapshot of their group.
 
-Looking through thousands of streams takes tens of milliseconds, too much for what is asked at every scrape, or ten
-times a second while something waits for a few groups of many.
+The registry notes changes as they happen. A search through thousands of streams takes tens of milliseconds, too much
+for each scrape of the metrics, or for a poll ten times a second.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping
 
-    from xds_server.protocol.wire import Node
-    from xds_server.transport.connection import Connection
+    from xds_server.protocol.wire import ClientNode
 
 
 class ClientView(NamedTuple):
-    """One client, for whoever waits for it: `ClientStatus` says more, at a price."""
+    """One client, for a cheap poll. `ClientStatus` has more, and takes longer to compute."""
 
     group: str
-    node: Node
+    node: ClientNode
     acknowledged: str
-    """Version of the last snapshot of which it acknowledged all that it can use; empty before that."""
+    """Version of the last snapshot of which it acknowledged all resources that it can use; empty before that."""
     refuses: bool
-    """Whether it has refused something that it has not taken or given up since."""
+    """Whether it has refused a resource, and has neither acknowledged another version of it since nor ended its
+    subscription."""
     fresh: bool
-    """Whether it had nothing when its stream began, so that no connection through it is older than that."""
+    """Whether it had no resources when its stream began, so that no connection through it is older than the stream."""
     unreferenced: Mapping[str, frozenset[str]]
     """By type URL, names of route tables and extensions that it subscribes to, and that no resource of the snapshot of
     its group refers to: all of those that the snapshot has, and at most 1,000 others of each type. Once a client has
@@ -34,68 +34,89 @@ class ClientView(NamedTuple):
     anything, so that this is complete as soon as `acknowledged` is the version of the snapshot."""
 
 
-class ClientRegistry:
-    """The streams of clients that were let in."""
+class Registered(Protocol):
+    """A stream, as far as the registry reads it."""
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def acknowledged(self) -> str: ...
+
+    @property
+    def refuses(self) -> bool: ...
+
+    @property
+    def fresh(self) -> bool: ...
+
+    @property
+    def unreferenced(self) -> Mapping[str, frozenset[str]]: ...
+
+    @property
+    def in_sync(self) -> bool: ...
+
+    node: ClientNode
+
+
+StreamT = TypeVar("StreamT", bound=Registered)
+
+
+class ClientRegistry(Generic[StreamT]):
+    """The streams of admitted clients."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, set[Connection]] = {}
-        self._in_sync: set[Connection] = set()
+        self._groups: dict[str, set[StreamT]] = {}
+        self._in_sync: set[StreamT] = set()
         self._size = 0
 
-    def __iter__(self) -> Iterator[Connection]:
-        return (connection for group in self._groups.values() for connection in group)
+    def __iter__(self) -> Iterator[StreamT]:
+        return (stream for group in self._groups.values() for stream in group)
 
     def __len__(self) -> int:
         return self._size
 
     @property
     def groups(self) -> KeysView[str]:
-        """Those that somebody listens for."""
+        """Groups with at least one open stream."""
         return self._groups.keys()
 
     @property
     def behind(self) -> int:
-        """How many have not acknowledged all that they are to have, or refused something of it."""
+        """How many streams are not in sync: their clients have not acknowledged the whole snapshot of their group, or
+        have refused a part of it."""
         return self._size - len(self._in_sync)
 
-    def of(self, group: str) -> Collection[Connection]:
+    def of(self, group: str) -> Collection[StreamT]:
         return self._groups.get(group, ())
 
     def views(self, groups: Iterable[str]) -> tuple[ClientView, ...]:
-        """Where the clients of some groups stand."""
+        """The clients of some groups."""
         return tuple(
-            ClientView(
-                group,
-                connection.node,
-                connection.acknowledged,
-                connection.refuses,
-                connection.fresh,
-                connection.unreferenced,
-            )
+            ClientView(group, stream.node, stream.acknowledged, stream.refuses, stream.fresh, stream.unreferenced)
             for group in groups
-            for connection in self.of(group)
+            for stream in self.of(group)
         )
 
-    def join(self, group: str, connection: Connection) -> None:
-        self._groups.setdefault(group, set()).add(connection)
+    def join(self, group: str, stream: StreamT) -> None:
+        self._groups.setdefault(group, set()).add(stream)
         self._size += 1
-        self.note(connection)
+        self.note(stream)
 
-    def leave(self, connection: Connection) -> bool:
-        """Whether it was there."""
-        group = self._groups.get(connection.group)
-        if group is None or connection not in group:
+    def leave(self, stream: StreamT) -> bool:
+        """Remove a stream; whether it was registered."""
+        group = self._groups.get(stream.group)
+        if group is None or stream not in group:
             return False
-        group.remove(connection)
+        group.remove(stream)
         if not group:
-            del self._groups[connection.group]
+            del self._groups[stream.group]
         self._size -= 1
-        self._in_sync.discard(connection)
+        self._in_sync.discard(stream)
         return True
 
-    def note(self, connection: Connection) -> None:
-        """Its client has answered, or there is something else for it to have."""
-        if connection.in_sync:
-            self._in_sync.add(connection)
+    def note(self, stream: StreamT) -> None:
+        """The client has answered, or there is a new snapshot of its group."""
+        if stream.in_sync:
+            self._in_sync.add(stream)
         else:
-            self._in_sync.discard(connection)
+            self._in_sync.discard(stream)

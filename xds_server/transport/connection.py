@@ -1,105 +1,109 @@
-"""One open stream: bytes to the state machine and back, one writer and one reader, neither of which waits for others.
+"""One open stream: bytes to the state machine and back, with one reader and one writer that do not wait for each other.
 
-A request is heard as soon as it is there, and its answers go out before any push. A snapshot that arrives while the
-client is slow to read replaces the one that was waiting.
+The server handles a request as soon as it arrives, and sends its responses before any push. While the client is slow to
+read, one snapshot waits: the latest.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, Protocol
 
 import grpc  # type: ignore[import-untyped]
 
-from xds_server.limits.client_memory import Meter
-from xds_server.protocol.delta import DeltaStream
-from xds_server.protocol.events import Accepted, Completed, Refused
-from xds_server.protocol.sotw import SotwStream
-from xds_server.protocol.wire import Node, ProtocolError, TooMuchError, parse_delta, parse_sotw
-from xds_server.resources.types import ORDER, short
+from xds_server.limits.client_memory import StreamMemory
+from xds_server.protocol.wire import ClientNode, DeltaRequest, ProtocolError, SotwRequest, TooMuchError
+from xds_server.resources.types import ORDER
 from xds_server.transport.client import Admission, Caller, ClientStatus
+from xds_server.transport.errors import StreamRejectedError
+from xds_server.transport.nack_log import NackLog
+from xds_server.transport.variants import RequestT
 from xds_server.transport.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from xds_server.protocol.stream import Stream, Wait
-    from xds_server.protocol.wire import DeltaRequest, Response, SotwRequest
+    from xds_server.limits.limits import Limits
+    from xds_server.metrics import Metrics
+    from xds_server.protocol.shared_results import SharedResults
+    from xds_server.protocol.stream import Stream
+    from xds_server.protocol.transition import Wait
+    from xds_server.protocol.wire import Response
+    from xds_server.resources.ack_events import Event
+    from xds_server.resources.cache import SnapshotCache
     from xds_server.resources.snapshot import Snapshot
-    from xds_server.transport.server import XdsServer
+    from xds_server.transport.variants import GrpcStream, Variant
 
-LOG: Final = logging.getLogger("xds_server")
-BEHIND_SECONDS: Final = 0.25
-"""A server whose timers are so late has more to do than it can."""
+LATE_SECONDS: Final = 0.25
+"""A server whose timers are so late is overloaded."""
 LARGE: Final = 16 << 10
-"""A request of so many bytes is followed by a pause: hardly any client has so many names to ask for."""
+"""A request of so many bytes is followed by a pause. Hardly any client subscribes to so many names."""
 MANY: Final = 1_000
-"""So are all requests of a client that asks for so many names, or said that it had them: to add one to them takes as
-long as to hear them all."""
+"""All requests of a client that subscribes to so many names, or said that it had so many resources, are followed by a
+pause: to add one name takes as long as to handle all of them."""
 OUTBOX: Final = 64
-"""Responses that wait to be written before no more requests are read."""
-
-LOGGED: Final = 5
-"""Refusals of one version of a type by one client that are logged. All are counted, and the last is shown."""
-LOGGED_WORDS: Final = 500
-"""Characters of a refusal in the log; the status has more of them."""
-REFUSAL_SECONDS: Final = 5.0
-"""How long a client that reads nothing may keep the stream that was refused to it."""
+"""With so many responses that wait to be written, the server reads no more requests."""
+REJECT_SECONDS: Final = 5.0
+"""How long a client that reads nothing may keep a stream that the server has rejected."""
 
 
-class Variant(NamedTuple):
-    """State of the world or delta."""
+class StreamHost(Protocol):
+    """The server, as far as one stream needs it."""
 
-    name: str
-    parse: Any
-    stream: Any
+    limits: Limits
+    shared: SharedResults
+    store: SnapshotCache
+    metrics: Metrics
+
+    def admit(self, connection: AnyConnection, caller: Caller) -> tuple[Admission, Snapshot]:
+        """Let a client in. Raises `StreamRejectedError`."""
+
+    def charge(self, connection: AnyConnection, change: int) -> None:
+        """Charge memory to the client. Raises `StreamRejectedError`."""
+
+    def handle_events(self, connection: AnyConnection, events: Sequence[Event]) -> None:
+        """Note what the client has acknowledged or refused."""
+
+    async def pause_after_heavy_request(self, seconds: float) -> None:
+        """Wait after a request that took so much CPU time."""
+
+    def stream_ended(self, connection: AnyConnection) -> None:
+        """Release what the server holds for the stream."""
 
 
-SOTW: Final = Variant("sotw", parse_sotw, SotwStream)
-DELTA: Final = Variant("delta", parse_delta, DeltaStream)
+class Connection(Writer, Generic[RequestT]):
+    """See the module. All methods run on the thread of the event loop."""
 
-
-class RefusedStreamError(Exception):
-    """The stream ends with this gRPC status."""
-
-    def __init__(self, code: grpc.StatusCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class Connection(Writer):
-    """See the module. Everything runs on the loop's thread."""
-
-    def __init__(self, server: XdsServer, context: Any, variant: Variant) -> None:
+    def __init__(self, host: StreamHost, context: GrpcStream, variant: Variant[RequestT]) -> None:
         super().__init__(context)
-        self._server = server
-        self._variant = variant
+        self._host = host
+        self._variant: Variant[RequestT] = variant
         self._outbox: list[Response] = []
-        """No `deque`: each takes 760 bytes when it is empty, and mostly it is."""
+        """A list and no `deque`: an empty deque takes 760 bytes, and the outbox is mostly empty."""
         self._over = asyncio.get_running_loop().create_future()
         """Done when nothing is being written and nothing more will be."""
         self._room: asyncio.Future[None] | None = None
-        """Where there is no room in the outbox: done when there is."""
-        self._offered: Snapshot | None = None
-        self._machine: Any = None
+        """Exists while the outbox is full, and is done when it has room."""
+        self._waiting: Snapshot | None = None
+        """The snapshot that the state machine receives after the next write."""
+        self._machine: Stream[RequestT] | None = None
         self._timers: list[asyncio.TimerHandle] = []
-        self._waits: Wait | None = None
-        self._patience: asyncio.TimerHandle | None = None
-        """For what it waits for now."""
-        self._logged: dict[str, tuple[str, int]] = {}
-        """By type, which version's refusals were logged last, and how many."""
-        self.meter = Meter()
+        self._wait: Wait | None = None
+        self._wait_timer: asyncio.TimerHandle | None = None
+        """Of the present wait."""
+        self.nack_log = NackLog()
+        self.memory = StreamMemory()
         self._end = ""
-        self._left = False
+        """Why the stream is to end; empty until then."""
+        self._ended = False
         self._failure: BaseException | None = None
         self._task = asyncio.current_task()
         self.admission = Admission("")
         self.caller: Caller | None = None
         self.since = time.time()
         self.began = asyncio.get_running_loop().time()
-        self.node = Node("", "", "")
+        self.node = ClientNode("", "", "")
         self.peer: str = context.peer()
 
     @property
@@ -107,30 +111,29 @@ class Connection(Writer):
         return self.admission.group
 
     @property
-    def machine(self) -> Stream | None:
-        """The conversation, once it has begun: to be looked at."""
-        machine: Stream | None = self._machine
-        return machine
+    def machine(self) -> Stream[RequestT] | None:
+        """The state machine of the stream; None before the first request."""
+        return self._machine
 
     @property
     def acknowledged(self) -> str:
-        """Version of the last snapshot of which its client acknowledged all that it can use; empty before that, and as
-        long as it is led back to that from another one."""
-        machine, wanted = self._machine, self._server.store.current(self.group)
+        """Version of the last snapshot of which the client acknowledged all resources that it can use. Empty before
+        that, and while the client returns to that snapshot from another one."""
+        machine, wanted = self._machine, self._host.store.current(self.group)
         if machine is None or machine.completed is None:
             return ""
-        version = str(machine.completed.version)
+        version = machine.completed.version
         return "" if wanted is not None and wanted.version == version and machine.changing else version
 
     @property
     def in_sync(self) -> bool:
-        """Whether its client has acknowledged what it is to have, and has not refused anything since."""
+        """Whether the client has acknowledged the snapshot of its group, and has refused nothing since."""
         machine = self._machine
         if machine is None or machine.completed is None:
             return False
-        # As `acknowledged` and `refuses` say, with half the work: it is asked twice for each push to each client.
-        wanted = self._server.store.current(self.admission.group)
-        return bool(
+        # The same as `acknowledged` and `refuses` with half of the work: each push computes it twice for each client.
+        wanted = self._host.store.current(self.admission.group)
+        return (
             wanted is not None
             and wanted.version == machine.completed.version
             and not machine.changing
@@ -139,23 +142,24 @@ class Connection(Writer):
 
     @property
     def refuses(self) -> bool:
-        """Whether its client has refused something that it has not taken or given up since."""
-        return self._machine is not None and bool(self._machine.refuses)
+        """Whether the client has refused a resource, and has neither acknowledged another version of it since nor
+        ended its subscription."""
+        return self._machine is not None and self._machine.refuses
 
     @property
     def fresh(self) -> bool:
-        """Whether its client had nothing when the stream began."""
-        return self._machine is not None and bool(self._machine.fresh)
+        """Whether the client had no resources when the stream began."""
+        return self._machine is not None and self._machine.fresh
 
     @property
     def unreferenced(self) -> Mapping[str, frozenset[str]]:
-        """What its client subscribes to for its filter chains, and no resource of the group's snapshot refers to."""
-        wanted = self._server.store.current(self.group)
+        """The subscriptions of the client's filter chains that no resource of the group's snapshot refers to."""
+        wanted = self._host.store.current(self.group)
         return {} if self._machine is None or wanted is None else self._machine.unreferenced(wanted)
 
     @property
     def status(self) -> ClientStatus:
-        machine, wanted = self.machine, self._server.store.current(self.group)
+        machine, wanted = self._machine, self._host.store.current(self.group)
         return ClientStatus(
             group=self.group,
             node=self.node,
@@ -170,41 +174,42 @@ class Connection(Writer):
         )
 
     def offer(self, snapshot: Snapshot) -> None:
-        """A newer snapshot, to be sent when the client is ready for it. What there is to say waits for `write`."""
+        """Take a newer snapshot, and send it when the client is ready. `write` sends the responses."""
         if self._machine is None or self._end or self._outbox or self._busy:
-            self._offered = snapshot
+            self._waiting = snapshot
             return
         try:
-            self._note(self._machine.publish(snapshot))
+            self._queue(self._machine, self._machine.publish(snapshot))
         except Exception as error:
-            self._broke(error)  # it is no other client's business
+            self._failed(error)  # the streams of other clients go on
 
     def end(self, why: str, grace: float) -> None:
-        """End the stream once the client owes no answer, or after the grace in any case."""
+        """End the stream once the client owes no acknowledgement, or after the grace in any case."""
         if not self._end:
             self._end = why
             self._after(grace, self._cut)
             self.write()
 
-    def refuse(self, code: grpc.StatusCode, message: str) -> None:
-        """End the stream at once, whatever its client was still to get."""
-        self._failure = self._failure or RefusedStreamError(code, message)
+    def reject(self, code: grpc.StatusCode, message: str) -> None:
+        """End the stream at once, with responses unsent."""
+        self._failure = self._failure or StreamRejectedError(code, message)
         self._end = self._end or "refused"
-        self._after(REFUSAL_SECONDS, self._cut)
+        self._after(REJECT_SECONDS, self._cut)
         self.write()
 
-    def forget(self) -> None:
-        """Let go of what it has heard. The reason for its end knows in which functions that came up, and these know the
-        stream: all of it, and a request of megabytes, would else be kept until somebody searches for such circles."""
+    def release(self) -> None:
+        """Drop the state machine and all queues. The exception that ended the stream refers to frames which refer to
+        the stream: without this, Python would keep the stream and a request of megabytes until it collects cycles."""
         if self._machine is not None:
             self._machine.leave()
-        self._machine = self._offered = self._failure = None
+        self._machine = self._waiting = self._failure = None
         self._outbox.clear()
 
     async def run(self) -> str:
-        """Talk until the stream ends; why it did. Raises `RefusedStreamError`."""
-        limits = self._server.limits
-        self._after(limits.first_request_seconds, self._give_up_if_silent, self.began + limits.first_request_seconds)
+        """Serve the stream until it ends, and return the reason. Raises `StreamRejectedError`."""
+        limits = self._host.limits
+        seconds = limits.first_request_seconds
+        self._after(seconds, lambda: self._reject_if_silent(self.began + seconds))
         self._after(limits.random_age(), lambda: self.end("age", limits.age_grace_seconds))
         self._reader = asyncio.create_task(self._read())
         try:
@@ -213,16 +218,15 @@ class Connection(Writer):
                 raise self._failure
             return self._end
         finally:
-            for timer in [*self._timers, *([self._patience] if self._patience else [])]:
+            for timer in [*self._timers, *([self._wait_timer] if self._wait_timer else [])]:
                 timer.cancel()
-            self._server.left(self)
-            # The reader is not cancelled: gRPC never frees what belongs to a read that is (grpc/grpc#43360). It ends by
-            # itself, or with the call, which ends any read that is in hand.
-            self._left = True
+            self._host.stream_ended(self)
+            # The reader is not cancelled: gRPC never frees the memory of a cancelled read (grpc/grpc#43360). It ends by
+            # itself, or with the call, which ends its read.
+            self._ended = True
             self._make_room()
 
     def _next(self) -> bytes | None:
-        """What is to be written next. If that is nothing, the stream may be over."""
         while self._failure is None and not self._over.done():
             if self._outbox:
                 response = self._outbox.pop(0)
@@ -230,20 +234,20 @@ class Connection(Writer):
                     self._make_room()
                 data = response.data
                 kind = known_type(response.type_url)
-                self._server.metrics.pushes[kind] += 1
-                self._server.metrics.pushed_bytes[kind] += len(data)
+                self._host.metrics.pushes[kind] += 1
+                self._host.metrics.pushed_bytes[kind] += len(data)
                 return data
-            if self._offered is None or self._machine is None or self._end:
+            if self._waiting is None or self._machine is None or self._end:
                 break
-            offered, self._offered = self._offered, None
-            self._note(self._machine.publish(offered))
+            snapshot, self._waiting = self._waiting, None
+            self._queue(self._machine, self._machine.publish(snapshot))
         rests = self._end == "closed" or (self._end and (self._machine is None or self._machine.idle))
         if (rests or self._failure is not None) and not self._over.done():
             self._over.set_result(None)
         return None
 
-    def _broke(self, error: BaseException) -> None:
-        """Writing failed: because the client has gone, or else there is something wrong here."""
+    def _failed(self, error: BaseException) -> None:
+        """Writing failed, because the client has closed the stream or because of a defect in the server."""
         if isinstance(error, grpc.aio.BaseError):
             self._outbox.clear()
             self._end = "closed"
@@ -253,31 +257,31 @@ class Connection(Writer):
 
     async def _read(self) -> None:
         try:
-            while not self._left:
+            while not self._ended:
                 if self._room is not None:
                     await self._room
                     continue
                 data = await self._context.read()
-                if data is grpc.aio.EOF or self._left:
+                if data is grpc.aio.EOF or self._ended:
                     self._end = self._end or "closed"
                     return
                 if len(data) < LARGE and (self._machine is None or self._machine.names < MANY):
-                    self._hear(self._variant.parse(data))
+                    self._receive(self._variant.parse(data))
                     continue
                 began = time.thread_time()
-                self._hear(self._variant.parse(data))
-                await self._server.let_others_first(time.thread_time() - began)
+                self._receive(self._variant.parse(data))
+                await self._host.pause_after_heavy_request(time.thread_time() - began)
         except ProtocolError as error:
-            self._failure = RefusedStreamError(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            self._failure = StreamRejectedError(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except TooMuchError as error:
-            self._failure = RefusedStreamError(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-        except RefusedStreamError as error:
+            self._failure = StreamRejectedError(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+        except StreamRejectedError as error:
             self._failure = error
         except Exception as error:
-            # Whatever it is, it must end the stream: a reader that dies in silence would leave it open for ever.
+            # Any error has to end the stream: without its reader it would stay open for ever.
             self._failure = error
         finally:
-            if not self._left:
+            if not self._ended:
                 self.write()
 
     def _make_room(self) -> None:
@@ -286,116 +290,94 @@ class Connection(Writer):
                 self._room.set_result(None)
             self._room = None
 
-    def _hear(self, request: SotwRequest | DeltaRequest) -> None:
-        if self._machine is None:
-            self._begin(request)
-        self._server.metrics.requests[known_type(request.type_url)] += 1
-        responses = self._machine.receive(request)
-        more = self.meter.heard(self._machine, request, self._outbox)
-        if more:
-            self._server.holds(self, more)
-        self._say(responses)
+    def _receive(self, request: RequestT) -> None:
+        machine = self._machine or self._open(request)
+        self._host.metrics.requests[known_type(request.type_url)] += 1
+        responses = machine.receive(request)
+        change = self.memory.account(machine, request, self._outbox)
+        if change:
+            self._host.charge(self, change)
+        self._queue_and_write(machine, responses)
 
-    def _begin(self, request: SotwRequest | DeltaRequest) -> None:
+    def _open(self, request: RequestT) -> Stream[RequestT]:
         if not request.type_url:
             raise ProtocolError("the request has no type URL")
         self.node = request.node or self.node
         metadata = tuple((key, value) for key, value in self._context.invocation_metadata() or ())
-        self.caller = Caller(self.node, self.peer, self._auth(), metadata)
-        self.admission, snapshot = self._server.admit(self, self.caller)
+        auth = {key: tuple(values) for key, values in self._context.auth_context().items()}
+        self.caller = Caller(self.node, self.peer, auth, metadata)
+        self.admission, snapshot = self._host.admit(self, self.caller)
         if self.admission.expires is not None:
-            # Longer than a stream may last is as good as for ever, and a timer takes no number of any size.
-            left = min(self.admission.expires - time.time(), self._server.limits.age_seconds * 2)
-            self._after(max(left, 0.0), lambda: self.refuse(grpc.StatusCode.UNAUTHENTICATED, "the proof has expired"))
+            # No stream lasts longer than twice its age, and a timer does not accept every number.
+            left = min(self.admission.expires - time.time(), self._host.limits.age_seconds * 2)
+            self._after(max(left, 0.0), lambda: self.reject(grpc.StatusCode.UNAUTHENTICATED, "the proof has expired"))
         self._machine = self._variant.stream(
             snapshot,
-            self._server.shared,
-            self._server.store.past(self.group),
+            self._host.shared,
+            self._host.store.earlier_streams(self.group),
             empty_is_all=not self.node.user_agent.startswith("gRPC"),
         )
+        return self._machine
 
-    def _auth(self) -> Mapping[str, tuple[bytes, ...]]:
-        return {key: tuple(values) for key, values in self._context.auth_context().items()}
-
-    def _say(self, responses: list[Response]) -> None:
-        self._note(responses)
+    def _queue_and_write(self, machine: Stream[RequestT], responses: list[Response]) -> None:
+        self._queue(machine, responses)
         if responses or self._end:
-            # Most answers of clients are no reason to look for something to write.
+            # Most acknowledgements of clients cause no response.
             self.write()
 
-    def _note(self, responses: list[Response]) -> None:
+    def _queue(self, machine: Stream[RequestT], responses: list[Response]) -> None:
+        """Queue responses, pass on the events, and start or stop the timer of a wait."""
         if responses:
             self._outbox.extend(responses)
             if len(self._outbox) >= OUTBOX and self._room is None:
                 self._room = asyncio.get_running_loop().create_future()
-        events = self._machine.take_events()
-        for event in events:
-            if isinstance(event, Refused):
-                self._log(event)
-                self._server.refused(self, event)
-            elif isinstance(event, Accepted):
-                self._server.metrics.acknowledgements[known_type(event.type_url)] += 1
-            elif isinstance(event, Completed):
-                self._server.completed(self, event)
-            else:
-                self._server.took(self, event)
+        events = machine.take_events()
         if events:
-            self._server.registry.note(self)
-        waits = self._machine.waits_for
-        if waits != self._waits:
-            if self._patience is not None:
-                self._patience.cancel()
-                self._patience = None
-            self._waits = waits
-            if waits is not None:
-                limits = self._server.limits
-                seconds = limits.lead_seconds if waits.lead else limits.patience_seconds
-                self._patience = asyncio.get_running_loop().call_later(seconds, self._lose_patience)
+            self._host.handle_events(self, events)
+        wait = machine.waits_for
+        if wait != self._wait:
+            if self._wait_timer is not None:
+                self._wait_timer.cancel()
+                self._wait_timer = None
+            self._wait = wait
+            if wait is not None:
+                limits = self._host.limits
+                seconds = limits.handover_seconds if wait.handover else limits.patience_seconds
+                self._wait_timer = asyncio.get_running_loop().call_later(seconds, self._end_wait)
 
-    def _log(self, event: Refused) -> None:
-        """A client that asks for what it refused is sent it, and refuses it, as often as it likes."""
-        version, times = self._logged.get(event.type_url, ("", 0))
-        times = times + 1 if version == event.version else 1
-        self._logged[event.type_url] = event.version, times
-        if times <= LOGGED:
-            words = event.error.rstrip()
-            said = {
-                "node": self.node.id,
-                "service": self.group,
-                "type": short(event.type_url),
-                "version": event.version,
-                "said": words if len(words) <= LOGGED_WORDS else words[:LOGGED_WORDS] + " ...",
-            }
-            LOG.warning("refused", extra=said)
+    def _end_wait(self) -> None:
+        self._wait_timer = None
+        if self._machine is not None:
+            self._queue_and_write(self._machine, self._machine.end_wait())
 
-    def _lose_patience(self) -> None:
-        self._patience = None
-        self._say(self._machine.wait_no_longer())
-
-    def _give_up_if_silent(self, when: float) -> None:
+    def _reject_if_silent(self, due: float) -> None:
         if self._machine is not None:
             return
-        loop, limit = asyncio.get_running_loop(), self._server.limits.first_request_seconds
-        if loop.time() - when > BEHIND_SECONDS:
-            # In a storm of clients the request may be here, and not have been its turn yet.
-            self._after(limit, self._give_up_if_silent, loop.time() + limit)
+        loop, limit = asyncio.get_running_loop(), self._host.limits.first_request_seconds
+        if loop.time() - due > LATE_SECONDS:
+            # The server is overloaded: the request may have arrived, and not have been handled yet.
+            later = loop.time() + limit
+            self._after(limit, lambda: self._reject_if_silent(later))
             return
-        self._failure = RefusedStreamError(grpc.StatusCode.DEADLINE_EXCEEDED, "no request came")
+        self._failure = StreamRejectedError(grpc.StatusCode.DEADLINE_EXCEEDED, "no request came")
         self.write()
 
     def _cut(self) -> None:
-        """The client does not answer, or does not even read. One that reads is told: the end of the task alone does not
-        end the call, as a read is in hand, and it would wait here for pushes that nobody sends."""
+        """The client sends no acknowledgement, or does not even read. A client that reads receives a status: with a
+        read in progress the end of the task does not end the call, and the client would wait for pushes in vain."""
         if not self._busy:
-            self._failure = self._failure or RefusedStreamError(grpc.StatusCode.DEADLINE_EXCEEDED, "no answer came")
+            self._failure = self._failure or StreamRejectedError(grpc.StatusCode.DEADLINE_EXCEEDED, "no answer came")
             self.write()
         elif self._task is not None:
             self._task.cancel()
 
-    def _after(self, seconds: float, what: Any, *arguments: Any) -> None:
-        self._timers.append(asyncio.get_running_loop().call_later(seconds, what, *arguments))
+    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+        self._timers.append(asyncio.get_running_loop().call_later(seconds, action))
+
+
+AnyConnection = Connection[SotwRequest] | Connection[DeltaRequest]
 
 
 def known_type(type_url: str) -> str:
-    """Clients may ask for whatever they like, but not fill the metrics with it."""
+    """The type URL as a label of metrics: clients choose any type URL, and all unknown ones are counted as one."""
     return type_url if type_url in ORDER else "other"

@@ -1,6 +1,6 @@
-"""Many changes at about the same time become one push: after a quiet time, or at the latest after a longer one.
+"""Many changes in quick succession become one push: after a quiet time, or at the latest after a longer one.
 
-It knows no clock: whoever calls it says what time it is, in seconds of any clock that does not go back.
+It reads no clock: the caller passes the time, in seconds of any clock that does not go back.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Coalescer:
-    """What is waiting, by key, and until when."""
+class Debounce:
+    """The keys with changes that wait, and until when."""
 
     quiet: float
-    """Seconds without a change after which it is passed on."""
+    """A key is due after so many seconds without a change ..."""
     limit: float
-    """Seconds after the first change after which it is passed on in any case."""
+    """... and so many seconds after its first change in any case."""
     _waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """First and last change."""
+    """By key: the times of the first and the last change."""
 
     def changed(self, key: str, now: float, *, urgent: bool = False) -> float:
-        """Something has changed; when it is due. What is urgent is due at once, unless other changes are waiting to go
-        with it."""
+        """Note a change of a key; returns when the key is due. An urgent change is due at once, unless other changes of
+        the key are waiting."""
         first, _ = self._waiting.get(key, (now, now))
         urgent = urgent and key not in self._waiting
         self._waiting[key] = (first - self.limit if urgent else first, now)
         return self._when(key)
 
     def due(self, now: float) -> tuple[str, ...]:
-        """What is to be passed on now; it does not wait any more."""
+        """Remove and return the keys that are due."""
         found = tuple(key for key in self._waiting if self._when(key) <= now)
         for key in found:
             del self._waiting[key]
@@ -36,7 +36,7 @@ class Coalescer:
 
     @property
     def next(self) -> float | None:
-        """When something will be due."""
+        """When the next key will be due."""
         return min(map(self._when, self._waiting), default=None)
 
     def _when(self, key: str) -> float:

@@ -1,8 +1,8 @@
-"""An event loop that turns once for many of gRPC's events.
+"""An event loop that takes one turn for many events of gRPC.
 
-Threads of gRPC tell the loop of each event by one byte on a socket. Its callback there takes one byte and all events,
-so that the bytes of the others make the loop turn again, each for nothing: a push to 2,000 streams and their answers
-are four thousand events. Here all bytes but the one that the callback takes are taken before it is called.
+Threads of gRPC announce each event to the loop by one byte on a socket. The callback reads one byte and handles all
+events, so that each further byte causes a turn of the loop for nothing: a push to 2,000 streams and their ACKs are four
+thousand events. This loop reads all bytes but one before it calls the callback.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 Arguments = TypeVarTuple("Arguments")
 
 QUEUE: Final = "PollerCompletionQueue"
-"""What gRPC calls the owner of the callback. An event is in its queue before its byte is in the socket, so no byte but
-the last one is needed."""
+"""The class of gRPC that owns the callback. An event is in its queue before its byte is in the socket, so the last byte
+is enough."""
 BYTES: Final = 1 << 16
-"""At most so many are taken at once."""
+"""At most so many are read at once."""
 
 
-class Loop(asyncio.SelectorEventLoop):
-    """For programs that serve many streams: `asyncio.Runner(loop_factory=Loop)`."""
+class GrpcEventLoop(asyncio.SelectorEventLoop):
+    """For programs that serve many streams: `asyncio.Runner(loop_factory=GrpcEventLoop)`."""
 
     def add_reader(
         self,
@@ -44,7 +44,7 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 def _once(signals: socket.socket, callback: Callable[[], Any]) -> None:
-    """Call it once for all bytes that are there. Another loop may have taken them: what then is for the callback."""
+    """Call it once for all bytes in the socket. If another loop has read them, the callback handles that."""
     with suppress(BlockingIOError):
         waiting = len(signals.recv(BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT))
         if waiting > 1:

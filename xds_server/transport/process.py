@@ -1,11 +1,11 @@
-"""What a process that serves thousands of streams asks of Python.
+"""Settings of Python for a process that serves thousands of streams.
 
-Python's search for garbage in cycles looks at every object there is. A push to 2,000 streams makes tens of thousands of
-objects that live for a moment, and by default sets off several such searches: a third of its CPU. What streams leave
-behind is mostly no cycle, so it need not be looked for so often.
+Python's garbage collector visits all objects. A push to 2,000 streams makes tens of thousands of short-lived objects,
+and by default starts several collections, which take a third of its CPU. Streams leave hardly any cycles behind, so the
+collector need not run so often.
 
-glibc's arenas stay as many as it likes, one for each of gRPC's threads. With one for all of them, memory grew by 15 and
-not by 16 MB an hour as 37 streams came and went each second, and half of the clients had a change 5% later.
+The number of glibc's arenas stays at its default, one for each thread of gRPC. With a single arena, memory grew by 15
+MB an hour instead of 16 with 37 new streams a second, and half of the clients received a change 5% later.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import gc
 from typing import Final
 
 OBJECTS: Final = 50_000
-"""So many more objects than before set off a search among the youngest; Python's own number is 700."""
+"""So many more objects start a collection of the youngest generation; Python's default is 700."""
 
 
-def suit_many_streams() -> None:
-    """To be called once, by the program and not by a library."""
+def tune_garbage_collection() -> None:
+    """Called once, by the program and not by a library."""
     gc.set_threshold(OBJECTS, 10, 10)

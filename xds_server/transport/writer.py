@@ -1,61 +1,65 @@
 """Writes to one stream, one message after another, without a task of its own.
 
-A push to thousands of streams is thousands of writes. A task that sleeps until there is something to write takes three
-turns of the loop for each: to wake up, to write, and to lie down again. Here a write begins at once, in the turn of
-whoever has something to say, and its end is one callback: with what stands beside it in `XdsServer`, a quarter less CPU
-and half the time for a small push to 2,000 streams.
+A push to thousands of streams is thousands of writes. A task that sleeps until there is a message to write takes three
+turns of the event loop for each: to wake up, to write, and to sleep again. Here a write begins at once, in the turn of
+its caller, and its end is one callback. With the grouping of streams in `XdsServer` that takes a quarter less CPU and
+half the time for a small push to 2,000 streams.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from xds_server.transport.variants import GrpcStream
 
 
 class Writer(ABC):
-    """See the module. Everything runs on the loop's thread."""
+    """See the module. All methods run on the thread of the event loop."""
 
-    def __init__(self, context: Any) -> None:
-        """`context` is what gRPC gives to the handler of a stream."""
+    def __init__(self, context: GrpcStream) -> None:
         self._context = context
-        self._writing: Any = None
+        self._writing: Coroutine[asyncio.Future[None], None, None] | None = None
         self._busy = False
-        """Whether something is being written: what comes next is taken in its turn."""
+        """Whether a message is being written: then `write` has nothing to do."""
 
     @abstractmethod
     def _next(self) -> bytes | None:
-        """What is to be written next, if there is anything."""
+        """The next message, or None."""
 
     @abstractmethod
-    def _broke(self, error: BaseException) -> None:
-        """There was nothing to be had, or it could not be written."""
+    def _failed(self, error: BaseException) -> None:
+        """`_next` or a write has raised this."""
 
     def write(self) -> None:
-        """Begin to write what there is to say, unless something is being written."""
+        """Begin to write the messages that there are, unless one is being written."""
         if not self._busy:
             self._busy = True
-            self._go_on()
+            self._continue()
 
-    def _go_on(self, _: object = None) -> None:
-        """What a task does, without its turns: go on with gRPC's coroutine until it waits for a future."""
+    def _continue(self, _: asyncio.Future[None] | None = None) -> None:
+        """Run gRPC's coroutine until it waits for a future, as a task would, without the turns of a task."""
         try:
-            while self._writing is not None or self._take():
+            while (writing := self._writing or self._begin()) is not None:
                 try:
-                    future = self._writing.send(None)
+                    future = writing.send(None)
                 except StopIteration:
                     self._writing = None
                 else:
-                    future.add_done_callback(self._go_on)
+                    future.add_done_callback(self._continue)
                     return
             self._busy = False
         except (Exception, asyncio.CancelledError) as error:
             self._writing = None
             self._busy = False
-            self._broke(error)
+            self._failed(error)
 
-    def _take(self) -> bool:
+    def _begin(self) -> Coroutine[asyncio.Future[None], None, None] | None:
         data = self._next()
         if data is not None:
             self._writing = self._context.write(data)
-        return data is not None
+        return self._writing

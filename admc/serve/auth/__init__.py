@@ -1,1 +1,1 @@
-"""Who may ask for which configuration: identities, tokens, certificates."""
+"""Authentication of xDS clients: identities, tokens, certificates."""

@@ -1,11 +1,11 @@
-"""What gRPC's core says about handshakes that fail: it has no hook for them, only lines on file descriptor 2.
+"""Reads the log that gRPC's core writes to file descriptor 2, its only report of TLS handshakes that fail.
 
-    core -- descriptor 2 --> this program -- refused handshakes, a line of JSON each --> the server
-                                          -- whatever else was written, as events --> standard error
+    core -- descriptor 2 --> this program -- failed handshakes, a line of JSON each --> the server
+                                          -- everything else, as events --> standard error
 
-A process of its own, run as a script: what core writes last before it ends the server is still passed on, and a server
-that is busy keeps nobody from writing. It needs nothing but the standard library, and ends when nobody can write any
-more.
+It is a process of its own, run as a script. So it still passes on the last lines of core after a crash of the server,
+and a busy server does not block writers. It needs only the standard library, and ends when no process holds the write
+end of its standard input any more.
 """
 
 from __future__ import annotations
@@ -26,42 +26,43 @@ if TYPE_CHECKING:
 CHUNK: Final = 1 << 16
 MAX_LINE: Final = 1 << 14
 """Bytes; core's longest lines have 1,300."""
-MAX_WORDS: Final = 500
-"""Characters of an event: what has more becomes several. So each is written in one go, between the server's own."""
-MAX_SAID: Final = 300
-"""Characters of what TLS says of a handshake."""
-REPEATS: Final = 20
-"""Events from one place in core's text, until the rest of them is counted."""
-SECONDS: Final = 300.0
+MAX_MESSAGE: Final = 500
+"""Characters of an event; a longer text becomes several. So each write is atomic beside those of the server."""
+MAX_ERROR: Final = 300
+"""Characters of the error of a handshake."""
+MAX_REPEATS: Final = 20
+"""Events from one source line of core that are written; further ones are counted."""
+COUNT_SECONDS: Final = 300.0
 """Between two counts."""
 IDLE_SECONDS: Final = 0.2
-"""A line is written at once, so what has not gone on for so long is all there is."""
+"""A line without a line break counts as complete after this time: core writes a line at once."""
 
 _RECORD: Final = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ([\w.-]+:\d+)\] (.*)")
 _LEVELS: Final = {"I": "info", "W": "warning", "E": "error", "F": "critical"}
 _STEP: Final = "CallNextHandshakerLocked: error="
 _PEER: Final = re.compile(r"grpc\.internal\.endpoint_peer_address=([^,} ]+)")
 _EXPECTED: Final = ("handshake_manager ", "handshake manager ", "Handshake failed with error ", "gRPC Tracers: ")
-"""How the rest begins of what core says of each handshake, and of having been asked to."""
-_RAISED: Final = "Log level INFO is not suitable"
-_MORE: Final = re.compile(r"=== Source Location Trace: === ?|src/[\w./]+:\d+|")
-"""The lines that follow where an error is shown."""
+"""How core's other lines about handshakes begin, and its notice that tracing is on."""
+_VERBOSITY_NOTICE: Final = "Log level INFO is not suitable"
+_CONTINUATION: Final = re.compile(r"=== Source Location Trace: === ?|src/[\w./]+:\d+|")
+"""The lines that follow a line with an error."""
 
 
-class Listener:
-    """Takes what was written, in pieces of any size."""
+class LogParser:
+    """Parses core's log, which arrives in pieces of any size."""
 
-    def __init__(self, refused: Callable[[str, str], None], other: Callable[[str, str, str], None]) -> None:
-        """`refused` gets the peer of a handshake and what was said of it, `other` a level, a place and words."""
-        self._refused = refused
+    def __init__(self, failed: Callable[[str, str], None], other: Callable[[str, str, str], None]) -> None:
+        """`failed` gets the peer and the error of a handshake; `other` gets a level, a source line of core and a
+        text."""
+        self._failed = failed
         self._other = other
         self._rest = b""
         self._error: str | None = None
-        """Of a handshake whose peer is still to be said."""
+        """The error of a handshake whose peer is in a later line."""
         self._shows_error = False
-        """Whether the lines of an error may follow."""
+        """Whether further lines of an error may follow."""
 
-    def take(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()
         for line in lines:
@@ -71,11 +72,11 @@ class Listener:
             self._rest = self._rest[MAX_LINE:]
 
     def pause(self) -> None:
-        """Nothing has come for a while."""
+        """Nothing has arrived for a while."""
         if self._rest:
             rest, self._rest = self._rest, b""
             self._line(rest)
-        self._tell("")
+        self._report("")
 
     def _line(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace")
@@ -83,101 +84,101 @@ class Listener:
         if found is None:
             self._follow(text)
             return
-        self._tell("")
-        level, place, words = found.groups()
-        step, self._shows_error = words.startswith(_STEP), False
+        self._report("")
+        level, place, text = found.groups()
+        step, self._shows_error = text.startswith(_STEP), False
         if step:
-            if not words.startswith("OK ", len(_STEP)):
-                self._error, self._shows_error = words[len(_STEP) :], True
-                self._tell_if_here(words)
-        elif words.startswith(_EXPECTED):
+            if not text.startswith("OK ", len(_STEP)):
+                self._error, self._shows_error = text[len(_STEP) :], True
+                self._report_if_peer(text)
+        elif text.startswith(_EXPECTED):
             self._shows_error = True
-        elif not words.startswith(_RAISED):
-            self._other(_LEVELS[level], place, words)
+        elif not text.startswith(_VERBOSITY_NOTICE):
+            self._other(_LEVELS[level], place, text)
 
     def _follow(self, text: str) -> None:
         if self._error is not None and text.startswith(" shutdown="):
-            self._tell_if_here(text)
-        elif not (self._shows_error and _MORE.fullmatch(text)):
+            self._report_if_peer(text)
+        elif not (self._shows_error and _CONTINUATION.fullmatch(text)):
             self._other("error", "", text)
 
-    def _tell_if_here(self, text: str) -> None:
+    def _report_if_peer(self, text: str) -> None:
         found = _PEER.search(text)
         if found is not None:
-            self._tell(found[1])
+            self._report(found[1])
 
-    def _tell(self, peer: str) -> None:
+    def _report(self, peer: str) -> None:
         if self._error is not None:
             error, self._error = self._error, None
-            self._refused(peer, error.partition(" shutdown=")[0].strip()[:MAX_SAID])
+            self._failed(peer, error.partition(" shutdown=")[0].strip()[:MAX_ERROR])
 
 
-class Others:
-    """Events on standard error, as the server writes them. What comes again and again is counted."""
+class EventWriter:
+    """Writes events in the form of the server's own. Repeated ones are counted."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write
-        self._seen: Counter[str] = Counter()
-        self._until = time.monotonic() + SECONDS
+        self._counts: Counter[str] = Counter()
+        self._until = time.monotonic() + COUNT_SECONDS
 
-    def say(self, level: str, place: str, words: str) -> None:
+    def write(self, level: str, place: str, text: str) -> None:
         if place:
-            self._seen[place] += 1
-            if self._seen[place] > REPEATS:
+            self._counts[place] += 1
+            if self._counts[place] > MAX_REPEATS:
                 return
-        for start in range(0, max(len(words), 1), MAX_WORDS):
-            said = {"event": "message", "message": words[start : start + MAX_WORDS]}
-            self._event(level, said | ({"place": place} if place else {}))
+        for start in range(0, max(len(text), 1), MAX_MESSAGE):
+            fields = {"event": "message", "message": text[start : start + MAX_MESSAGE]}
+            self._event(level, fields | ({"place": place} if place else {}))
 
-    def count(self) -> None:
-        """Say how many were left out, if it is time for that."""
+    def flush_if_due(self) -> None:
+        """Write how many events were left out, if the interval is over."""
         if time.monotonic() >= self._until:
-            self.end()
+            self.flush()
 
-    def end(self) -> None:
-        self._until = time.monotonic() + SECONDS
-        seen, self._seen = self._seen, Counter()
-        for place, number in seen.items():
-            if number > REPEATS:
+    def flush(self) -> None:
+        self._until = time.monotonic() + COUNT_SECONDS
+        counts, self._counts = self._counts, Counter()
+        for place, number in counts.items():
+            if number > MAX_REPEATS:
                 self._event(
-                    "warning", {"event": "left_out", "of": "message", "place": place, "lines": number - REPEATS}
+                    "warning", {"event": "left_out", "of": "message", "place": place, "lines": number - MAX_REPEATS}
                 )
 
-    def _event(self, level: str, said: Mapping[str, object]) -> None:
+    def _event(self, level: str, fields: Mapping[str, object]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._write(json.dumps({"time": now, "level": level, "logger": "grpc", **said}).encode() + b"\n")
+        self._write(json.dumps({"time": now, "level": level, "logger": "grpc", **fields}).encode() + b"\n")
 
 
 def main() -> None:
-    """From standard input: refused handshakes to standard output, all else to standard error."""
+    """Read standard input; write failed handshakes to standard output, all else to standard error."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # whoever ends the server hears it to its end
+        signal.signal(number, signal.SIG_IGN)  # it ends after the server, and passes on its last lines
 
-    def refused(peer: str, said: str) -> None:
+    def failed(peer: str, error: str) -> None:
         try:
-            os.write(1, json.dumps({"peer": peer, "said": said}).encode() + b"\n")
+            os.write(1, json.dumps({"peer": peer, "error": error}).encode() + b"\n")
         except BrokenPipeError:
-            others.say("warning", "", f"refused handshake of {peer}: {said}")  # the server has gone
+            events.write("warning", "", f"failed handshake of {peer}: {error}")  # the server has ended
 
     def write(line: bytes) -> None:
         try:
             os.write(2, line)
         except OSError:
-            return  # nobody reads it any more, and there is nowhere else to say so
+            return  # standard error is closed: there is no other place for events
 
-    others = Others(write)
-    listener = Listener(refused, others.say)
+    events = EventWriter(write)
+    parser = LogParser(failed, events.write)
     while True:
-        others.count()
+        events.flush_if_due()
         if not select.select([0], [], [], IDLE_SECONDS)[0]:
-            listener.pause()
-            select.select([0], [], [], SECONDS)
+            parser.pause()
+            select.select([0], [], [], COUNT_SECONDS)
         data = os.read(0, CHUNK)
         if not data:
             break
-        listener.take(data)
-    listener.pause()
-    others.end()
+        parser.feed(data)
+    parser.pause()
+    events.flush()
 
 
 if __name__ == "__main__":

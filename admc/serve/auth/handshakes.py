@@ -1,7 +1,8 @@
-"""Clients that TLS itself refuses: logged and counted here, since gRPC tells nobody but the client.
+"""Logs and counts TLS handshakes that fail: gRPC itself reports a failure only to the client.
 
-Its core writes what becomes of each handshake to file descriptor 2, if asked to. So descriptor 2 leads to a program
-that passes on what concerns refusals (`overhear`); the server itself writes to where descriptor 2 led before.
+With tracing on, gRPC's core writes the result of each handshake to file descriptor 2. So this module redirects
+descriptor 2 to a program that extracts the failures (`grpc_log`); the server itself writes to the original standard
+error.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.serve.auth import grpc_log
-from xds_server.limits.repeated_warnings import Repeats, host_of
+from xds_server.limits.repeated_warnings import RepeatedWarnings, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,20 +29,20 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.serve")
 STANDARD_ERROR: Final = 2
 CHUNK: Final = 1 << 16
-AGAIN_SECONDS: Final = 1.0
-"""When the program has ended though nobody told it to, until there is another one."""
-LAST_SECONDS: Final = 5.0
-"""For what it has not passed on at the end."""
+RESTART_SECONDS: Final = 1.0
+"""Between an unexpected end of the program and its restart."""
+SHUTDOWN_SECONDS: Final = 5.0
+"""For its last reports when the server stops."""
 TRACE: Final = "GRPC_TRACE"
-"""Whoever has set this wants to read core's lines as they are."""
+"""A user who sets this wants to read the unchanged lines of core."""
 VERBOSITY: Final = "GRPC_VERBOSITY"
 
 
 class Cause(NamedTuple):
-    """Why a handshake came to nothing."""
+    """Why a handshake failed."""
 
     reason: str
-    """One word of few, for counting."""
+    """One of a few words, for the metric."""
     why: str
 
 
@@ -50,65 +51,68 @@ _CAUSES: Final = (
     (r"certificate is not yet valid", Cause("not_yet_valid", "its certificate is not valid yet")),
     (
         r"VERIFY_FAILED: (?:unable to|self.signed)|certificate signature failure",
-        Cause("authority", "its certificate is not of the clients' authority"),
+        Cause("authority", "its certificate was not issued by the clients' CA"),
     ),
-    (r"VERIFY_FAILED", Cause("certificate", "its certificate does not hold")),
-    (r"PEER_DID_NOT_RETURN_A_CERTIFICATE", Cause("no_certificate", "it has shown no certificate")),
+    (r"VERIFY_FAILED", Cause("certificate", "its certificate is not valid")),
+    (r"PEER_DID_NOT_RETURN_A_CERTIFICATE", Cause("no_certificate", "it sent no certificate")),
     (r"WRONG_VERSION_NUMBER|HTTP_REQUEST", Cause("no_tls", "it does not speak TLS")),
-    (r"ALPN", Cause("no_http2", "it has not asked for HTTP/2 (`h2` in ALPN)")),
-    (r"_ALERT_", Cause("client", "it has broken off, maybe since it does not take the server's certificate")),
+    (r"ALPN", Cause("no_http2", "it did not offer HTTP/2 (`h2` in ALPN)")),
+    (
+        r"_ALERT_",
+        Cause("client", "it aborted the handshake; it may not accept the server's certificate"),
+    ),
     (
         r"Endpoint closing|timed out",
-        Cause("silent", "it was not through with the handshake when its time was over, or the server stopped"),
+        Cause("silent", "it did not finish the handshake in time, or the server stopped"),
     ),
-    (r"Handshake (?:read|write) failed", Cause("closed", "it has hung up")),
+    (r"Handshake (?:read|write) failed", Cause("closed", "it closed the connection")),
 )
-_OTHER: Final = Cause("other", "`said` is all that is known")
+_OTHER: Final = Cause("other", "`said` has the error")
 REASONS: Final = tuple(sorted({cause.reason for _, cause in _CAUSES} | {_OTHER.reason}))
 UNLOGGED: Final = frozenset({"closed"})
-"""Probes of open ports do that all the time."""
+"""Port probes cause these all the time."""
 
 
-def cause_of(said: str) -> Cause:
-    """What core's words for it mean."""
-    return next((cause for pattern, cause in _CAUSES if re.search(pattern, said)), _OTHER)
+def cause_of(error: str) -> Cause:
+    """The cause of an error, as core words it."""
+    return next((cause for pattern, cause in _CAUSES if re.search(pattern, error)), _OTHER)
 
 
-def plainly(said: str) -> str:
-    """Core's words without those that are about itself."""
+def short_error(error: str) -> str:
+    """Core's error without the parts that are about core itself."""
     text = (
-        said.removeprefix("UNKNOWN: ").removesuffix(": OK").removesuffix(": Invalid certificate verification context")
+        error.removeprefix("UNKNOWN: ").removesuffix(": OK").removesuffix(": Invalid certificate verification context")
     )
     return text.rpartition("OPENSSL_internal:")[2]
 
 
-class Handshakes:
-    """Hears of refused handshakes. All calls belong on one event loop."""
+class HandshakeMonitor:
+    """Counts and logs failed handshakes. All calls belong on one event loop."""
 
-    def __init__(self, before: int) -> None:
-        """From now on descriptor 2 leads to a program, which writes to `before` what is for standard error."""
-        self.refused: Counter[str] = Counter()
+    def __init__(self, standard_error: int) -> None:
+        """Redirect descriptor 2 to the program, which writes to `standard_error` what belongs there."""
+        self.failed: Counter[str] = Counter()
         """By reason."""
-        self._before = before
-        self._repeats = Repeats()
-        self._again: asyncio.TimerHandle | None = None
+        self._standard_error = standard_error
+        self._repeats = RepeatedWarnings()
+        self._restart_timer: asyncio.TimerHandle | None = None
         self._open()
 
     def close(self) -> None:
-        """Descriptor 2 leads to where it did; what has not been said yet is."""
-        os.dup2(self._before, STANDARD_ERROR)
-        if self._again is not None:
-            self._again.cancel()
+        """Restore descriptor 2, and read the program's last reports."""
+        os.dup2(self._standard_error, STANDARD_ERROR)
+        if self._restart_timer is not None:
+            self._restart_timer.cancel()
         else:
             asyncio.get_running_loop().remove_reader(self._reports)
-            until = time.monotonic() + LAST_SECONDS
+            until = time.monotonic() + SHUTDOWN_SECONDS
             while select.select([self._reports], [], [], max(0.0, until - time.monotonic()))[0] and self._read():
                 pass
             self._end()
         self._repeats.close()
 
     def _open(self) -> None:
-        self._again = None
+        self._restart_timer = None
         read, write = os.pipe()
         self._reports, report = os.pipe()
         self._rest = b""
@@ -117,8 +121,8 @@ class Handshakes:
                 [sys.executable, "-I", "-S", grpc_log.__file__],
                 stdin=read,
                 stdout=report,
-                stderr=self._before,
-                process_group=0,  # it is the server alone to whom Ctrl-C is said
+                stderr=self._standard_error,
+                process_group=0,  # so Ctrl-C interrupts only the server
             )
             os.dup2(write, STANDARD_ERROR)
         except OSError:
@@ -130,7 +134,7 @@ class Handshakes:
         asyncio.get_running_loop().add_reader(self._reports, self._ready)
 
     def _end(self) -> None:
-        """The program has nothing more to say, or does not come to an end."""
+        """The program has ended, or has to."""
         os.close(self._reports)
         self._process.kill()
         self._process.wait()
@@ -141,39 +145,39 @@ class Handshakes:
             loop.remove_reader(self._reports)
             self._end()
             LOG.error("handshakes_unheard", extra={"code": self._process.returncode})
-            self._again = loop.call_later(AGAIN_SECONDS, self._try_again)
+            self._restart_timer = loop.call_later(RESTART_SECONDS, self._restart)
 
-    def _try_again(self) -> None:
+    def _restart(self) -> None:
         try:
             self._open()
         except OSError as error:
             LOG.error("handshakes_unheard", extra={"problem": str(error)})
-            self._again = asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._try_again)
+            self._restart_timer = asyncio.get_running_loop().call_later(RESTART_SECONDS, self._restart)
 
     def _read(self) -> bool:
-        """Take what has come; whether there may be more."""
+        """Read what has arrived; False at the end of the file."""
         data = os.read(self._reports, CHUNK)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            said = json.loads(line)
-            self._refused(said["peer"], said["said"])
+            report = json.loads(line)
+            self._count(report["peer"], report["error"])
         return bool(data)
 
-    def _refused(self, peer: str, said: str) -> None:
-        cause = cause_of(said)
-        self.refused[cause.reason] += 1
+    def _count(self, peer: str, error: str) -> None:
+        cause = cause_of(error)
+        self.failed[cause.reason] += 1
         if cause.reason not in UNLOGGED:
-            words = {"peer": peer, "reason": cause.reason, "why": cause.why, "said": plainly(said)}
-            self._repeats.warn("handshake_refused", host_of(peer), cause.reason, words)
+            fields = {"peer": peer, "reason": cause.reason, "why": cause.why, "said": short_error(error)}
+            self._repeats.warn("handshake_refused", host_of(peer), cause.reason, fields)
 
 
 @contextmanager
-def core_asked(*, tls: bool) -> Iterator[None]:
-    """Core is told what to write if gRPC is imported meanwhile: it looks for that then, and never again."""
+def grpc_tracing(*, tls: bool) -> Iterator[None]:
+    """Switch on core's handshake log for an import of gRPC in this block: core reads the variables only then."""
     before = {name: os.environ.get(name) for name in (TRACE, VERBOSITY)}
     if tls and before[TRACE] is None:
         os.environ |= {TRACE: "handshaker", VERBOSITY: "INFO"}
-    # It would write lines of its own between ours; what they say, ours say, too.
+    # Without it core writes its own lines between those of the server, which have the same content.
     os.environ.setdefault(VERBOSITY, "NONE")
     try:
         yield
@@ -186,19 +190,19 @@ def core_asked(*, tls: bool) -> Iterator[None]:
 
 
 @contextmanager
-def heard() -> Iterator[Handshakes | None]:
-    """Hear of refused handshakes as long as this lasts, in a running event loop, if core was asked to tell of them. To
-    be entered before gRPC starts."""
+def monitored() -> Iterator[HandshakeMonitor | None]:
+    """Monitor handshakes during this block, in a running event loop, if the user has not set `GRPC_TRACE`. It must
+    begin before gRPC starts."""
     if TRACE in os.environ:
         yield None
         return
     own = sys.stderr
     own.flush()
     before = os.dup(STANDARD_ERROR)
-    # Left open: whoever logs may keep it.
+    # It stays open: log handlers may hold it.
     sys.stderr = open(before, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     try:
-        found = Handshakes(before)
+        found = HandshakeMonitor(before)
         try:
             yield found
         finally:

@@ -1,10 +1,10 @@
-"""Who may ask for what: the only door to the configuration of a service, closed unless something opens it.
+"""Authenticates xDS clients, and decides which service's configuration each may receive. Denied by default.
 
-    certificate or token --> identity --> services that it may be --> one of them
+    certificate or token --> identity --> the services of this identity --> one of them
 
 An identity is a SPIFFE URI (`spiffe://cluster.local/ns/shop/sa/search`, from a certificate) or the name of a service
-account (`system:serviceaccount:shop:search`, from a token). What a client says of itself chooses among the services
-that its identity may be, and nothing else. Without TLS what it says is all there is.
+account (`system:serviceaccount:shop:search`, from a token). If an identity has several services, the client's
+`node.cluster` chooses among them, and only among them. Without TLS `node.cluster` alone decides.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ TRUST_DOMAIN: Final = "cluster.local"
 MAX_FILE: Final = 8_000_000
 MAX_IDENTITIES: Final = 100_000
 MAX_IDENTITY: Final = 2048
-"""Characters, as SPIFFE has it."""
+"""Characters: the limit of SPIFFE."""
 _DOMAIN: Final = re.compile(r"[a-z0-9._-]{1,255}")
 _SPIFFE: Final = re.compile(r"spiffe://[a-z0-9._-]{1,255}(?:/[A-Za-z0-9._-]+)+")
 _SHAPE: Final = 'its shape is {"services": {"search": ["spiffe://cluster.local/ns/shop/sa/search"]}}'
 
 
 class Proof(Enum):
-    """How a client shows who it is."""
+    """How clients authenticate."""
 
     NONE = auto()
-    """Plain text: it is believed."""
+    """Plain text: `node.cluster` is trusted."""
     CERTIFICATE = auto()
     TOKEN = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the command line says of who may ask."""
+    """The options of the command line that authenticate clients."""
 
     proof: Proof
     trust_domain: str = TRUST_DOMAIN
@@ -66,76 +66,76 @@ class Settings:
     token_keys: Path | None = None
     token_audience: str = ""
     admins: tuple[str, ...] = ()
-    """Identities that may see what every client has."""
+    """Identities that may read the configuration of every client."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What has to be read again when it changes."""
+        """The files to follow."""
         return tuple(path for path in (self.identities, self.token_keys) if path is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """Which client is which service. Never changes: a newer file makes a newer one."""
+    """Maps clients to services. Immutable: a changed file makes a new one."""
 
     proof: Proof
     services: frozenset[str]
     allowed: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
-    """Identity -> the services that it may be."""
+    """Identity -> its services."""
     admins: frozenset[str] = frozenset()
     tokens: TokenKeys | None = None
 
     def identify(self, caller: Caller) -> Admission:
-        """The service of a client, and until when. Raises `DeniedError`."""
+        """The service of a client, and when its authentication expires. Raises `DeniedError`."""
         claimed = caller.node.cluster
         if self.proof is Proof.NONE:
             if claimed not in self.services:
                 raise DeniedError("unknown", f"the program has no service `{_shown(claimed)}`")
             return Admission(claimed)
-        identity, expires = self._proven(caller)
-        may_be = self.allowed.get(identity, frozenset())
-        if not may_be:
-            raise DeniedError("unmapped", f"no service is `{_shown(identity)}`")
-        if len(may_be) == 1:
-            (service,) = may_be
-        elif claimed in may_be:
+        identity, expires = self._authenticate(caller)
+        services = self.allowed.get(identity, frozenset())
+        if not services:
+            raise DeniedError("unmapped", f"no service has the identity `{_shown(identity)}`")
+        if len(services) == 1:
+            (service,) = services
+        elif claimed in services:
             service = claimed
         else:
             raise DeniedError(
-                "ambiguous", f"`{_shown(identity)}` may be several services, and its node names none of them"
+                "ambiguous", f"`{_shown(identity)}` has several services, and `node.cluster` names none of them"
             )
         return Admission(service, identity, expires)
 
     def may_administer(self, caller: Caller) -> bool:
-        """Whether a client may see what every other one has."""
+        """Whether a client may read the configuration of every other one."""
         if self.proof is Proof.NONE:
             return is_loopback(caller.peer)
         try:
-            return self._proven(caller)[0] in self.admins
+            return self._authenticate(caller)[0] in self.admins
         except DeniedError:
             return False
 
-    def _proven(self, caller: Caller) -> tuple[str, float]:
-        """The identity of a client, and when its proof ends."""
+    def _authenticate(self, caller: Caller) -> tuple[str, float]:
+        """The identity of a client, and when its certificate or token expires."""
         if self.proof is Proof.CERTIFICATE:
             return _certified(caller.auth.get("x509_pem_cert", ()))
         if self.tokens is None or not caller.auth:
-            raise DeniedError("token", "tokens count only over TLS")
-        subject, expires = self.tokens.prove(_bearer(caller.metadata))
-        return subject, expires
+            raise DeniedError("token", "tokens are accepted only over TLS")
+        claims = self.tokens.verify(_bearer(caller.metadata))
+        return claims.subject, claims.expires
 
 
 def check(settings: Settings) -> None:
-    """What the command line alone decides, before any file is read. Raises `CommandError`."""
+    """Check the options, before any file is read. Raises `CommandError`."""
     if not _DOMAIN.fullmatch(settings.trust_domain):
         raise wrong_usage(
             "ADM801",
-            f"`--trust-domain`: `{visible(settings.trust_domain)}` is no trust domain",
+            f"`--trust-domain`: `{visible(settings.trust_domain)}` is not a trust domain",
             hint=f"a trust domain is lower case letters, digits, `.`, `-` and `_`, such as `{TRUST_DOMAIN}`",
         )
     for admin in settings.admins:
         if not _is_identity(admin):
-            raise wrong_usage("ADM801", f"`--admin`: `{visible(admin)}` is no identity", hint=_IDENTITY_HINT)
+            raise wrong_usage("ADM801", f"`--admin`: `{visible(admin)}` is not an identity", hint=_IDENTITY_HINT)
     if settings.proof is Proof.TOKEN and (settings.token_keys is None or not settings.token_audience):
         raise wrong_usage(
             "ADM801",
@@ -144,10 +144,10 @@ def check(settings: Settings) -> None:
         )
 
 
-def load(settings: Settings, program: Program, *, others: bool = False) -> Identities:
-    """Who may ask, for the services of a program. Reads the files. Raises `CommandError` with all findings.
+def load(settings: Settings, program: Program, *, ignore_unknown: bool = False) -> Identities:
+    """Read the identities of a program's services. Raises `CommandError` with all findings.
 
-    `others`: the identities file may be that of another program; services that this one has not are left out.
+    `ignore_unknown`: names in the identities file that are not services of this program are no errors.
     """
     services = {service.name: service.namespace for service in program.services.values()}
     if settings.proof is Proof.NONE:
@@ -160,21 +160,21 @@ def load(settings: Settings, program: Program, *, others: bool = False) -> Ident
         allowed = by_service_account(services, settings.trust_domain)
     else:
         content = read_bounded(settings.identities, MAX_FILE, "the identities file", regular=True)
-        allowed = from_json(content, services, others=others)
+        allowed = from_json(content, services, ignore_unknown=ignore_unknown)
     return Identities(settings.proof, frozenset(services), allowed, frozenset(settings.admins), tokens)
 
 
 def by_service_account(services: Mapping[str, str], trust_domain: str) -> Mapping[str, frozenset[str]]:
     """The rule without a file: a service runs as the service account of its own name, in its own namespace.
 
-    `services` is name -> namespace. Names that Kubernetes writes alike (`a_b`, `a-b`) are nobody's: one of them could
-    pass for the other.
+    `services` is name -> namespace. Names with the same form in Kubernetes (`a_b`, `a-b`) get no identity, because one
+    service could impersonate the other.
     """
     accounts = {name: (namespace, kubernetes_name(name)) for name, namespace in services.items()}
-    alike = Counter(accounts.values())
+    uses = Counter(accounts.values())
     found: dict[str, frozenset[str]] = {}
     for name, account in accounts.items():
-        if alike[account] == 1 and account[1]:
+        if uses[account] == 1 and account[1]:
             namespace, own = account
             found[f"spiffe://{trust_domain}/ns/{namespace}/sa/{own}"] = frozenset({name})
             found[f"system:serviceaccount:{namespace}:{own}"] = frozenset({name})
@@ -188,9 +188,8 @@ _IDENTITY_HINT: Final = (
 )
 
 
-def from_json(data: bytes, services: Collection[str], *, others: bool = False) -> Mapping[str, frozenset[str]]:
-    """Read an identities file (docs/identity.md). Raises `CommandError` with all findings. With `others`, names of
-    services that are not among these are none."""
+def from_json(data: bytes, services: Collection[str], *, ignore_unknown: bool = False) -> Mapping[str, frozenset[str]]:
+    """Read an identities file (docs/identity.md). Raises `CommandError` with all findings."""
     findings = Diagnostics()
     try:
         content = json.loads(data, object_pairs_hook=_no_duplicates)
@@ -203,7 +202,7 @@ def from_json(data: bytes, services: Collection[str], *, others: bool = False) -
     found: dict[str, set[str]] = {}
     for name, listed in _listed(findings, content):
         if name not in services:
-            if others:
+            if ignore_unknown:
                 continue
             _wrong(findings, f"the program has no service `{_shown(name)}`", findings.did_you_mean(name, services))
         elif not isinstance(listed, list):
@@ -214,7 +213,7 @@ def from_json(data: bytes, services: Collection[str], *, others: bool = False) -
                     break
                 if not isinstance(identity, str) or not _is_identity(identity):
                     shown = _shown(identity if isinstance(identity, str) else json.dumps(identity))
-                    _wrong(findings, f"`services.{name}` has `{shown}`, which is no identity", _IDENTITY_HINT)
+                    _wrong(findings, f"`services.{name}` has `{shown}`, which is not an identity", _IDENTITY_HINT)
                 else:
                     found.setdefault(identity, set()).add(name)
     if len(found) > MAX_IDENTITIES:
@@ -229,7 +228,7 @@ class _DuplicateError(ValueError):
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two entries of one name JSON keeps the last: here that would take away what somebody allowed, or give it."""
+    """Python's JSON reader keeps the last of two entries of one name, which would silently drop identities."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -265,7 +264,7 @@ def _is_identity(text: str) -> bool:
     return len(text) <= MAX_IDENTITY and bool(_SPIFFE.fullmatch(text) or ACCOUNT.fullmatch(text))
 
 
-# ---- what a client shows ----
+# ---- certificates and tokens ----
 
 
 def is_loopback(peer: str) -> bool:
@@ -294,15 +293,15 @@ def _certified(shown: tuple[bytes, ...]) -> tuple[str, float]:
         uris = []
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
         raise DeniedError("certificate", "its certificate cannot be read") from error
-    # SPIFFE: who signs for others is not a workload, whatever it is called.
+    # SPIFFE: a certificate authority is not a workload, whatever its name.
     if authority:
-        raise DeniedError("certificate", "its certificate is that of an authority")
-    # SPIFFE: exactly one, so that nobody has to choose.
+        raise DeniedError("certificate", "its certificate is that of a certificate authority")
+    # SPIFFE: exactly one, so that there is no choice between identities.
     if len(uris) != 1:
         has = f"{len(uris)} URIs" if uris else "no URI"
-        raise DeniedError("certificate", f"its certificate has {has} among its names, and needs exactly one, of SPIFFE")
+        raise DeniedError("certificate", f"its certificate has {has} among its names, and needs exactly one SPIFFE URI")
     if len(uris[0]) > MAX_IDENTITY or not _SPIFFE.fullmatch(uris[0]):
-        raise DeniedError("certificate", f"`{_shown(uris[0])}` in its certificate is no SPIFFE URI with a path")
+        raise DeniedError("certificate", f"`{_shown(uris[0])}` in its certificate is not a SPIFFE URI with a path")
     expires = certificate.not_valid_after_utc.timestamp()
     if expires <= time.time():
         raise DeniedError("expired", "its certificate has expired")

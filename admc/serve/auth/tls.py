@@ -1,6 +1,6 @@
-"""The certificate of the server, and whose certificates it takes, from files that others replace while it runs.
+"""The server's certificate and the clients' CA, from files that may be replaced while the server runs.
 
-The files are looked at for every new connection; a change counts from the next one on. What cannot be used is logged
+The files are checked at every new connection, and a change applies to it at once. A file that cannot be used is logged
 and counted once, and the last good one stays in use.
 """
 
@@ -25,14 +25,16 @@ from admc.terminal import visible
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.serve.file_watch import Seen
+    from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+
+    from admc.serve.file_watch import FileStat
 
 LOG: Final = logging.getLogger("admc.serve")
 MAX_FILE: Final = 1_000_000
 
 
 class TlsFiles(NamedTuple):
-    """PEM files. Without `client_ca` nobody is asked for a certificate."""
+    """PEM files. Without `client_ca` clients need no certificate."""
 
     certificate: Path
     key: Path
@@ -48,31 +50,33 @@ class _Material(NamedTuple):
 
 @dataclass(slots=True)
 class TlsCounts:
-    """What has happened since the start. `expires` is in seconds since 1970."""
+    """Counts since the start of the server. `expires` is in seconds since 1970."""
 
     reloads: int = 0
     reload_errors: int = 0
     expires: float = 0.0
-    """When the certificate in use ends."""
+    """When the current certificate expires."""
 
 
 class Certificates:
-    """The server's certificate, kept up with its files. `credentials` is what a gRPC server wants."""
+    """The server's certificate, reloaded when its files change. `credentials` are for a gRPC server."""
 
     def __init__(self, files: TlsFiles) -> None:
         """Read the files. Raises `CommandError` if they cannot be used."""
         self.counts = TlsCounts()
         self._files = files
-        self._lock = threading.Lock()  # gRPC asks from threads of its own
+        self._lock = threading.Lock()  # gRPC calls from its own threads
         self._seen = _looks(files)
         self._material = self._given = _load(files)
         self.counts.expires = self._material.expires
         self.credentials: Any = grpc.dynamic_ssl_server_credentials(
-            _configuration(self._material), self._newer, require_client_authentication=files.client_ca is not None
+            _configuration(self._material),
+            self._changed_configuration,
+            require_client_authentication=files.client_ca is not None,
         )
 
     def refresh(self) -> None:
-        """Look at the files now, whether or not somebody connects."""
+        """Check the files now, without a connection."""
         with self._lock:
             seen = _looks(self._files)
             if seen == self._seen:
@@ -82,8 +86,10 @@ class Certificates:
                 material = _load(self._files)
             except CommandError as error:
                 self.counts.reload_errors += 1
-                said = "; ".join(item.message + (f": {item.cause}" if item.cause else "") for item in error.diagnostics)
-                LOG.error("last_good_certificate_stays", extra={"problem": said})
+                problem = "; ".join(
+                    item.message + (f": {item.cause}" if item.cause else "") for item in error.diagnostics
+                )
+                LOG.error("last_good_certificate_stays", extra={"problem": problem})
                 return
             if material != self._material:
                 self._material = material
@@ -92,8 +98,8 @@ class Certificates:
                 ends = datetime.fromtimestamp(material.expires, UTC).isoformat(timespec="seconds")
                 LOG.info("certificate_renewed", extra={"ends": ends})
 
-    def _newer(self) -> Any:
-        """For gRPC, before each handshake: the certificate to use from now on, or None for no change."""
+    def _changed_configuration(self) -> Any:
+        """Called by gRPC before each handshake: the new certificate, or None if it has not changed."""
         self.refresh()
         with self._lock:
             if self._material is self._given:
@@ -108,12 +114,12 @@ def _configuration(material: _Material) -> Any:
     )
 
 
-def _looks(files: TlsFiles) -> tuple[Seen | None, ...]:
+def _looks(files: TlsFiles) -> tuple[FileStat | None, ...]:
     return tuple(look(path) for path in files if path is not None)
 
 
 def _load(files: TlsFiles) -> _Material:
-    """Read what belongs together and see that it does. Raises `CommandError`."""
+    """Read the files, and check that they belong together. Raises `CommandError`."""
     certificate = _read(files.certificate, "the certificate")
     key = _read(files.key, "the key")
     client_ca = _read(files.client_ca, "the clients' CA") if files.client_ca else None
@@ -121,12 +127,12 @@ def _load(files: TlsFiles) -> _Material:
     try:
         private = serialization.load_pem_private_key(key, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        # The library's words are about the content, which is a secret.
-        raise _wrong(files.key, "it is no private key in PEM form, or a password protects it") from None
+        # The library's message may contain parts of the key, which is secret.
+        raise _wrong(files.key, "it is not a private key in PEM form, or a password protects it") from None
     if _public(private.public_key()) != _public(own.public_key()):
         raise _wrong(files.key, f"it is not the key of `{visible(str(files.certificate))}`")
     if own.not_valid_after_utc <= datetime.now(UTC):
-        raise _wrong(files.certificate, f"it ended at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
+        raise _wrong(files.certificate, f"it expired at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
     if files.client_ca is not None and client_ca is not None:
         _parsed(files.client_ca, client_ca)
     return _Material(certificate, key, client_ca, own.not_valid_after_utc.timestamp())
@@ -143,9 +149,8 @@ def _parsed(path: Path, content: bytes) -> list[x509.Certificate]:
         raise _wrong(path, "it has no certificate in PEM form") from None
 
 
-def _public(key: Any) -> bytes:
-    found: bytes = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return found
+def _public(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _wrong(path: Path, what: str) -> CommandError:

@@ -1,7 +1,7 @@
-"""Tokens that say who a client is: Kubernetes' projected service account tokens, checked without asking the cluster.
+"""Verifies Kubernetes' projected service account tokens, without a request to the cluster.
 
-The keys come from a file (a JSON Web Key Set, as `/openid/v1/jwks` of the cluster gives it). Only public keys and
-asymmetric signatures count: with a shared secret, whoever can check a token could make one.
+The keys come from a file: a JSON Web Key Set, as `/openid/v1/jwks` of the cluster returns it. Only public keys and
+asymmetric signatures are accepted. A program that can verify a token with a shared secret could also forge one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 MAX_FILE: Final = 1_000_000
 MAX_KEYS: Final = 64
 MAX_TOKEN: Final = 16_384
-"""Characters of a token. gRPC takes no more metadata than that either."""
+"""Characters of a token; also gRPC's limit for metadata."""
 LEEWAY: Final = 10
-"""Seconds that clocks may differ."""
-FAR: Final = 1 << 40
-"""Seconds since 1970: later than anything that is to end."""
+"""Seconds that clocks may differ from each other."""
+LATEST_EXPIRY: Final = 1 << 40
+"""Seconds since 1970: the latest end of a token that timers can represent."""
 _RSA_BITS: Final = 2048
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES: Final = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512",)}
@@ -40,8 +40,8 @@ ACCOUNT: Final = re.compile(r"system:serviceaccount:[a-z0-9.-]{1,253}:[a-z0-9.-]
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
 
-class Proven(NamedTuple):
-    """What a good token says."""
+class TokenClaims(NamedTuple):
+    """The claims of a verified token."""
 
     subject: str
     expires: float
@@ -56,13 +56,13 @@ class _Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenKeys:
-    """The keys with which tokens may be signed, and the audience that they must be for."""
+    """The public keys of accepted tokens, and their required audience."""
 
     audience: str
     keys: tuple[_Key, ...] = field(repr=False)
 
-    def prove(self, token: str) -> Proven:
-        """Whose token it is. Raises `DeniedError`; the message never shows the token."""
+    def verify(self, token: str) -> TokenClaims:
+        """The claims of a token. Raises `DeniedError`, whose message never contains the token."""
         if len(token) > MAX_TOKEN:
             raise DeniedError("token", f"its token has more than {MAX_TOKEN:,} characters")
         try:
@@ -95,24 +95,24 @@ class TokenKeys:
             except jwt.InvalidTokenError as error:
                 failure = DeniedError("token", f"its token is refused: {_lower(str(error))}")
             else:
-                return _proven(claims)
+                return _claims(claims)
         raise failure
 
 
-def _proven(claims: dict[str, Any]) -> Proven:
+def _claims(claims: dict[str, Any]) -> TokenClaims:
     subject = claims["sub"]
     if not isinstance(subject, str) or not ACCOUNT.fullmatch(subject):
         raise DeniedError("token", "its token is not that of a service account")
-    # An integer of any size counts as a time, and a number that timers take has less room.
-    return Proven(subject, float(min(int(claims["exp"]), FAR)))
+    # `exp` may be an integer of any size, and timers take only smaller ones.
+    return TokenClaims(subject, float(min(int(claims["exp"]), LATEST_EXPIRY)))
 
 
-def _lower(said: str) -> str:
-    return said[:1].lower() + said[1:].rstrip(".")
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:].rstrip(".")
 
 
 def load_keys(path: Path, audience: str) -> TokenKeys:
-    """Read a key set. Raises `CommandError` for one that cannot be used as a whole."""
+    """Read a key set. Raises `CommandError` if any of its keys cannot be used."""
     data = read_bounded(path, MAX_FILE, "the token keys", regular=True)
     try:
         content = json.loads(data)
@@ -137,23 +137,25 @@ def _key(path: Path, number: int, item: object) -> _Key:
     if not isinstance(item, dict):
         raise _wrong(path, f"key {number} is not an object")
     if item.get("kty") == "oct":
-        raise _wrong(path, f"key {number} is a shared secret", "whoever can check a token with it can make one")
+        raise _wrong(
+            path, f"key {number} is a shared secret", "a program that verifies tokens with it could also forge them"
+        )
     if "d" in item:
-        raise _wrong(path, f"key {number} is a private key", "give its public half alone")
+        raise _wrong(path, f"key {number} is a private key", "give only its public half")
     try:
-        # Not with its `alg`: whether that fits is asked below.
+        # Without its `alg`, which is checked below.
         key = jwt.PyJWK.from_dict({name: value for name, value in item.items() if name != "alg"}).key
     except (jwt.PyJWTError, ValueError, TypeError, AttributeError, KeyError, OverflowError):
-        # The library's words show the key.
-        hint = "RSA, P-256, P-384, P-521 and Ed25519 keys are taken"
-        raise _wrong(path, f"key {number} is no key that admc knows", hint) from None
+        # The library's message contains the key.
+        hint = "RSA, P-256, P-384, P-521 and Ed25519 keys are accepted"
+        raise _wrong(path, f"key {number} is of a type that admc does not support", hint) from None
     algorithms = _algorithms(key)
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < _RSA_BITS:
         raise _wrong(path, f"key {number} has {key.key_size} bits", f"RSA keys need {_RSA_BITS:,}")
     if item.get("alg") is not None:
         algorithms = tuple(name for name in algorithms if name == item["alg"])
     if not algorithms:
-        raise _wrong(path, f"key {number} is for an algorithm that it does not fit or that is not taken")
+        raise _wrong(path, f"key {number} is for an algorithm that does not fit it or is not accepted")
     named = item.get("kid")
     return _Key(named if isinstance(named, str) else None, algorithms, key)
 
@@ -168,5 +170,5 @@ def _algorithms(key: object) -> tuple[str, ...]:
 
 def _wrong(path: Path, what: str, hint: str | None = None) -> CommandError:
     message = f"the token keys `{visible(str(path))}` cannot be used: {what}"
-    hint = hint or '`kubectl get --raw /openid/v1/jwks` gives them as {"keys": [...]}'
+    hint = hint or '`kubectl get --raw /openid/v1/jwks` prints them as {"keys": [...]}'
     return CommandError(Exit.INPUT, [Diagnostic("ADM821", Severity.ERROR, message, None, None, hint)])

@@ -1,10 +1,11 @@
-"""Which ADMs other addresses can change: what need not be emitted again when a pod comes or goes.
+"""Finds the ADMs whose configuration new addresses can change; the others are not emitted again.
 
-    program + placement -> Index;  Index + old and new addresses -> services, or None for all of them
+    program + placement -> AddressIndex;  AddressIndex + old and new addresses -> services, or None for all of them
 
-It may name too many and never too few: that is tested against emitting everything. An ADM depends on its own service,
-on the destinations of its egress hops and whom these are copied or split to, and on the callers that its ingress
-policies tell apart. Where a network or everybody unknown is among those, it depends on the addresses of all.
+The result may have too many services, and never too few; a test compares it with emitting everything. An ADM depends on
+the addresses of its own service, of the destinations of its egress hops, of the services to which these copy or split
+requests, and of the callers that its ingress policies distinguish. If these include a network or all unknown callers,
+it depends on all addresses.
 """
 
 from __future__ import annotations
@@ -13,35 +14,35 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dsl.program import Protocol, Side
-from emitters.envoy.match import everybody
-from emitters.known import AmbiguousCallersError, strangers_of, takes_strangers
-from emitters.scope import hops
+from emitters.addresses.index import AmbiguousCallersError, includes_unknown, unlocated_externals
+from emitters.envoy.matching.callers import covers_all_callers
+from emitters.hops import hops
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator
 
     from dsl.program import Policy, Program
     from emitters.addresses import Addresses
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Placement
 
 
-class Index:
-    """See the module."""
+class AddressIndex:
+    """The dependencies of one placement."""
 
     def __init__(self, program: Program, placement: Placement) -> None:
         self._program = program
-        self._strangers = strangers_of(program)
+        self._unknown_callers = unlocated_externals(program)
         self._readers: defaultdict[str, set[str]] = defaultdict(set)
-        """Name -> the services whose ADMs depend on its addresses."""
-        self._choosers: defaultdict[str, set[str]] = defaultdict(set)
-        """Name -> the services whose ADMs may choose among its pods."""
-        self._wide: set[str] = set()
-        """Services whose ADMs depend on the addresses of all."""
+        """Name -> services whose ADMs depend on its addresses."""
+        self._load_balancers: defaultdict[str, set[str]] = defaultdict(set)
+        """Name -> services whose ADMs may choose among its pods."""
+        self._depend_on_all: set[str] = set()
+        """Services whose ADMs depend on all addresses."""
         self._destinations: defaultdict[str, set[str]] = defaultdict(set)
-        """Service called -> the services whose ADMs tell calls to it by its addresses."""
+        """Destination -> services whose ADMs match connections to it by its addresses."""
         self._callers: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
-        """Service called and its port -> who declares to call it."""
+        """Destination and port -> its declared callers."""
         for call in program.calls:
             self._callers[call.destination, call.port.number].add(call.source)
         self.hops = hops(program, placement)
@@ -51,7 +52,7 @@ class Index:
                 self._add(service, hop)
 
     def affected(self, old: Addresses, new: Addresses) -> frozenset[str] | None:
-        """The services whose ADMs may be told something else; None: all."""
+        """The services whose configuration may change; None: all."""
         changed = frozenset(
             name
             for before, after in ((old.services, new.services), (old.externals, new.externals))
@@ -60,64 +61,64 @@ class Index:
         )
         if not changed:
             return changed
-        # Pods that become ready, or unready, are where they were: only who chooses among them is told.
-        switched = frozenset(name for name in changed if _stays(old, new, name))
-        changed -= switched
-        choosers = {service for name in switched for service in self._choosers[name]}
+        # A pod whose readiness changes keeps its address: only ADMs that choose among the pods are affected.
+        ready_changed = frozenset(name for name in changed if _same_addresses(old, new, name))
+        changed -= ready_changed
+        load_balancers = {service for name in ready_changed for service in self._load_balancers[name]}
         if not changed:
-            return frozenset(choosers)
+            return frozenset(load_balancers)
         if old.egress != new.egress or _has_ipv6(old) != _has_ipv6(new):
             return None
-        found = self._wide | choosers
+        found = self._depend_on_all | load_balancers
         for name in changed | _sharing(changed, old) | _sharing(changed, new):
             found |= self._readers[name]
         for name, services in self._destinations.items():
-            # Calls to whom nobody knows are told by who else is known.
-            if not _located(old, name) or not _located(new, name):
+            # Connections to a destination without addresses are those to no other known address.
+            if not _has_addresses(old, name) or not _has_addresses(new, name):
                 found |= services
         return frozenset(found)
 
     def _add(self, service: str, hop: Hop) -> None:
-        for name in _named(hop):
+        for name in _names_in_arguments(hop):
             self._readers[name].add(service)
-            self._choosers[name].add(service)
+            self._load_balancers[name].add(service)
             if name in self._program.externals:
-                self._wide.add(service)
+                self._depend_on_all.add(service)
         if hop.side is Side.EGRESS:
             if hop.destination in self._program.externals:
-                self._wide.add(service)
+                self._depend_on_all.add(service)
             self._readers[hop.destination].add(service)
-            self._choosers[hop.destination].add(service)
+            self._load_balancers[hop.destination].add(service)
             self._destinations[hop.destination].add(service)
             return
         for policy in hop.policies:
-            some = not everybody(self._program, policy)
+            some = not covers_all_callers(self._program, policy)
             if hop.port.protocol is Protocol.TCP and (some or policy.kind.guard):
-                self._wide.add(service)
+                self._depend_on_all.add(service)
             elif some:
                 self._add_callers(service, policy)
-                # While one of them is not known yet, the others are who may come in.
+                # While a caller has no address, the addresses of the others decide which connections are refused.
                 for name in self._callers[service, hop.port.number]:
                     self._readers[name].add(service)
 
     def _add_callers(self, service: str, policy: Policy) -> None:
-        if self._about_strangers(policy):
-            self._wide.add(service)
+        if self._applies_to_unknown_callers(policy):
+            self._depend_on_all.add(service)
             return
         for name in policy.sources:
             if name in self._program.externals:
-                self._wide.add(service)
+                self._depend_on_all.add(service)
             self._readers[name].add(service)
 
-    def _about_strangers(self, policy: Policy) -> bool:
+    def _applies_to_unknown_callers(self, policy: Policy) -> bool:
         try:
-            return takes_strangers(self._strangers, policy.sources, policy.open_sources)
+            return includes_unknown(self._unknown_callers, policy.sources, policy.open_sources)
         except AmbiguousCallersError:
             return True
 
 
-def _named(hop: Hop) -> Iterator[str]:
-    """Whatever the arguments of a hop's policies may name: services to copy to, to ask, to admit."""
+def _names_in_arguments(hop: Hop) -> Iterator[str]:
+    """Names of services in the arguments of a hop's policies: where to copy, to ask, or which callers to admit."""
     for policy in hop.policies:
         for value in policy.arguments.values():
             for item in value if isinstance(value, tuple) else (value,):
@@ -126,25 +127,25 @@ def _named(hop: Hop) -> Iterator[str]:
 
 
 def _sharing(changed: frozenset[str], addresses: Addresses) -> set[str]:
-    """Who else is at an address of those: two at one address are told apart by nothing."""
-    owned = {text for name in changed for text in _texts(addresses, name)}
-    others: Mapping[str, object] = {**addresses.services, **addresses.externals}
-    return {name for name in others if not owned.isdisjoint(_texts(addresses, name))}
+    """Other names that share an address with these: nothing distinguishes them."""
+    owned = {text for name in changed for text in _addresses_of(addresses, name)}
+    others: Collection[str] = {*addresses.services, *addresses.externals}
+    return {name for name in others if not owned.isdisjoint(_addresses_of(addresses, name))}
 
 
-def _stays(old: Addresses, new: Addresses, name: str) -> bool:
+def _same_addresses(old: Addresses, new: Addresses, name: str) -> bool:
     before, after = old.services.get(name), new.services.get(name)
     if before is None or after is None:
         return False
     return (before.addresses, before.pods) == (after.addresses, after.pods)
 
 
-def _texts(addresses: Addresses, name: str) -> tuple[str, ...]:
+def _addresses_of(addresses: Addresses, name: str) -> tuple[str, ...]:
     return (*addresses.service_addresses(name), *addresses.pod_addresses(name))
 
 
-def _located(addresses: Addresses, name: str) -> bool:
-    return bool(_texts(addresses, name))
+def _has_addresses(addresses: Addresses, name: str) -> bool:
+    return bool(_addresses_of(addresses, name))
 
 
 def _has_ipv6(addresses: Addresses) -> bool:

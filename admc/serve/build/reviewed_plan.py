@@ -1,8 +1,8 @@
-"""A plan served as it was reviewed: its decisions, not what a solver would decide today.
+"""Serves a plan as it was reviewed: with its decisions, not with those that the solver would make today.
 
-A plan names the files that it was made from, with digests, and what it decided. Both have to hold: the program is
-read again, and every file must be the very one; the decisions become a placement again, and the verifier has to accept
-it, so that no hand in the plan can leave a policy out.
+A plan names its input files with digests, and holds its decisions. Both are checked. The program is read again, and
+every file must have its digest. The decisions become a placement again, and the verifier must accept it: an edited plan
+cannot leave a policy out.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from admc.compile.pipeline import expressible, folder_of, load_program
 from admc.exits import CommandError, wrong_usage
-from admc.pipeline import expressible, folder_of, load_program
 from admc.plan.read import read_plan
 from admc.serve.file_watch import look
 from dsl.files.folders import folder_reader
@@ -20,7 +20,7 @@ from solver.placement import Adm, Decision, ObjectiveValue, Placement
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from admc.plan.plan import Plan
+    from admc.plan.model import Plan
     from admc.serve.file_watch import Signature
     from dsl.program import Program
 
@@ -28,14 +28,14 @@ SHOWN = 3
 
 
 def recording(
-    folder: Path, tried: Signature, contents: dict[str, bytes], include: Sequence[Path] = ()
+    folder: Path, stats: Signature, contents: dict[str, bytes], include: Sequence[Path] = ()
 ) -> Callable[[str], bytes]:
-    """Reads files of a folder and of those in `include`, and notes what each looked like just before: they are what has
-    to be watched."""
+    """A reader of files in a folder and in those of `include`. It records the stat of each file before it is read, so
+    that the server can follow it."""
     inner = folder_reader(folder, include)
 
     def read(path: str) -> bytes:
-        tried[folder / path] = look(folder / path)
+        stats[folder / path] = look(folder / path)
         contents[path] = inner(path)
         return contents[path]
 
@@ -43,30 +43,30 @@ def recording(
 
 
 def placed(
-    path: Path, tried: Signature, contents: dict[str, bytes], include: Sequence[Path] = ()
+    path: Path, stats: Signature, contents: dict[str, bytes], include: Sequence[Path] = ()
 ) -> tuple[Program, Placement]:
     """The program that a plan was made from, and its placement. Raises `CommandError`."""
-    tried[path] = look(path)
+    stats[path] = look(path)
     plan = read_plan(path, regular=True)
     if not plan.inputs:
         raise _unfit(path, "it names no program", "compile again to write a new one")
     main = path.parent / plan.inputs[0].path
     if main.parent != path.parent:
         raise _unfit(path, f"its program `{plan.inputs[0].path}` is not beside it", "compile again to write a new one")
-    program = load_program(main, recording(path.parent, tried, contents, include), include=include)
+    program = load_program(main, recording(path.parent, stats, contents, include), include=include)
     return program, checked(path, plan, program)
 
 
 def checked(path: Path, plan: Plan, program: Program) -> Placement:
-    """The placement of a plan, if it is one of this program and a correct one. Raises `CommandError`."""
+    """The placement of a plan, if the verifier accepts it for this program. Raises `CommandError`."""
     _same_files(path, plan, program)
     placement = _placement(path, plan, program)
     from solver.verify.verifier import verify
 
     violations = verify(program, placement)
     if violations:
-        said = "; ".join(violation.message for violation in violations[:SHOWN])
-        raise _unfit(path, said, "compile again to write a new one; a plan is not to be changed by hand", code="ADM853")
+        messages = "; ".join(violation.message for violation in violations[:SHOWN])
+        raise _unfit(path, messages, "compile again to write a new one; a plan must not be edited", code="ADM853")
     expressible(program, placement, folder_of(path))
     return placement
 
@@ -85,7 +85,7 @@ def _same_files(path: Path, plan: Plan, program: Program) -> None:
 
 
 def _placement(path: Path, plan: Plan, program: Program) -> Placement:
-    """The plan's decisions as the solver would have handed them on. Reasons stay in the plan: nobody here asks."""
+    """The plan's decisions as a placement. The reasons stay in the plan, since the server does not need them."""
     calls = {(call.source, call.destination, call.port.number): index for index, call in enumerate(program.calls)}
     covered: dict[tuple[str, str], set[int]] = {}
     for row in plan.enforcements:
@@ -96,7 +96,7 @@ def _placement(path: Path, plan: Plan, program: Program) -> Placement:
             raise _unfit(
                 path,
                 f"it enforces `{row.policy}` on a call from `{row.source}` to port {row.port} of `{row.destination}`, "
-                "which there is not",
+                "which the program does not have",
                 "compile again to write a new one",
                 code="ADM853",
             )

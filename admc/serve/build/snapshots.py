@@ -1,19 +1,19 @@
-"""From a state to what each ADM is told: one snapshot of named resources for each service.
+"""Builds one snapshot of named resources for each service of a state.
 
     State -> {service: Snapshot}
 
-A service's proxy may be there without an ADM in the placement: its policies have gone, or it starts early. Its
-redirected connections then pass untouched, which takes listeners: none at all would refuse them.
+A proxy may run at a service that has no ADM in the placement: its policies were removed, or it starts early. It gets
+the passthrough snapshot, whose listeners pass redirected connections on. Without a listener they would be refused.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.compile.pipeline import folder_of
 from admc.exits import CommandError, Exit
-from admc.pipeline import folder_of
 from dsl.collector import no_collection
-from emitters.envoy import Mode, emit, untouched
+from emitters.envoy import Mode, emit, passthrough
 from emitters.envoy.resources import REFUSING
 from emitters.errors import EmitError
 from xds_server.resources.snapshot import Resource, Snapshot
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
     from admc.serve.build.source import State
     from emitters.envoy import AdmResources
-    from emitters.scope import Hop
+    from emitters.hops import Hop
 
 
-class Groups(NamedTuple):
-    """What proxies are to have."""
+class SnapshotSet(NamedTuple):
+    """The snapshots of a state."""
 
-    adms: Mapping[str, Snapshot]
+    by_service: Mapping[str, Snapshot]
     """By service."""
-    passing: Snapshot | None
-    """What the proxies of all others have; None where nothing is redirected, so that there is nothing to pass on."""
+    passthrough: Snapshot | None
+    """For proxies of all other services; None without redirection, since they receive no connections then."""
 
 
 @no_collection()
 def snapshots(
     state: State, only: Collection[str] | None = None, enforced: Mapping[str, tuple[Hop, ...]] | None = None
-) -> Groups:
-    """What the proxy of each service is to have. With `only`, of those alone, and nothing for others.
+) -> SnapshotSet:
+    """The snapshots of a state; with `only`, those of these services alone, without the passthrough snapshot.
 
-    Raises `CommandError` (exit 3) where Envoy cannot express it.
+    Raises `CommandError` (exit 3) if Envoy cannot express the placement.
     """
     redirected = state.source.mode is Mode.REDIRECT
     program, addresses = state.program, state.addresses
@@ -62,16 +62,16 @@ def snapshots(
     found = {resources.service: snapshot(resources) for resources in made}
     for item in found.values():
         item.check()
-        _ = item.version  # it is sent along: whoever serves 10,000 of them has no time for that
-    nothing = untouched(program, addresses) if redirected and only is None else None
-    return Groups(found, None if nothing is None else snapshot(nothing))
+        _ = item.version  # computed here: for 10,000 snapshots it would block the server
+    nothing = passthrough(program, addresses) if redirected and only is None else None
+    return SnapshotSet(found, None if nothing is None else snapshot(nothing))
 
 
 def snapshot(resources: AdmResources) -> Snapshot:
     """The resources of one ADM as a snapshot."""
     found = list(_resources(resources))
     named = {reference.name for item in found for reference in item.references if reference.type_url == CLUSTER}
-    # Envoy has its own cluster from its bootstrap, and takes no other of that name.
+    # Envoy has these clusters from its bootstrap, and rejects others of the same name.
     refusing = (name for name in named if name.startswith(REFUSING))
     return Snapshot.of(found, elsewhere=(resources.siblings, *refusing))
 

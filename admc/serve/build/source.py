@@ -1,9 +1,9 @@
-"""What the server serves, read from files: a program or a plan, and the addresses of its services.
+"""Reads what the server serves: a program or a plan, and the addresses of its services.
 
-    program or plan --read--> State        endpoints file --located--> State with other addresses
+    program or plan --read--> State        endpoints file --with_endpoints--> State with other addresses
 
-A state never changes once made. What is wrong with a file is a `CommandError` with diagnostics, as in every other
-command; whoever has an earlier state goes on with it.
+A state is immutable. An error in a file is a `CommandError` with diagnostics, as in every other command; the caller
+keeps its earlier state then.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.compile.pipeline import folder_of, load_program, place_program
 from admc.emit.emission import addresses_of
 from admc.exits import CommandError, Exit, wrong_usage
-from admc.pipeline import folder_of, load_program, place_program
 from admc.plan.build import build
-from admc.plan.to_json import to_json
 from admc.plan.read import PlanFormatError, from_json, read_plan
+from admc.plan.to_json import to_json
 from admc.serve.build import reviewed_plan
-from admc.serve.state_dir.store import Recipe
 from admc.serve.build.reviewed_plan import recording
 from admc.serve.file_watch import look
+from admc.serve.state_dir.store import Recipe
 from dsl.collector import no_collection
 from dsl.files.folders import folder_reader
 from emitters.addresses import Addresses, loopback
 from emitters.envoy import Mode
-from emitters.envoy.unlisted import Unlisted, unlisted
+from emitters.envoy.checks.missing_addresses import Unlisted, unlisted
 from solver.placement import Costs
 
 if TYPE_CHECKING:
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     from admc.serve.file_watch import Signature
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from solver.placement import Placement
 
 PLAN_ENDING: Final = ".plan.json"
 
 
 class Source(NamedTuple):
-    """What the command line names."""
+    """The program or plan that the command line names, and how to compile it."""
 
     path: Path
     """A program, or a plan."""
     mode: Mode
     effort: float | None = None
     include: tuple[Path, ...] = ()
-    """Folders that files of the program may be in besides its own."""
+    """Folders, besides the program's own, from which it may use files."""
 
     @property
     def is_plan(self) -> bool:
@@ -60,72 +60,71 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class State:
-    """A placement that was verified, and where its services are. Everything that is served follows from it."""
+    """A verified placement and the addresses of its services. All snapshots are built from it."""
 
     source: Source
     program: Program
     placement: Placement
     addresses: Addresses
-    located: str
+    endpoints_digest: str
     """Digest of the endpoints file; empty without one."""
 
     @cached_property
     def version(self) -> str:
-        """The same for the same inputs, for people: what is in force and what is wanted."""
+        """A digest of the inputs, which logs and the status show."""
         parts = [f"{item.path}\0{item.sha256}\0" for item in self.program.inputs]
         parts += [
             f"{decision.policy}\0{decision.destination}\0{'+'.join(decision.sides)}\0"
             for decision in self.placement.decisions
         ]
-        parts += [self.source.mode, self.located]
+        parts += [self.source.mode, self.endpoints_digest]
         return hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-class Read(NamedTuple):
-    """What came of reading: a state, or findings; and in both cases which files it depended on."""
+class ReadResult(NamedTuple):
+    """The result of reading: a state, or findings; and the files on which it depends."""
 
     state: State | None
     findings: tuple[Diagnostic, ...]
     """Errors without a state, warnings with one."""
     folder: str
     files: Signature
-    """What each file looked like before it was read; also those that were not there."""
+    """The stat of each file before it was read; also of missing files."""
     recipe: Recipe | None = None
-    """With which the state can be made again, where that was asked for."""
+    """The inputs from which the state can be built again, if the request asked for them."""
     seconds: float = 0.0
     unlisted: Unlisted = Unlisted()
-    """Whose addresses are missing."""
+    """Names that the endpoints file does not list."""
 
 
 @no_collection()
-def read(source: Source, endpoints: Sequence[bytes], *, keep: bool = False) -> Read:
-    """Read, place and verify. What is wrong is in the findings; bugs of admc are raised.
+def read(source: Source, endpoints: Sequence[bytes], *, with_recipe: bool = False) -> ReadResult:
+    """Read, place and verify. Errors are in the findings; bugs of admc are raised.
 
-    `endpoints`: what the endpoints file holds, or held, of which the first that can be used is. `keep`: with the
-    recipe.
+    `endpoints` are contents of the endpoints file, the latest first; the first usable one is used.
     """
-    tried: Signature = {source.path: look(source.path)}
+    stats: Signature = {source.path: look(source.path)}
     contents: dict[str, bytes] = {}
     try:
         if source.is_plan:
-            program, placement = reviewed_plan.placed(source.path, tried, contents, source.include)
+            program, placement = reviewed_plan.placed(source.path, stats, contents, source.include)
         else:
-            program, placement = _compiled(source, tried, contents)
-        state, findings = _located(source, program, placement, endpoints)
+            program, placement = _compiled(source, stats, contents)
+        state, findings = _with_usable_endpoints(source, program, placement, endpoints)
     except CommandError as error:
-        return Read(None, error.diagnostics, error.folder, tried)
+        return ReadResult(None, error.diagnostics, error.folder, stats)
     recipe = None
-    if keep:
-        used = next((content for content in endpoints if digest(content) == state.located), None)
+    if with_recipe:
+        used = next((content for content in endpoints if digest(content) == state.endpoints_digest), None)
         inputs = {item.path: contents[item.path] for item in program.inputs}
         plan = to_json(build(program, placement, Costs()))
         recipe = Recipe(program.inputs[0].path, source.mode.value, inputs, plan, used)
-    return Read(state, (*findings, *program.warnings), folder_of(source.path), tried, recipe)
+    return ReadResult(state, (*findings, *program.warnings), folder_of(source.path), stats, recipe)
 
 
 @no_collection()
-def recalled(source: Source, recipe: Recipe) -> State:
-    """The state that a recipe makes. Raises `CommandError` where it makes none, not being what this admc wrote."""
+def restored(source: Source, recipe: Recipe) -> State:
+    """The state of a recipe. Raises `CommandError` if this admc cannot build it."""
 
     def content(path: str) -> bytes:
         if path not in recipe.inputs:
@@ -139,16 +138,18 @@ def recalled(source: Source, recipe: Recipe) -> State:
     if app is not None and app != program.app:
         raise wrong_usage(
             "ADM854",
-            f"the kept state is that of app `{program.app}`, not of `{app}`",
+            f"the stored state is that of app `{program.app}`, not of `{app}`",
             hint="give each app a folder of its own with `--state`",
         )
     try:
         plan = from_json(recipe.plan)
     except PlanFormatError as error:
-        raise wrong_usage("ADM854", "the kept plan cannot be used", cause=str(error)) from error
+        raise wrong_usage("ADM854", "the stored plan cannot be used", cause=str(error)) from error
     placement = reviewed_plan.checked(main, plan, program)
-    kept = source._replace(mode=Mode(recipe.mode))
-    return _located(kept, program, placement, () if recipe.endpoints is None else (recipe.endpoints,))[0]
+    source = source._replace(mode=Mode(recipe.mode))
+    return _with_usable_endpoints(source, program, placement, () if recipe.endpoints is None else (recipe.endpoints,))[
+        0
+    ]
 
 
 def _app(source: Source) -> str | None:
@@ -170,25 +171,25 @@ def _app(source: Source) -> str | None:
 
 
 @no_collection()
-def relocated(state: State, endpoints: bytes) -> State:
-    """The same placement at other addresses. Raises `CommandError` where the endpoints file cannot be used."""
+def with_endpoints(state: State, endpoints: bytes) -> State:
+    """The same placement at other addresses. Raises `CommandError` if the endpoints file has errors."""
     redirected = state.source.mode is Mode.REDIRECT
     found = addresses_of(state.program, endpoints, redirected=redirected)
-    return replace(state, addresses=found, located=digest(endpoints))
+    return replace(state, addresses=found, endpoints_digest=digest(endpoints))
 
 
-def missing(state: State, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
-    """Whose addresses are not known, so that connections that may be theirs are refused. Without redirection nobody's
-    is: what is missing there is refused as in any other command."""
+def unlisted_names(state: State, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
+    """Names without addresses: connections that may be theirs are refused. Empty without redirection, where missing
+    addresses are an error, as in any other command."""
     if state.source.mode is not Mode.REDIRECT:
         return Unlisted()
     return unlisted(state.program, state.addresses, enforced)
 
 
-def _located(
+def _with_usable_endpoints(
     source: Source, program: Program, placement: Placement, endpoints: Sequence[bytes]
 ) -> tuple[State, tuple[Diagnostic, ...]]:
-    """With the first endpoints that can be used; what is wrong with those before them."""
+    """The state with the first usable endpoints, and the findings about those before them."""
     state = State(source, program, placement, Addresses(), "")
     if not endpoints:
         explicit = source.mode is Mode.EXPLICIT
@@ -196,7 +197,7 @@ def _located(
     findings: list[Diagnostic] = []
     for content in endpoints:
         try:
-            return relocated(state, content), tuple(findings)
+            return with_endpoints(state, content), tuple(findings)
         except CommandError as error:
             findings += error.diagnostics
     raise CommandError(Exit.INPUT, findings)
@@ -206,9 +207,9 @@ def digest(endpoints: bytes) -> str:
     return hashlib.sha256(endpoints).hexdigest()[:16]
 
 
-def _compiled(source: Source, tried: Signature, contents: dict[str, bytes]) -> tuple[Program, Placement]:
+def _compiled(source: Source, stats: Signature, contents: dict[str, bytes]) -> tuple[Program, Placement]:
     folder = folder_of(source.path)
-    reader = recording(source.path.parent, tried, contents, source.include)
+    reader = recording(source.path.parent, stats, contents, source.include)
     program = load_program(source.path, reader, include=source.include)
     placement, _ = place_program(program, folder, effort=source.effort)
     return program, placement

@@ -1,9 +1,9 @@
-"""Reading, solving and emitting in a process of its own, so that streams go on whatever it takes.
+"""Reads, solves and emits in a worker process, so that the server's event loop is never blocked.
 
-A process and not a thread: only the solver's engine lets other threads run, and a large application is 20 s of Python
-besides. Each program has its own process, which keeps the state that it made and emits what changes of it. A newer
-program gets another one, while the older still answers for new addresses; and what is not wanted any more is ended, in
-the middle of a solve if need be.
+A process, because a thread would hold the interpreter lock: only the solver's engine releases it, and a large
+application takes 20 s of Python besides. A worker keeps the state that it built, and rebuilds the snapshots that other
+addresses affect. A newer program is built by another worker; until its state is active, the older worker answers
+requests about addresses. A worker that is no longer needed is killed, even in the middle of a solve.
 """
 
 from __future__ import annotations
@@ -17,93 +17,95 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, TypeVarTuple
 
-from admc.bug import said_of
 from admc.exits import CommandError
-from admc.serve.build import source as feed, snapshots as groups
-from admc.serve.build.address_deps import Index
-from admc.serve.build.source import Read, Source, State
-from admc.serve.build.snapshots import Groups
+from admc.serve.build import snapshots, source
+from admc.serve.build.address_deps import AddressIndex
+from admc.serve.build.snapshots import SnapshotSet
+from admc.serve.build.source import ReadResult, Source, State
+from admc.unexpected import describe
 from dsl.collector import no_collection
-from emitters.envoy.unlisted import Unlisted
-from emitters.scope import hops
+from emitters.envoy.checks.missing_addresses import Unlisted
+from emitters.hops import hops
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from multiprocessing.connection import Connection
 
     from admc.serve.state_dir.store import Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
     from emitters.addresses import Addresses
-    from emitters.scope import Hop
+    from emitters.hops import Hop
     from xds_server.resources.snapshot import Snapshot
+
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 
 class WorkerError(Exception):
-    """The process ended without an answer, or met a bug of admc; the message says which."""
+    """The process ended without a reply, or met a bug in admc; the message says which."""
 
 
-class Build(NamedTuple):
-    """Read a program or a plan, and make all of its snapshots."""
+class BuildState(NamedTuple):
+    """Read a program or a plan, and build all of its snapshots."""
 
     source: Source
     endpoints: tuple[bytes, ...]
-    """What the endpoints file holds, the latest first; the first that can be used is."""
-    keep: bool = False
-    """Whether the recipe is wanted, too."""
+    """Contents of the endpoints file, the latest first. The first usable one is used."""
+    with_recipe: bool = False
 
 
-class Recall(NamedTuple):
-    """Make the state of a recipe, without any snapshot."""
+class RestoreState(NamedTuple):
+    """Build the state of a recipe, without snapshots."""
 
     source: Source
     recipe: Recipe
 
 
-class Locate(NamedTuple):
-    """Make the snapshots that other addresses change, or all of them."""
+class UpdateAddresses(NamedTuple):
+    """Build the snapshots that new addresses affect, or all snapshots."""
 
     endpoints: bytes | None
-    """None: the addresses are those of before."""
-    whole: bool = False
+    """None: the addresses stay."""
+    rebuild_all: bool = False
 
 
-class Located(NamedTuple):
-    """What came of other addresses: them, or findings."""
+class AddressUpdate(NamedTuple):
+    """The new addresses, or findings."""
 
     addresses: Addresses | None
     digest: str
     findings: tuple[Diagnostic, ...]
     seconds: float = 0.0
     unlisted: Unlisted = Unlisted()
-    """Whose addresses are missing."""
+    """Names that the endpoints file does not list."""
 
 
-Request = Build | Recall | Locate
-Answer = Read | Located
+Request = BuildState | RestoreState | UpdateAddresses
+Reply = ReadResult | AddressUpdate
 
 
-class _Group(NamedTuple):
-    """A part of an answer. Without a service it is for whoever has no ADM."""
+class _SnapshotPart(NamedTuple):
+    """A part of a reply: the snapshot of a service, or without one the passthrough snapshot."""
 
     service: str | None
     snapshot: Snapshot | None
 
 
-class _Bug(NamedTuple):
-    said: str
+class _Failure(NamedTuple):
+    message: str
 
 
 class Worker:
-    """One process with one state. All calls belong on the event loop; one request at a time."""
+    """One process with one state. All calls belong on the event loop; it handles one request at a time."""
 
     def __init__(self) -> None:
         self._connection, theirs = multiprocessing.Pipe()
         lifeline, self._lifeline = multiprocessing.Pipe(duplex=False)
         files = (theirs.fileno(), lifeline.fileno())
-        # Not by `multiprocessing`, whose processes complain when they lose their parent before they have begun; and not
-        # in the server's group, so that it is the server alone to whom Ctrl-C is said.
+        # Not by `multiprocessing`: its processes print a traceback if they lose their parent while they start. And in a
+        # process group of its own, so that Ctrl-C interrupts only the server.
         self._process = subprocess.Popen(  # noqa: S603 - this Python, and two numbers
             [sys.executable, "-P", "-m", "admc.serve.build.worker_process", *map(str, files)],
             stdin=subprocess.DEVNULL,
@@ -122,65 +124,68 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is not known to have ended. It may have: the system closes what a process has open before
-        it tells anybody of its end, so that whoever has just lost one finds it alive."""
+        """False once the process is known to have ended. The system closes its files before it reports its end, so a
+        process may still count as alive just after the connection to it has broken."""
         return self._process.poll() is None
 
-    async def build(self, request: Build) -> tuple[Read, Groups]:
-        """A new state, which is the worker's from now on. Raises `WorkerError`."""
+    async def build(self, request: BuildState) -> tuple[ReadResult, SnapshotSet]:
+        """Build a new state, which the worker holds afterwards. Raises `WorkerError`."""
         read, groups = await self._ask(request)
-        assert isinstance(read, Read)  # noqa: S101 - what a build is answered with
+        assert isinstance(read, ReadResult)  # noqa: S101 - the reply to this request
         return read, groups
 
-    async def recall(self, request: Recall) -> Read:
-        """The state of a recipe, which is the worker's from now on. Raises `WorkerError`."""
+    async def restore(self, request: RestoreState) -> ReadResult:
+        """Build the state of a recipe, which the worker holds afterwards. Raises `WorkerError`."""
         read, _ = await self._ask(request)
-        assert isinstance(read, Read)  # noqa: S101 - what a recipe is answered with
+        assert isinstance(read, ReadResult)  # noqa: S101 - the reply to this request
         return read
 
-    async def locate(self, endpoints: bytes | None, *, whole: bool = False) -> tuple[Located, Groups]:
-        """The worker's state at other addresses (None: at those of before), and the groups that they may change, or all
-        of them. Raises `WorkerError`."""
-        located, groups = await self._ask(Locate(endpoints, whole))
-        assert isinstance(located, Located)  # noqa: S101 - what such a question is answered with
-        return located, groups
+    async def update_addresses(
+        self, endpoints: bytes | None, *, rebuild_all: bool = False
+    ) -> tuple[AddressUpdate, SnapshotSet]:
+        """Change the addresses of the worker's state (None: they stay), and build the snapshots that they affect, or
+        all snapshots. Raises `WorkerError`."""
+        update, groups = await self._ask(UpdateAddresses(endpoints, rebuild_all))
+        assert isinstance(update, AddressUpdate)  # noqa: S101 - the reply to this request
+        return update, groups
 
-    async def _ask(self, request: Request) -> tuple[Answer, Groups]:
+    async def _ask(self, request: Request) -> tuple[Reply, SnapshotSet]:
         async with self._lock:
-            found: dict[str, Snapshot] = {}
-            passing: Snapshot | None = None
+            by_service: dict[str, Snapshot] = {}
+            passthrough: Snapshot | None = None
             try:
-                await self._run(self._connection.send, request)
+                await self._in_thread(self._connection.send, request)
                 while True:
-                    # One after the other: to read a large one in one go would hold up all streams.
-                    answer = await self._run(self._received)
-                    if isinstance(answer, _Bug):
-                        raise WorkerError(answer.said)
-                    if isinstance(answer, _Group):
-                        if answer.service is None:
-                            passing = answer.snapshot
-                        elif answer.snapshot is not None:
-                            found[answer.service] = answer.snapshot
+                    # One snapshot after the other: unpickling a large reply at once would block the event loop.
+                    reply = await self._in_thread(self._receive)
+                    if isinstance(reply, _Failure):
+                        raise WorkerError(reply.message)
+                    if isinstance(reply, _SnapshotPart):
+                        if reply.service is None:
+                            passthrough = reply.snapshot
+                        elif reply.snapshot is not None:
+                            by_service[reply.service] = reply.snapshot
                     else:
-                        return answer, Groups(found, passing)
+                        return reply, SnapshotSet(by_service, passthrough)
             except (EOFError, OSError) as error:
                 raise WorkerError("the process that compiles has ended") from error
 
     async def end(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process, whatever it is doing."""
         self._process.kill()
-        await self._run(self._process.wait)
+        await self._in_thread(self._process.wait)
         self._reader.shutdown(wait=False)
         self._connection.close()
         self._lifeline.close()
 
     @no_collection()
-    def _received(self) -> Any:
-        """What the process sends next. It is our own, and sends nothing that others wrote as it came."""
-        return self._connection.recv()
+    def _receive(self) -> Reply | _SnapshotPart | _Failure:
+        """The next message of the process. It is unpickled: the process is admc's own, and builds all that it sends."""
+        message: Reply | _SnapshotPart | _Failure = self._connection.recv()
+        return message
 
-    async def _run(self, what: Any, *arguments: object) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._reader, what, *arguments)
+    async def _in_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._reader, function, *arguments)
 
 
 # ---- in the process ----
@@ -193,85 +198,89 @@ _HEAVY: Final = (
     "ortools.sat.python.cp_model",
     "emitters.envoy.listeners",
 )
-"""Loaded before the first question: 0.6 s that a change of the program need not wait for."""
+"""Loaded before the first request: so a change of the program does not wait 0.6 s for them."""
 
 
 def serve(connection: Connection) -> None:
-    """Answer until whoever started this process (`compiling`) goes away."""
+    """Reply to requests until the server that started this process ends."""
     for name in _HEAVY:
         importlib.import_module(name)
-    desk = _Desk()
+    builder = _Builder()
     with contextlib.suppress(EOFError, OSError):
         while True:
             request = connection.recv()
             try:
-                for answer in desk.answers(request):
-                    connection.send(answer)
+                for message in builder.reply(request):
+                    connection.send(message)
             except OSError:
                 raise
             except Exception as error:
-                # Whatever it is, it must reach whoever waits for an answer.
-                connection.send(_Bug(said_of(error)))
+                # The server waits for a reply, so it gets one after any error.
+                connection.send(_Failure(describe(error)))
 
 
-class _Desk:
-    """The state that this process has made, and answers about it."""
+class _Builder:
+    """Handles requests, with the state that this process has built."""
 
     def __init__(self) -> None:
         self._state: State | None = None
-        self._index: Index | None = None
+        self._index: AddressIndex | None = None
 
-    def answers(self, request: Request) -> Iterator[_Group | Answer]:
+    def reply(self, request: Request) -> Iterator[_SnapshotPart | Reply]:
         started = time.perf_counter()
-        if isinstance(request, Build):
+        if isinstance(request, BuildState):
             yield from self._build(request, started)
-        elif isinstance(request, Recall):
-            yield self._recall(request, started)
+        elif isinstance(request, RestoreState):
+            yield self._restore(request, started)
         elif self._state is None:
             raise WorkerError("there is no state yet")
         else:
-            yield from self._locate(self._state, request, started)
+            yield from self._update_addresses(self._state, request, started)
 
-    def _build(self, request: Build, started: float) -> Iterator[_Group | Answer]:
-        read = feed.read(request.source, request.endpoints, keep=request.keep)
+    def _build(self, request: BuildState, started: float) -> Iterator[_SnapshotPart | Reply]:
+        read = source.read(request.source, request.endpoints, with_recipe=request.with_recipe)
         if read.state is not None:
             try:
                 enforced = hops(read.state.program, read.state.placement)
-                yield from _groups(read.state, None, enforced)
-                read = read._replace(unlisted=feed.missing(read.state, enforced))
+                yield from _snapshots(read.state, None, enforced)
+                read = read._replace(unlisted=source.unlisted_names(read.state, enforced))
                 self._state, self._index = read.state, None
             except CommandError as error:
                 read = read._replace(state=None, findings=error.diagnostics, folder=error.folder)
         yield read._replace(seconds=time.perf_counter() - started)
         if self._state is not None and self._index is None:
-            self._index = Index(self._state.program, self._state.placement)
+            self._index = AddressIndex(self._state.program, self._state.placement)
 
-    def _recall(self, request: Recall, started: float) -> Read:
+    def _restore(self, request: RestoreState, started: float) -> ReadResult:
         try:
-            state = feed.recalled(request.source, request.recipe)
+            state = source.restored(request.source, request.recipe)
         except CommandError as error:
-            return Read(None, error.diagnostics, error.folder, {})
-        self._state, self._index = state, Index(state.program, state.placement)
-        return Read(state, (), "", {}, None, time.perf_counter() - started)
+            return ReadResult(None, error.diagnostics, error.folder, {})
+        self._state, self._index = state, AddressIndex(state.program, state.placement)
+        return ReadResult(state, (), "", {}, None, time.perf_counter() - started)
 
-    def _locate(self, state: State, request: Locate, started: float) -> Iterator[_Group | Answer]:
+    def _update_addresses(
+        self, state: State, request: UpdateAddresses, started: float
+    ) -> Iterator[_SnapshotPart | Reply]:
         try:
-            moved = state if request.endpoints is None else feed.relocated(state, request.endpoints)
+            updated = state if request.endpoints is None else source.with_endpoints(state, request.endpoints)
             only = None
-            if self._index is not None and not request.whole:
-                only = self._index.affected(state.addresses, moved.addresses)
-            enforced = hops(moved.program, moved.placement) if self._index is None else self._index.hops
-            yield from _groups(moved, only, enforced)
-            unlisted = feed.missing(moved, enforced)
+            if self._index is not None and not request.rebuild_all:
+                only = self._index.affected(state.addresses, updated.addresses)
+            enforced = hops(updated.program, updated.placement) if self._index is None else self._index.hops
+            yield from _snapshots(updated, only, enforced)
+            unlisted = source.unlisted_names(updated, enforced)
         except CommandError as error:
-            yield Located(None, "", error.diagnostics)
+            yield AddressUpdate(None, "", error.diagnostics)
             return
-        self._state = moved
-        yield Located(moved.addresses, moved.located, (), time.perf_counter() - started, unlisted)
+        self._state = updated
+        yield AddressUpdate(updated.addresses, updated.endpoints_digest, (), time.perf_counter() - started, unlisted)
 
 
-def _groups(state: State, only: Collection[str] | None, enforced: Mapping[str, tuple[Hop, ...]]) -> Iterator[_Group]:
-    made = groups.snapshots(state, only, enforced)
-    for name, snapshot in made.adms.items():
-        yield _Group(name, snapshot)
-    yield _Group(None, made.passing)
+def _snapshots(
+    state: State, only: Collection[str] | None, enforced: Mapping[str, tuple[Hop, ...]]
+) -> Iterator[_SnapshotPart]:
+    made = snapshots.snapshots(state, only, enforced)
+    for name, snapshot in made.by_service.items():
+        yield _SnapshotPart(name, snapshot)
+    yield _SnapshotPart(None, made.passthrough)

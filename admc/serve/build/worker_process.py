@@ -1,8 +1,9 @@
-"""The process that compiles, from its first line on: when whoever started it goes away, it does so, too, in silence.
+"""The main module of a worker process. It ends without output when the server ends.
 
     python -m admc.serve.build.worker_process CONNECTION LIFELINE
 
-Both are open files: what it is asked comes over the one, and the other is at its end when the server is.
+Both arguments are numbers of open files. Requests arrive over the first one. The second one reaches its end of file
+when the server ends.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from multiprocessing.connection import Connection
 
 def main() -> None:
     connection, lifeline = Connection(int(sys.argv[1])), int(sys.argv[2])
-    threading.Thread(target=_leave_at_the_end_of, args=(lifeline,), daemon=True).start()
+    threading.Thread(target=_exit_at_end_of_file, args=(lifeline,), daemon=True).start()
     from admc.serve.build.worker import serve
 
     serve(connection)
 
 
-def _leave_at_the_end_of(lifeline: int) -> None:
-    os.read(lifeline, 1)  # nobody writes there
+def _exit_at_end_of_file(lifeline: int) -> None:
+    os.read(lifeline, 1)  # the server never writes to it
     os._exit(0)
 
 

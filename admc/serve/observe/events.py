@@ -1,12 +1,12 @@
-"""Events on standard error: a stable name for each, and what belongs to it. A line of JSON for each, for programs:
+"""Events on standard error, each with a stable name and fields. One line of JSON for each, for programs:
 
     LOG.info("published", extra={"groups": 3})  ->  {"time": ..., "level": "info", "event": "published", "groups": 3}
 
-or, for a person at a terminal, the same as text:
+or, for a user at a terminal, the same as text:
 
     06:30:02 info     published  groups=3
 
-Whatever other modules log comes out the same way, their sentence as `message`.
+Records of other libraries have the event `message`, and their text in the field of that name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from admc.terminal import is_terminal, takes_colour, visible
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _PLACE: Final = frozenset({"code", "file", "line", "column"})
-"""What the `text` of a finding begins with."""
+"""Fields that the `text` of a finding already contains."""
 _INDENT: Final = "    "
 
 
@@ -34,27 +34,27 @@ class LogFormat(StrEnum):
 
 
 class JsonLines(logging.Formatter):
-    """Never more than one line for a record, whatever a client or a file put into it."""
+    """Always one line for a record: line breaks in its fields are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         head = {"time": time, "level": record.levelname.lower(), "logger": record.name}
-        return json.dumps(head | _said(record), default=str)
+        return json.dumps(head | _fields(record), default=str)
 
 
 class TextLines(logging.Formatter):
-    """Sentences stand on lines of their own below their event, indented: none can pass for an event."""
+    """Sentences are on indented lines below their event, so that none can be mistaken for an event."""
 
     def __init__(self, *, colour: bool) -> None:
         super().__init__()
         self._colour = colour
 
     def format(self, record: logging.LogRecord) -> str:
-        said = _said(record)
-        event = str(said.pop("event"))
-        if "text" in said:
-            said = {name: value for name, value in said.items() if name not in _PLACE}
-        words = {name: _words(value) for name, value in said.items()}
+        fields = _fields(record)
+        event = str(fields.pop("event"))
+        if "text" in fields:
+            fields = {name: value for name, value in fields.items() if name not in _PLACE}
+        words = {name: _words(value) for name, value in fields.items()}
         short = [f"{name}={value}" for name, value in words.items() if isinstance(value, str)]
         lines = [line for name, value in words.items() if not isinstance(value, str) for line in _below(name, value)]
         time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
@@ -67,11 +67,11 @@ class TextLines(logging.Formatter):
         return f"{style}{text}{RESET}" if self._colour and style else text
 
 
-def _said(record: logging.LogRecord) -> dict[str, object]:
-    """The event and what belongs to it."""
-    said = concealed_text(record.getMessage())
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """The event and its fields."""
+    message = concealed_text(record.getMessage())
     found: dict[str, object] = (
-        {"event": said} if said.isidentifier() else {"event": "message", "message": visible(said)}
+        {"event": message} if message.isidentifier() else {"event": "message", "message": visible(message)}
     )
     found |= {key: _shown(value) for key, value in vars(record).items() if key not in _STANDARD}
     if record.exc_info and record.exc_info[1] is not None:
@@ -81,8 +81,8 @@ def _said(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _shown(value: object) -> object:
-    """A field as it may be shown: what a proxy or a file put into it takes over no terminal and gives away no marker.
-    Its line breaks stay, since JSON writes them as two characters, and text indents what follows them."""
+    """A field that is safe to show: without control sequences and without a transition's marker. Its line breaks stay,
+    because JSON escapes them, and the text form indents the lines after them."""
     if isinstance(value, str):
         return "\n".join(map(visible, concealed_text(value).split("\n")))
     if isinstance(value, (list, tuple)):
@@ -107,7 +107,8 @@ def _below(name: str, sentences: list[str]) -> list[str]:
 
 
 def to_standard_error(form: LogFormat | None = None) -> None:
-    """Send all records of this process there: as text to a terminal, unless something else is asked for."""
+    """Write all log records of this process to standard error; unless a form is given, as text to a terminal and as
+    JSON elsewhere."""
     if form is None:
         form = LogFormat.TEXT if is_terminal(sys.stderr) else LogFormat.JSON
     handler = logging.StreamHandler(sys.stderr)

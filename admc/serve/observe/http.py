@@ -1,8 +1,8 @@
-"""What a running server says of itself over HTTP: alive, ready, metrics, status. And the operator's commands.
+"""The HTTP endpoints of a running server: liveness, readiness, metrics, status, and the operator's commands.
 
-It has no door: every client that reaches the address is answered, so it is bound to loopback by default. It answers
-`GET` and `HEAD`, which change nothing; `POST /rollout/...` is for clients on this machine alone. Connections are few
-and cheap: beyond a bound the oldest one is closed.
+They need no authentication: every client that reaches the address may read them. So the server listens on loopback by
+default. `GET` and `HEAD` change nothing; `POST /rollout/...` is for clients on this machine alone. There are few
+connections; above a bound the server closes the oldest one.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from aiohttp.web_protocol import RequestHandler
 
 from admc.exits import CommandError, wrong_usage
 from admc.serve.observe.metrics import CONTENT_TYPE
-from admc.serve.observe.status import Phase, to_json
+from admc.serve.observe.status import ServerPhase, to_json
 from admc.terminal import visible
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from admc.serve.observe.metrics import Sources
+    from admc.serve.observe.metrics import MetricSources
     from admc.serve.observe.status import ServerRow, Status
 
 LOG: Final = logging.getLogger("admc.serve.observe.http")
 _METHODS: Final = frozenset({"GET", "HEAD"})
 _TYPES: Final = {"/status.json": "application/json", "/metrics": CONTENT_TYPE}
 _SERVER: Final = {"Server": "admc"}
-"""Whoever asks need not know what it is made of."""
+"""Instead of the names and versions of the libraries."""
 CONNECTIONS: Final = 64
-"""Each takes a file handle that a proxy might need."""
+"""Each takes a file descriptor that a proxy might need."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What there is to be seen."""
+    """What the endpoints show."""
 
     status: Callable[[], Status]
-    """All of it, which takes long where there are many proxies."""
+    """The whole status, which takes long if there are many proxies."""
     server: Callable[[], ServerRow]
-    metrics: Sources
+    metrics: MetricSources
     commands: Mapping[str, Callable[[], Awaitable[str]]] = field(default_factory=dict)
-    """Path -> what the operator may command there."""
+    """The operator's commands, by path."""
 
 
-class Running:
+class HttpServer:
     """The HTTP server while it runs."""
 
     def __init__(self, runner: web.ServerRunner, server: asyncio.Server) -> None:
@@ -61,7 +61,7 @@ class Running:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address on which it listens."""
         found = self._server.sockets[0].getsockname()
         return str(found[0]), int(found[1])
 
@@ -70,31 +70,31 @@ class Running:
         await self._runner.cleanup()
 
 
-async def serve(view: View, host: str, port: int) -> Running:
-    """Listen at an address; port 0 is any. Raises `CommandError`."""
+async def serve(view: View, host: str, port: int) -> HttpServer:
+    """Listen on an address; with port 0 the system chooses one. Raises `CommandError`."""
 
     async def status() -> bytes:
-        return await asyncio.to_thread(to_json, view.status())  # beside the loop, since it may be large
+        return await asyncio.to_thread(to_json, view.status())  # in a thread, since it may be large
 
     async def metrics() -> bytes:
         return view.metrics.exposition()
 
-    local, documents = _is_local(host), {"/status.json": _Shared(status), "/metrics": _Shared(metrics)}
+    local, documents = _is_local(host), {"/status.json": _SharedDocument(status), "/metrics": _SharedDocument(metrics)}
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        if local and not _is_local(_asked(request)):
-            # A page in a browser on this machine has had its own name point here, to read what only we may.
-            return _text(421, "here it answers to `localhost` and to addresses of this machine alone\n")
+        if local and not _is_local(_host_header(request)):
+            # DNS rebinding: a page in a browser on this machine may let its own host name resolve to loopback.
+            return _text(421, "on loopback, the host must be `localhost` or a loopback address\n")
         command = view.commands.get(request.path)
         if command is not None:
-            return await _commanded(request, command)
+            return await _run_command(request, command)
         document = documents.get(request.path)
         if document is not None and request.method in _METHODS:
-            said = {"Content-Type": _TYPES[request.path], **_SERVER}
-            return web.Response(body=await document.get(), headers=said)
-        return _answer(view, request)
+            headers = {"Content-Type": _TYPES[request.path], **_SERVER}
+            return web.Response(body=await document.get(), headers=headers)
+        return _small_document(view, request)
 
-    handlers = _Bounded(
+    handlers = _BoundedServer(
         answer, access_log=None, logger=LOG, max_line_size=4096, lingering_time=0.0, keepalive_timeout=75.0
     )
     runner = web.ServerRunner(handlers)
@@ -104,11 +104,11 @@ async def serve(view: View, host: str, port: int) -> Running:
     except (OSError, OverflowError) as error:
         await runner.cleanup()
         raise cannot_listen("--ops", f"[{host}]:{port}" if ":" in host else f"{host}:{port}", error) from error
-    return Running(runner, server)
+    return HttpServer(runner, server)
 
 
-def why_not(host: str, port: int) -> OSError | None:
-    """What the system says to whoever listens at an address; None if it would let them. gRPC does not tell."""
+def bind_error(host: str, port: int) -> OSError | None:
+    """The error of the system for a bind to this address; None if it succeeds. gRPC does not report it."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -120,27 +120,27 @@ def why_not(host: str, port: int) -> OSError | None:
 
 
 def cannot_listen(option: str, address: str, error: OSError | OverflowError | None) -> CommandError:
-    """In the system's words, where it has any."""
-    said, taken = "", isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+    """The error of a server that cannot listen, with the message of the system."""
+    cause, in_use = "", isinstance(error, OSError) and error.errno == errno.EADDRINUSE
     if isinstance(error, OSError) and error.errno:
-        # asyncio has a sentence of its own around the system's words; those for names have other numbers.
+        # asyncio wraps the system's message in its own. Errors of name resolution have other numbers.
         named = isinstance(error, socket.gaierror)
-        said = (error.strerror or "") if named else os.strerror(error.errno)
+        cause = (error.strerror or "") if named else os.strerror(error.errno)
     hint = f"`{option}` takes another address"
-    if taken:
-        hint += "; the server that is there goes on"
-    if taken and option == "--ops":  # `admc status` alone would show that server, too
+    if in_use:
+        hint += "; the other server keeps running"
+    if in_use and option == "--ops":  # `admc status` would show the other server, too
         hint += f", and `admc status --server http://{visible(address)}` shows its state"
     return wrong_usage(
         "ADM825",
         f"cannot listen at `{visible(address)}`",
-        cause=said[:1].lower() + said[1:] or None,
+        cause=cause[:1].lower() + cause[1:] or None,
         hint=hint,
     )
 
 
 class _Handler(RequestHandler):
-    """Says what is no HTTP under the same name as all else."""
+    """Answers malformed requests with the same `Server` header as all others."""
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -150,8 +150,8 @@ class _Handler(RequestHandler):
         return response
 
 
-class _Bounded(web.Server):
-    """Ends the oldest connection when there are too many, so that nobody is locked out by others who say nothing."""
+class _BoundedServer(web.Server):
+    """Closes the oldest connection when there are too many, so that idle clients do not lock out others."""
 
     def __call__(self) -> RequestHandler:
         return _Handler(self, loop=asyncio.get_running_loop(), **self._kwargs)
@@ -160,13 +160,13 @@ class _Bounded(web.Server):
         super().connection_made(handler, transport)
         connections = self.connections
         if len(connections) > CONNECTIONS and connections[0].transport is not None:
-            # Not closed but aborted: what waits to be read by a client that does not read would keep it open.
+            # Aborted, not closed: a client that does not read its response would keep it open.
             connections[0].transport.abort()
 
 
-class _Shared:
-    """A document that is made once for all who ask meanwhile. Others have their turn before it is made, so that a
-    client that asks a thousand times at once holds up nobody."""
+class _SharedDocument:
+    """A document that is built once for all requests that arrive meanwhile. It is built in a task of its own, so that a
+    client with a thousand requests at once does not delay others."""
 
     def __init__(self, make: Callable[[], Awaitable[bytes]]) -> None:
         self._make = make
@@ -174,23 +174,23 @@ class _Shared:
 
     async def get(self) -> bytes:
         if self._making is None:
-            self._making = asyncio.create_task(self._made())
-        return await asyncio.shield(self._making)  # the others stay when the first one leaves
+            self._making = asyncio.create_task(self._build())
+        return await asyncio.shield(self._making)  # other requests still wait for it if this one is cancelled
 
-    async def _made(self) -> bytes:
+    async def _build(self) -> bytes:
         try:
             return await self._make()
         finally:
             self._making = None
 
 
-def _is_our_concern(record: logging.LogRecord) -> bool:
-    """Whoever sends what is no HTTP is told so; a traceback in the log would be no use to anybody."""
+def _is_own_error(record: logging.LogRecord) -> bool:
+    """False for malformed requests: the client gets a response, and the log needs no traceback."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, HttpProcessingError)
 
 
-LOG.addFilter(_is_our_concern)
+LOG.addFilter(_is_own_error)
 
 
 def _is_local(host: str) -> bool:
@@ -200,33 +200,33 @@ def _is_local(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _asked(request: web.BaseRequest) -> str:
-    """The name by which the client came here; browsers always tell it."""
+def _host_header(request: web.BaseRequest) -> str:
+    """The host that the client requested; browsers always send it."""
     found = request.headers.get("Host", "localhost")
     return found[1:].partition("]")[0] if found.startswith("[") else found.partition(":")[0]
 
 
-def _answer(view: View, request: web.BaseRequest) -> web.StreamResponse:
+def _small_document(view: View, request: web.BaseRequest) -> web.StreamResponse:
     if request.method not in _METHODS:
-        return _text(405, "only `GET` and `HEAD` are answered here\n", {"Allow": "GET, HEAD"})
+        return _text(405, "only `GET` and `HEAD` are supported\n", {"Allow": "GET, HEAD"})
     if request.path == "/healthz":
         return _text(200, "alive\n")
     if request.path == "/readyz":
         server = view.server()
         why = f": {visible(server.why)}" if server.why else ""
-        return _text(200 if server.phase is Phase.SERVING else 503, f"{server.phase}{why}\n")
-    return _text(404, "there are /healthz, /readyz, /metrics and /status.json here\n")
+        return _text(200 if server.phase is ServerPhase.SERVING else 503, f"{server.phase}{why}\n")
+    return _text(404, "not found; the paths are /healthz, /readyz, /metrics and /status.json\n")
 
 
-async def _commanded(request: web.BaseRequest, command: Callable[[], Awaitable[str]]) -> web.StreamResponse:
-    """A command of the operator. A page in a browser cannot send it: for this type of content the browser would ask
-    first, with a method that is not answered."""
+async def _run_command(request: web.BaseRequest, command: Callable[[], Awaitable[str]]) -> web.StreamResponse:
+    """Run a command of the operator. A page in a browser cannot send it: for this type of content the browser first
+    sends an `OPTIONS` request, which is refused."""
     if request.method != "POST":
-        return _text(405, "only `POST` is answered here\n", {"Allow": "POST"})
+        return _text(405, "only `POST` is supported\n", {"Allow": "POST"})
     if request.content_type != "application/json":
-        return _text(415, "the content has to be `application/json`\n")
+        return _text(415, "the content must be `application/json`\n")
     if request.remote is None or not _is_local(request.remote):
-        return _text(403, "this is for clients on this machine alone\n")
+        return _text(403, "only clients on this machine may send commands\n")
     try:
         outcome = await command()
     except CommandError as error:

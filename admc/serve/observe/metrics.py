@@ -1,6 +1,7 @@
-"""The server's counters in the form that Prometheus reads (docs/operations.md names them all).
+"""The server's metrics in the Prometheus text format (docs/operations.md lists them all).
 
-The engine counts plain numbers; they become metrics only when somebody asks, so that serving pays nothing for it.
+The server counts plain numbers. A request for the metrics turns them into Prometheus metrics, so that serving costs no
+more than counting.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from xds_server.metrics import Histogram, Metrics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
-# A counter that appears with its first event appears as 1, and to Prometheus nothing has increased: so what an alert
-# may be about is there from the start.
+# A counter that first appears with the value 1 shows no increase to Prometheus. So each counter that an alert may use
+# exists from the start, with the value 0.
 _TYPES: Final = tuple(short(url) for url in ORDER)
 _WHY: Final = (
     *("age", "closed", "cut", "drained", "invalid_argument", "permission_denied", "resource_exhausted"),
@@ -36,41 +37,39 @@ _WHY: Final = (
 _REASONS: Final = ("ambiguous", "certificate", "crowd", "expired", "token", "too_much", "unknown", "unmapped")
 
 
-class Now(NamedTuple):
-    """How it stands, in numbers that are at hand: they are asked for all the time."""
+class Gauges(NamedTuple):
+    """Current values. They are cheap to compute, because Prometheus asks for them all the time."""
 
     ready: bool
     version: str
     """Of admc."""
     adms: int
     """Of the plan."""
-    alone: int
-    """ADMs of the plan that no client asks for."""
-    behind: int
-    """Clients without all that they are to have."""
-    wrong: bool = False
-    """Whether something is wrong with what was read last, so that what was in force before stays."""
-    on_the_way: bool = False
-    """Whether a transition is under way."""
+    adms_without_clients: int
+    clients_out_of_sync: int
+    """Clients that have not acknowledged all wanted resources."""
+    problem: bool = False
+    """Whether the last change of a file could not be used or stored."""
+    transition_under_way: bool = False
     unlisted: int = 0
-    """Services and outside parties whose addresses are missing."""
+    """Services and outside parties without addresses."""
 
 
 @dataclass(slots=True)
-class Sources:
-    """Where the numbers are."""
+class MetricSources:
+    """The counters and gauges."""
 
     xds: Metrics
     counts: Counts
-    now: Callable[[], Now]
+    gauges: Callable[[], Gauges]
     tls: TlsCounts | None = None
     handshakes: Mapping[str, int] | None = None
-    """Those that were refused, by reason."""
+    """TLS handshakes that failed, by reason."""
     _registry: CollectorRegistry = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Own(self))
+        self._registry.register(_AdmcCollector(self))
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
@@ -80,8 +79,8 @@ class Sources:
         return generate_latest(self._registry)
 
 
-class _Own(Collector):
-    def __init__(self, sources: Sources) -> None:
+class _AdmcCollector(Collector):
+    def __init__(self, sources: MetricSources) -> None:
         self._sources = sources
 
     def collect(self) -> Iterable[Metric]:
@@ -91,21 +90,23 @@ class _Own(Collector):
             yield from _tls(self._sources.tls)
         if self._sources.handshakes is not None:
             refused = self._sources.handshakes
-            yield _counter("admc_tls_refusals", "Connections that TLS refused", refused, "reason", HANDSHAKES)
-        yield from _state(self._sources.now())
+            yield _counter("admc_tls_refusals", "Failed TLS handshakes", refused, "reason", HANDSHAKES)
+        yield from _state(self._sources.gauges())
 
 
 def _xds(metrics: Metrics) -> Iterator[Metric]:
     yield _by_type("admc_xds_pushes", "Responses sent to clients", metrics.pushes)
     yield _by_type("admc_xds_pushed_bytes", "Bytes of responses sent to clients", metrics.pushed_bytes)
-    yield _by_type("admc_xds_requests", "Requests and answers from clients", metrics.requests)
-    yield _by_type("admc_xds_acknowledgements", "Responses that clients took", metrics.acknowledgements)
-    yield _by_type("admc_xds_rejects", "Responses that clients refused", metrics.rejects)
+    yield _by_type("admc_xds_requests", "Requests from clients, including ACKs and NACKs", metrics.requests)
+    yield _by_type("admc_xds_acknowledgements", "ACKs of clients", metrics.acknowledgements)
+    yield _by_type("admc_xds_rejects", "NACKs of clients", metrics.rejects)
     yield _counter("admc_xds_streams", "Streams that ended", metrics.streams, "why", _WHY)
-    yield _counter("admc_xds_denials", "Clients that were not let in", metrics.denials, "reason", _REASONS)
-    yield _number("admc_xds_snapshots", "Snapshots published that differed from the one before", metrics.snapshots)
-    yield _number("admc_xds_refused_snapshots", "Snapshots that were not consistent", metrics.refused_snapshots)
-    yield GaugeMetricFamily("admc_xds_connected_clients", "Clients that are let in", metrics.connected)
+    yield _counter("admc_xds_denials", "Denied clients", metrics.denials, "reason", _REASONS)
+    yield _number("admc_xds_snapshots", "Published snapshots that differed from the previous one", metrics.snapshots)
+    yield _number(
+        "admc_xds_refused_snapshots", "Snapshots with references to missing resources", metrics.refused_snapshots
+    )
+    yield GaugeMetricFamily("admc_xds_connected_clients", "Streams of authenticated clients", metrics.connected)
     yield _histogram(
         "admc_proxy_convergence_seconds",
         "From the publication of a snapshot until a client had acknowledged all that it can use of it",
@@ -117,13 +118,13 @@ def _application(counts: Counts) -> Iterator[Metric]:
     yield _number("admc_compiles", "Compiles that were put in force", counts.compiles)
     yield _number("admc_compile_errors", "Programs and plans that could not be used", counts.compile_errors)
     yield GaugeMetricFamily("admc_compile_seconds", "How long the last compile took", counts.compile_seconds)
-    yield _number("admc_locates", "Changes of addresses that were put in force", counts.locates)
+    yield _number("admc_locates", "Changes of addresses that were applied", counts.address_updates)
     yield _number("admc_endpoint_errors", "Endpoints files that could not be used", counts.endpoint_errors)
     yield _number("admc_apply_errors", "States that were made and could not be put in force", counts.apply_errors)
     yield _number(
         "admc_transition_errors", "Times that a step of a transition could not be taken", counts.transition_errors
     )
-    yield _number("admc_kept_errors", "Times that the kept state could not be used or written", counts.kept_errors)
+    yield _number("admc_kept_errors", "Failures to read or write the stored state", counts.kept_errors)
     yield GaugeMetricFamily("admc_changed_timestamp_seconds", "When the last state was put in force", counts.changed_at)
 
 
@@ -135,23 +136,29 @@ def _tls(counts: TlsCounts) -> Iterator[Metric]:
     )
 
 
-def _state(now: Now) -> Iterator[Metric]:
-    yield GaugeMetricFamily("admc_ready", "Whether clients are served", float(now.ready))
+def _state(gauges: Gauges) -> Iterator[Metric]:
+    yield GaugeMetricFamily("admc_ready", "Whether clients are served", float(gauges.ready))
     yield GaugeMetricFamily(
         "admc_problem",
-        "Whether the last change of a file could not be used or kept, so that the last good one stays",
-        float(now.wrong),
+        "Whether the last change of a file could not be used or stored",
+        float(gauges.problem),
     )
     yield GaugeMetricFamily(
-        "admc_transition_under_way", "Whether steps to another plan are being taken", float(now.on_the_way)
+        "admc_transition_under_way",
+        "Whether a transition to another plan is under way",
+        float(gauges.transition_under_way),
     )
     build = GaugeMetricFamily("admc_build_info", "Always 1; the version is in the label", labels=["version"])
-    build.add_metric([now.version], 1.0)
+    build.add_metric([gauges.version], 1.0)
     yield build
-    yield GaugeMetricFamily("admc_adms", "ADMs of the plan", now.adms)
-    yield GaugeMetricFamily("admc_adms_without_nodes", "ADMs of the plan that no proxy asks for", now.alone)
-    yield GaugeMetricFamily("admc_unlisted", "Services and outside parties whose addresses are missing", now.unlisted)
-    yield GaugeMetricFamily("admc_nodes_out_of_sync", "Clients without all that they are to have", now.behind)
+    yield GaugeMetricFamily("admc_adms", "ADMs of the plan", gauges.adms)
+    yield GaugeMetricFamily("admc_adms_without_nodes", "ADMs without a connected proxy", gauges.adms_without_clients)
+    yield GaugeMetricFamily("admc_unlisted", "Services and outside parties without addresses", gauges.unlisted)
+    yield GaugeMetricFamily(
+        "admc_nodes_out_of_sync",
+        "Clients that have not acknowledged all wanted resources",
+        gauges.clients_out_of_sync,
+    )
 
 
 def _by_type(name: str, text: str, values: Mapping[str, int]) -> Metric:

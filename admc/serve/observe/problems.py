@@ -1,6 +1,6 @@
-"""What is wrong now, and what has happened: for the log, for metrics, and for whoever asks.
+"""Current problems and counts of past events: for the log, the metrics and the status.
 
-Nothing here decides anything. Whatever is wrong, what was in force stays in force; this says so.
+This module decides nothing. After any problem the active state stays; this module reports both.
 """
 
 from __future__ import annotations
@@ -13,61 +13,63 @@ from admc.exits import CommandError
 from admc.render import text
 from admc.render.report import Report, place
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
-from emitters.envoy.unlisted import Unlisted
+from emitters.envoy.checks.missing_addresses import Unlisted
 
 if TYPE_CHECKING:
     from admc.serve.build.worker import WorkerError
     from xds_server.resources.snapshot import SnapshotError
 
 LOG: Final = logging.getLogger("admc.serve")
-NO_PROXY: Final = "no proxy is served until this is mended; the files are followed"
-UNLISTED: Final = "their addresses are missing, so connections that may be theirs are refused until they are listed"
+NO_PROXY: Final = "no proxy gets configuration until this is mended; the server follows the files"
+UNLISTED: Final = (
+    "their addresses are missing; connections that may be theirs are refused until the endpoints file lists them"
+)
 NAMED: Final = 20
-"""How many of the names that are missing the log has; the status has all."""
+"""How many unlisted names the log has; the status has all of them."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """What has happened since the start."""
+    """Counts since the start of the server."""
 
     compiles: int = 0
     compile_errors: int = 0
-    locates: int = 0
-    """Changes of addresses that were put in force."""
+    address_updates: int = 0
+    """Changes of addresses that were applied."""
     endpoint_errors: int = 0
     apply_errors: int = 0
     transition_errors: int = 0
-    """Times that a step could not be taken, and was tried again later."""
+    """Steps of transitions that failed, each of which is tried again."""
     kept_errors: int = 0
-    """Times that the kept state could not be used or written."""
+    """Times that the stored state could not be read or written."""
     compile_seconds: float = 0.0
-    """Of the last compile that was put in force."""
+    """Duration of the last compile whose state became active."""
     changed_at: float = 0.0
-    """When the last state was put in force, in seconds since 1970."""
+    """When the last state became active, in seconds since 1970."""
 
 
 @dataclass(slots=True)
 class Problems:
-    """What is wrong now, by what it is wrong with: `program`, `endpoints`, `identities`, `kept`."""
+    """Current problems by subject: `program`, `endpoints`, `identities`, `kept` (the state directory)."""
 
     counts: Counts = field(default_factory=Counts)
-    stays: str = ""
-    """Version of the state in force, which stays whatever is reported."""
-    held: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
+    active_version: str = ""
+    """Version of the active state. No problem changes it."""
+    current: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
     _folders: dict[str, str] = field(default_factory=dict)
-    """From where the places of those are told."""
+    """Subject -> the folder to which the paths of its findings are relative."""
 
     unlisted: Unlisted = field(default_factory=Unlisted)
-    """Whose addresses are missing in what is in force."""
+    """The names that the endpoints file of the active state does not list."""
 
-    def clear(self, what: str) -> None:
-        self.held.pop(what, None)
+    def clear(self, about: str) -> None:
+        self.current.pop(about, None)
 
     @property
-    def said(self) -> str:
-        """The first of them with its place, or its cause where it has none, and how many more there are; empty where
-        there are none."""
-        found = [(item, self._folders.get(about, "")) for about, items in self.held.items() for item in items]
+    def summary(self) -> str:
+        """The first problem with its place (its cause if it has no place), and the number of others; empty if there is
+        none."""
+        found = [(item, self._folders.get(about, "")) for about, items in self.current.items() for item in items]
         if not found:
             return ""
         first, folder = found[0]
@@ -80,11 +82,14 @@ class Problems:
         return said + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
 
     def report(self, about: str, findings: tuple[Diagnostic, ...], folder: str) -> None:
-        """Tell of findings, and keep them for whoever asks. What was in force stays; whether it does where what was
-        kept of it is damaged, the first compile says."""
+        """Log findings, and store them for the status.
+
+        After an error the log also says which state stays. It does not say so of a damaged state directory: the result
+        of the first compile decides that.
+        """
         errors = any(item.severity is Severity.ERROR for item in findings)
         if about != "warnings":
-            self.held[about], self._folders[about] = findings, folder
+            self.current[about], self._folders[about] = findings, folder
         for item in findings:
             LOG.log(
                 logging.ERROR if item.severity is Severity.ERROR else logging.WARNING,
@@ -97,13 +102,13 @@ class Problems:
                 },
             )
         if errors and about != "kept":
-            if self.stays:
-                LOG.error("last_good_state_stays", extra={"about": about, "state": self.stays})
+            if self.active_version:
+                LOG.error("last_good_state_stays", extra={"about": about, "state": self.active_version})
             else:
                 LOG.error("no_state_yet", extra={"about": about, "text": NO_PROXY})
 
-    def miss(self, unlisted: Unlisted) -> None:
-        """Tell of whose addresses are missing, whenever that is somebody else."""
+    def report_unlisted(self, unlisted: Unlisted) -> None:
+        """Log the names without addresses, if they have changed."""
         if unlisted == self.unlisted:
             return
         self.unlisted = unlisted
@@ -113,34 +118,34 @@ class Problems:
         said = {"destinations": unlisted.destinations[:NAMED], "callers": unlisted.callers[:NAMED]}
         LOG.warning("unlisted", extra={**said, "of": len(unlisted.names), "text": UNLISTED})
 
-    def report_once(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
-        """Tell of what is looked at time and again, and may be what was told last."""
-        if self.held.get(about) != findings:
+    def report_if_new(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
+        """The same as `report`, but only if the findings differ from the last ones of the subject."""
+        if self.current.get(about) != findings:
             self.report(about, findings, folder)
 
-    def not_kept(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
-        """The kept state could not be used or written."""
+    def report_not_saved(self, about: str, findings: tuple[Diagnostic, ...], folder: str = "") -> None:
+        """Report that the state directory could not be read or written."""
         self.counts.kept_errors += 1
-        self.report_once(about, findings, folder)
+        self.report_if_new(about, findings, folder)
 
-    def failed(self, about: str, error: WorkerError) -> None:
-        """A process that compiles met a bug, or has ended."""
-        self._bug(about, "admc met something that it does not foresee", error)
+    def report_worker_failure(self, about: str, error: WorkerError) -> None:
+        """Report that a worker has met a bug or ended."""
+        self._bug(about, "admc met an unexpected error", error)
 
-    def refused(self, error: SnapshotError | CommandError) -> None:
-        """A state that was made cannot be put in force."""
+    def report_rejected(self, error: SnapshotError | CommandError) -> None:
+        """Report that a compiled state cannot become active."""
         self.counts.apply_errors += 1
         if isinstance(error, CommandError):
             self.report("program", error.diagnostics, error.folder)
         else:
-            self._bug("program", "the configuration does not hold together; this is a bug in admc", error)
+            self._bug("program", "the configuration is inconsistent; this is a bug in admc", error)
 
     def _bug(self, about: str, message: str, error: Exception) -> None:
         self.report(about, (Diagnostic("ADM901", Severity.ERROR, message, None, str(error)),), "")
 
 
 def _place(item: Diagnostic, folder: str) -> dict[str, object]:
-    """For those who look for it in the log; the text has it, too."""
+    """Fields of the log for programs; the text has them, too."""
     if item.span is None:
         return {}
     there = place(item.span, folder)

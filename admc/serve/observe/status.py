@@ -1,6 +1,6 @@
-"""What a server has told whom, and what they said: for people, `admc status` and `/status.json`.
+"""The status of a server: the versions that each proxy was sent and has acknowledged, and its NACKs.
 
-    clients, snapshots, the plan's ADMs --of--> Status --to_json--> /status.json --from_json--> admc status
+    clients, snapshots, the plan's ADMs --collect--> Status --to_json--> /status.json --from_json--> admc status
 
 `status.schema.json` is the published form; docs/operations.md says what each field means.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc import __version__
 from admc.rollout.marker import concealed_text
-from admc.typed_json import WrongError, checker
+from admc.typed_json import JsonTypeError, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,11 +25,11 @@ SCHEMA_VERSION: Final = 1
 MAX_VERSION: Final = 1 << 31
 
 
-class Phase(StrEnum):
-    """What a server is doing."""
+class ServerPhase(StrEnum):
+    """The phase of a server's life."""
 
     STARTING = "starting"
-    """There is no good snapshot yet."""
+    """There is no snapshot yet."""
     SERVING = "serving"
     DRAINING = "draining"
 
@@ -42,26 +42,26 @@ class TypeRow(NamedTuple):
     sent: str
     acknowledged: str
     error: str
-    """The client's words for what it refused; empty otherwise."""
+    """The error message of the client's last NACK; empty after an ACK."""
 
 
 class NodeRow(NamedTuple):
-    """One stream. Versions are digests of whole snapshots, empty for none yet."""
+    """One stream of a proxy. Versions are digests of whole snapshots, and empty if there is none yet."""
 
     id: str
     claimed: str
-    """The service that it calls itself; in plain text it is one of that service, with proof it need not be."""
+    """The service in its node's `cluster`. It is authoritative in plain text only."""
     address: str
     identity: str
-    """What it has proven to be; empty in plain text."""
+    """Its authenticated identity; empty in plain text."""
     agent: str
     variant: str
     since: str
     wanted: str
     sent: str
-    """The version that it is being led to."""
+    """The version whose resources it was sent last."""
     acknowledged: str
-    """The last version of which it has acknowledged all that it can use."""
+    """The last version of which it has acknowledged all resources that it subscribes to."""
     in_sync: bool
     error: str
     """The first of its types' errors."""
@@ -69,30 +69,30 @@ class NodeRow(NamedTuple):
 
 
 class AdmRow(NamedTuple):
-    """A service that has an ADM, or whose nodes ask for configuration all the same."""
+    """A service that has an ADM, or whose proxies are connected although it has none."""
 
     service: str
     in_plan: bool
     wanted: str
     in_sync: bool
-    """Whether it has nodes and all of them are in sync."""
+    """Whether it has proxies, and all of them are in sync."""
     nodes: tuple[NodeRow, ...]
 
 
 class ServerRow(NamedTuple):
     version: str
-    phase: Phase
+    phase: ServerPhase
     why: str
-    """What was wrong with the last change of its files, or else what it waits for; empty where all is well."""
+    """The problem with the last change of its files, or else what it waits for; empty if there is neither."""
     transition: str
-    """What it waits for on the way to another plan; empty where it is on none."""
+    """What its transition to another plan waits for; empty without a transition."""
     app: str
     source: str
-    """The whole path of the program or plan that it follows."""
+    """The absolute path of the program or plan that it follows."""
     unlisted: tuple[str, ...]
-    """Services and outside parties whose addresses are missing, so that connections that may be theirs are refused."""
+    """Services and outside parties without addresses: connections that may be theirs are refused."""
     state: str
-    """Digest of what it serves."""
+    """The version of the active state."""
     since: str
 
 
@@ -103,16 +103,19 @@ class Status(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether what is wanted is in force: nothing is wrong, nothing is under way, and every ADM has it."""
+        """Whether there is no problem and no transition, and every ADM is in sync."""
         return not self.server.why and all(adm.in_sync for adm in self.adms)
 
 
 class StatusFormatError(Exception):
-    """The text is no status that this admc reads."""
+    """The text is not a status that this admc can read."""
 
 
-def of(server: ServerRow, adms: Iterable[str], wanted: Mapping[str, str], clients: Iterable[ClientStatus]) -> Status:
-    """What is known now. `adms` are the services of the plan's ADMs; `wanted` is service -> version of its snapshot."""
+def collect(
+    server: ServerRow, adms: Iterable[str], wanted: Mapping[str, str], clients: Iterable[ClientStatus]
+) -> Status:
+    """The current status. `adms` are the services of the plan's ADMs; `wanted` is service -> version of its
+    snapshot."""
     planned = frozenset(adms)
     nodes: dict[str, list[NodeRow]] = {name: [] for name in planned}
     for client in clients:
@@ -132,7 +135,7 @@ def of(server: ServerRow, adms: Iterable[str], wanted: Mapping[str, str], client
 
 def server_row(
     *,
-    phase: Phase,
+    phase: ServerPhase,
     app: str,
     source: str,
     state: str,
@@ -183,7 +186,7 @@ def to_json(status: Status) -> bytes:
 
 
 def from_json(content: bytes) -> Status:
-    """What another admc wrote, or claims to have. Raises `StatusFormatError`."""
+    """Read the status of another admc. Raises `StatusFormatError`."""
     try:
         document = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -194,9 +197,9 @@ def from_json(content: bytes) -> Status:
     if version > SCHEMA_VERSION:
         raise StatusFormatError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
     try:
-        status: Status = checker(Status)(document, "")
-    except WrongError as wrong:
-        raise StatusFormatError(f"`{wrong.where or 'the status'}` {wrong.what}") from wrong
+        status = parse(Status, document)
+    except JsonTypeError as error:
+        raise StatusFormatError(f"`{error.where or 'the status'}` {error.what}") from error
     return status
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from admc.serve.build.address_deps import Index
-from admc.serve.build.snapshots import Groups, snapshots
-from emitters.addresses import Addresses, Located, from_json
+from admc.serve.build.address_deps import AddressIndex
+from admc.serve.build.snapshots import SnapshotSet, snapshots
+from emitters.addresses import Addresses, ServiceAddresses, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 def is_elsewhere(state: State, newer: State) -> bool:
     """Whether another state has been told other addresses. Without a file they follow from the program."""
-    return bool(newer.located) and newer.located != state.located
+    return bool(newer.endpoints_digest) and newer.endpoints_digest != state.endpoints_digest
 
 
 def elsewhere(state: State, newer: State) -> State:
     """A state at the addresses of another, and of whom that one does not know at those of before."""
-    return replace(state, addresses=_both(state, newer), located=newer.located)
+    return replace(state, addresses=_both(state, newer), endpoints_digest=newer.endpoints_digest)
 
 
 def during(old: State, new: State) -> State:
@@ -86,8 +86,8 @@ def _texts(addresses: Addresses) -> frozenset[str]:
     return frozenset(chain(services, *addresses.externals.values()))
 
 
-def _without(located: Located, others: Collection[str]) -> Located:
-    return Located(*(_other(part, others) for part in located))
+def _without(located: ServiceAddresses, others: Collection[str]) -> ServiceAddresses:
+    return ServiceAddresses(*(_other(part, others) for part in located))
 
 
 def _other(texts: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def _other(texts: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
     return tuple(text for text in texts if text not in others)
 
 
-def _file(services: Mapping[str, Located], externals: Mapping[str, tuple[str, ...]]) -> bytes:
+def _file(services: Mapping[str, ServiceAddresses], externals: Mapping[str, tuple[str, ...]]) -> bytes:
     document = {
         "services": {
             name: {key: list(part) for key, part in located._asdict().items()} for name, located in services.items()
@@ -106,8 +106,8 @@ def _file(services: Mapping[str, Located], externals: Mapping[str, tuple[str, ..
     return json.dumps(document).encode()
 
 
-def changed(before: State, after: State) -> Groups:
+def changed(before: State, after: State) -> SnapshotSet:
     """What addresses change of what proxies have. Raises `CommandError` where Envoy cannot express it."""
-    index = Index(after.program, after.placement)
+    index = AddressIndex(after.program, after.placement)
     only = index.affected(before.addresses, after.addresses)
     return snapshots(after, only, index.hops)

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.compile.pipeline import folder_of
 from admc.exits import CommandError, Exit
-from admc.pipeline import folder_of
 from admc.rollout.diff import changes, moves, steps, version
 from admc.rollout.model import Placed
 from admc.rollout.resources import resources
 from admc.rollout.retention import steady_guards
-from admc.serve.build.snapshots import Groups, snapshot, snapshots
+from admc.serve.build.snapshots import SnapshotSet, snapshot, snapshots
 from admc.serve.rollout.addresses import changed, during, elsewhere, is_elsewhere, listed
 from dsl.collector import no_collection
-from emitters.envoy import Mode, untouched
+from emitters.envoy import Mode, passthrough
 from emitters.errors import EmitError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Planned(NamedTuple):
 
     state: State
     recipe: Recipe | None
-    groups: Groups | None = None
+    groups: SnapshotSet | None = None
     """None: not made yet."""
 
     @property
@@ -47,14 +47,6 @@ class Planned(NamedTuple):
     @property
     def digest(self) -> str:
         return version(self.placed)
-
-
-class Content(NamedTuple):
-    """What a label publishes."""
-
-    adms: Mapping[str, Snapshot]
-    passing: Snapshot | None
-    """What every other service has; None where nothing is redirected."""
 
 
 class _Between(NamedTuple):
@@ -129,21 +121,20 @@ class Plans:
         return base if label.goal is None else during(base, self._plans[label.goal].state)
 
     @no_collection()
-    def content(self, label: Label, key: bytes) -> Content:
+    def content(self, label: Label, key: bytes) -> SnapshotSet:
         """Raises `CommandError` where Envoy cannot express it."""
         base = self._made(label.base)
-        passing = base.passing
         if label.goal is None:
-            return Content(base.adms, passing)
+            return base
         step, state = self.step(label, key), self.state(label)
         try:
             made = resources(step, state.addresses, state.source.mode, only=step.services)
         except EmitError as error:
             raise refused(state, error) from error
-        others = {name: item for name, item in base.adms.items() if name not in step.services}
-        return Content(others | {name: snapshot(each) for name, each in made.items()}, passing)
+        others = {name: item for name, item in base.by_service.items() if name not in step.services}
+        return SnapshotSet(others | {name: snapshot(each) for name, each in made.items()}, base.passthrough)
 
-    def _made(self, name: str) -> Groups:
+    def _made(self, name: str) -> SnapshotSet:
         planned = self._plans[name]
         if planned.groups is None:
             planned = planned._replace(groups=snapshots(planned.state))
@@ -156,7 +147,7 @@ class Plans:
         before = self._plans[name]
         made = before.groups
         if made is not None and new.groups is not None:
-            made = Groups({**made.adms, **new.groups.adms}, new.groups.passing or made.passing)
+            made = SnapshotSet({**made.by_service, **new.groups.by_service}, new.groups.passthrough or made.passthrough)
         self._plans[name] = new._replace(groups=made)
         for other, planned in self._plans.items():
             if other != name and is_elsewhere(planned.state, new.state):
@@ -172,20 +163,20 @@ def _moved(planned: Planned, newer: State) -> Planned:
     made = planned.groups
     if made is not None:
         different = changed(planned.state, state)
-        made = Groups({**made.adms, **different.adms}, different.passing or made.passing)
+        made = SnapshotSet({**made.by_service, **different.by_service}, different.passthrough or made.passthrough)
         if state.source.mode is Mode.REDIRECT:
-            made = made._replace(passing=passing(state))
+            made = made._replace(passthrough=without_adm(state))
     recipe = planned.recipe
     if recipe is not None:
         recipe = recipe._replace(endpoints=listed(state))  # the newer program may know others
     return Planned(state, recipe, made)
 
 
-def passing(state: State) -> Snapshot | None:
-    """What a service has that has no ADM: its redirected connections pass."""
+def without_adm(state: State) -> Snapshot | None:
+    """The snapshot of a service without an ADM, which passes redirected connections on."""
     if state.source.mode is not Mode.REDIRECT:
         return None
-    found = untouched(state.program, state.addresses)
+    found = passthrough(state.program, state.addresses)
     return None if found is None else snapshot(found)
 
 

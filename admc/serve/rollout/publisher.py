@@ -1,6 +1,6 @@
 """A label is published, and it is seen how far proxies have it.
 
-Label --content--> snapshots + what older connections need --> SnapshotStore --> proxies
+Label --content--> snapshots + what older connections need --> SnapshotCache --> proxies
 ClientRegistry --observe--> Observation
 """
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from admc.rollout.retention import Guard
     from admc.rollout.rollout_state import RolloutState
-    from admc.serve.rollout.plans import Content, Plans
+    from admc.serve.build.snapshots import SnapshotSet
+    from admc.serve.rollout.plans import Plans
     from xds_server.resources.snapshot import Snapshot
     from xds_server.transport.client_registry import ClientView
     from xds_server.transport.server import XdsServer
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 SETTLE_SECONDS: Final = 1.0
 """An acknowledgement says that a proxy's main thread has taken something. Its workers follow on their next turn."""
 AT_ONCE: Final = 50
-"""Groups that are published before streams have their turn again."""
+"""SnapshotSet that are published before streams have their turn again."""
 
 Proxy = tuple[str, str]
 """Service and node id."""
@@ -60,12 +61,12 @@ class Publisher:
         """Go on from what an earlier server published."""
         self.frozen = dict(frozen)
 
-    def prepared(self, state: RolloutState, content: Content, guards: frozenset[Guard]) -> dict[str, Snapshot]:
+    def prepared(self, state: RolloutState, content: SnapshotSet, guards: frozenset[Guard]) -> dict[str, Snapshot]:
         """What to publish for each service that has something else now."""
         store = self._server.store
-        wanted = dict(content.adms)
-        if content.passing is not None:
-            wanted |= {name: content.passing for name in store.groups if name not in wanted}
+        wanted = dict(content.by_service)
+        if content.passthrough is not None:
+            wanted |= {name: content.passthrough for name in store.groups if name not in wanted}
         self._wanted = frozenset(wanted)
         kept: dict[str, set[Reference]] = {name: set() for name in wanted}
         for chain in state.kept:
@@ -153,7 +154,7 @@ class Publisher:
         if has:
             settled[proxy, view.acknowledged] = self._since.get((proxy, view.acknowledged), now)
             has = settled[proxy, view.acknowledged] + SETTLE_SECONDS <= now
-        refuses = not has and (view.refuses or store.start(view.group) is not current)
+        refuses = not has and (view.refuses or store.initial(view.group) is not current)
         whole = self._content.get(view.group) if view.group in self._wanted else current
         own = frozenset() if whole is None else _chains(whole)
         older = frozenset(name for names in view.unreferenced.values() for name in names) - own - {TRIAL}

@@ -20,7 +20,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded, said_by_system, write_whole
+from admc.files import read_bounded, system_message, write_whole
 from admc.rollout.captures import captures
 from admc.serve.file_watch import look
 from emitters.interception import Family, interceptions, restore_file
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.rollout.model import Captures, Placed, Step
-    from admc.serve.file_watch import Seen
+    from admc.serve.file_watch import FileStat
     from emitters.addresses import Addresses
 
 LOG: Final = logging.getLogger("admc.serve")
@@ -66,7 +66,7 @@ class Known(NamedTuple):
     """Service -> the rules that were loaded for the transition under way."""
 
 
-Look = tuple["Seen | None", ...]
+Look = tuple["FileStat | None", ...]
 """What the files of one service look like."""
 
 
@@ -80,7 +80,7 @@ class Redirection:
         self._known: Known | None = None
         self._rules: dict[str, Rules] = {}
         """Of services that were asked: what is in the folder for them."""
-        self._left: Seen | None = None
+        self._left: FileStat | None = None
         """What `redirected.json` looked like when it was read or written last."""
         self._looks: dict[str, Look] = {}
         """The same of what is there to be loaded."""
@@ -300,7 +300,7 @@ def write(folder: Path, rules: Mapping[str, Rules]) -> None:
             place.mkdir(parents=True, exist_ok=True)
             (place / "loaded").unlink(missing_ok=True)
         except OSError as error:
-            raise wrong_usage("ADM803", f"cannot write to the folder `{place}`", cause=said_by_system(error)) from error
+            raise wrong_usage("ADM803", f"cannot write to the folder `{place}`", cause=system_message(error)) from error
         for name, content in {**own.files, "digest": own.digest + "\n"}.items():
             write_whole(place / name, content.encode())
 

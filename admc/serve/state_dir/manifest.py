@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from admc.rollout.rollout_state import Chain, Holding, Label, RolloutState
-from admc.typed_json import WrongError, checker
+from admc.typed_json import JsonTypeError, checker
 from emitters.envoy import Mode
 
 SCHEMA_VERSION: Final = 2
@@ -122,7 +122,7 @@ def from_json(content: bytes) -> Manifest:
     try:
         found = checker(form)(document, "")
         manifest = _first_release(found) if isinstance(found, _FirstRelease) else _manifest(found)
-    except WrongError as error:
+    except JsonTypeError as error:
         raise ManifestError(f"`{error.where or 'the document'}` {error.what}") from error
     _check(manifest)
     return manifest

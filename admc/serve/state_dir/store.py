@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
-from admc.files import read_bounded, said_by_system, write_whole
+from admc.files import read_bounded, system_message, write_whole
 from admc.serve.file_watch import look
 from admc.serve.state_dir.manifest import (
     Manifest,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.rollout.rollout_state import RolloutState
-    from admc.serve.file_watch import Seen
+    from admc.serve.file_watch import FileStat
     from xds_server.resources.snapshot import Snapshot
 
 MAX_MANIFEST: Final = 64_000_000
@@ -71,7 +71,7 @@ class Position(NamedTuple):
     """Service -> what was published last, where older connections may use something of it that is not in `now`."""
 
 
-class Recalled(NamedTuple):
+class StoredState(NamedTuple):
     """What was kept. `problems` are snapshots that cannot be used, and why."""
 
     position: Position | None
@@ -82,7 +82,7 @@ class Recalled(NamedTuple):
 
 
 @dataclass(slots=True)
-class Kept:
+class StateDir:
     """The folder, for as long as this process holds its lock."""
 
     folder: Path
@@ -93,13 +93,13 @@ class Kept:
     """Versions of the snapshots that are there."""
     _sound: set[str] = field(default_factory=set)
     """Objects that this process has read or written."""
-    _left: tuple[Seen | None, ...] | None = None
+    _left: tuple[FileStat | None, ...] | None = None
     """What the folder looked like when this process had read it, or written to it."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     # ---- reading ----
 
-    def recall(self) -> Recalled | None:
+    def load(self) -> StoredState | None:
         """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used, with
         `may_begin_anew` saying what follows."""
         self._left = self._looks()
@@ -123,15 +123,15 @@ class Kept:
         """Whether a manifest that cannot be used may be replaced: proxies have one plan, as far as is known."""
         return not (self.folder / UNDER_WAY).exists() and not (self.folder / FIRST_RELEASE).exists()
 
-    def _recalled(self, manifest: Manifest) -> Recalled:
+    def _recalled(self, manifest: Manifest) -> StoredState:
         plans = {name: self._recipe_of(recipe) for name, recipe in manifest.plans.items()}
         problems: list[str] = []
         groups = self._snapshots(manifest.groups, problems)
         frozen = self._snapshots(manifest.frozen, problems)
         self._manifest = manifest
         if manifest.rollout is None:
-            return Recalled(None, next(iter(plans.values()), None), groups, tuple(problems))
-        return Recalled(Position(manifest.rollout, plans, frozen), None, groups, tuple(problems))
+            return StoredState(None, next(iter(plans.values()), None), groups, tuple(problems))
+        return StoredState(Position(manifest.rollout, plans, frozen), None, groups, tuple(problems))
 
     def _snapshots(self, saved: Mapping[str, SavedSnapshot], problems: list[str]) -> dict[str, Snapshot]:
         found: dict[str, Snapshot] = {}
@@ -189,7 +189,7 @@ class Kept:
             self._sound.clear()
             return True
 
-    def _looks(self) -> tuple[Seen | None, ...]:
+    def _looks(self) -> tuple[FileStat | None, ...]:
         # One inside the other would change with every file of somebody else's in it: so not the folder itself.
         return tuple(look(self.folder / name) for name in ("lock", "objects", "state.json"))
 
@@ -198,7 +198,7 @@ class Kept:
         there, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
         return there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
 
-    def settle(self, position: Position | None, groups: Mapping[str, Snapshot]) -> None:
+    def save_as_owner(self, position: Position | None, groups: Mapping[str, Snapshot]) -> None:
         """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where
         the folder is not this process's any more: what another one keeps there is left alone."""
         with self._writing:
@@ -243,7 +243,7 @@ class Kept:
         except CommandError as error:
             raise _cannot_keep(self.folder, error.diagnostics[0].cause) from error
         except OSError as error:
-            raise _cannot_keep(self.folder, said_by_system(error)) from error
+            raise _cannot_keep(self.folder, system_message(error)) from error
         self._manifest = manifest
         try:
             self._sweep()
@@ -288,7 +288,7 @@ class Kept:
                     raise
                 self._sound.add(digest)
         except OSError as error:
-            raise _cannot_keep(self.folder, said_by_system(error)) from error
+            raise _cannot_keep(self.folder, system_message(error)) from error
         return digest
 
     def _sweep(self) -> None:
@@ -301,7 +301,7 @@ class Kept:
                     path.unlink(missing_ok=True)
                     self._sound.discard(path.name)
         except OSError as error:
-            raise _cannot_keep(self.folder, said_by_system(error)) from error
+            raise _cannot_keep(self.folder, system_message(error)) from error
 
     def _unusable(self, cause: str) -> CommandError:
         hint = "the server goes on without it, and keeps a new one once proxies have acknowledged what it compiles"
@@ -312,9 +312,9 @@ class Kept:
         )
 
 
-def opened(folder: Path) -> Kept:
+def open_state_dir(folder: Path) -> StateDir:
     """The folder, made if need be, for this process alone. Raises `CommandError` (ADM854)."""
-    return Kept(folder, _locked(folder))
+    return StateDir(folder, _locked(folder))
 
 
 def _made(folder: Path) -> None:
@@ -324,7 +324,7 @@ def _made(folder: Path) -> None:
     except FileExistsError as error:
         raise _cannot_keep(folder, "it is no folder") from error
     except OSError as error:
-        raise _cannot_keep(folder, said_by_system(error)) from error
+        raise _cannot_keep(folder, system_message(error)) from error
 
 
 def _locked(folder: Path) -> IO[bytes]:
@@ -332,7 +332,7 @@ def _locked(folder: Path) -> IO[bytes]:
     try:
         lock = (folder / "lock").open("ab")
     except OSError as error:
-        raise _cannot_keep(folder, said_by_system(error)) from error
+        raise _cannot_keep(folder, system_message(error)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -346,7 +346,7 @@ def _locked(folder: Path) -> IO[bytes]:
         _clear(folder)
     except OSError as error:
         lock.close()
-        raise _cannot_keep(folder, said_by_system(error)) from error
+        raise _cannot_keep(folder, system_message(error)) from error
     return lock
 
 

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.testbed.client import Request
 from tests.bench.cost import usage
 from tests.bench.cost.figures import Outcome, Use, Window
 from tests.bench.cost.schedule import Planned, schedule
 from tests.bench.cost.walk import ENTRY, PAGES, configurations, reached
-from tests.testbed.client import Request
 from tests.testbed.mesh import Mesh, Mode
 
 if TYPE_CHECKING:

@@ -46,11 +46,11 @@ class Window(NamedTuple):
     """Those of the proxies that stand at services marked `no adm`."""
     application: Use
     generator: float
-    """CPU seconds of whoever sent."""
+    """CPU seconds of the load generator."""
     machine: float
     """CPU seconds of all that ran on the machine, the kernel's own work included."""
     stolen: float
-    """CPU seconds that the machine was not given."""
+    """CPU seconds that the hypervisor gave to other machines."""
 
     @property
     def bed(self) -> float:
@@ -59,7 +59,7 @@ class Window(NamedTuple):
 
     @property
     def others(self) -> float:
-        """CPU seconds of what is no part of the bed, and of the kernel where it works for nobody in particular."""
+        """CPU seconds of other processes, and of the kernel's work that it counts for no process."""
         # The kernel counts the machine's time by sampling and that of processes exactly, so the rest may be below 0.
         return max(0.0, self.machine - self.bed)
 

@@ -151,7 +151,7 @@ def remarks(rounds: Rounds, load: Load) -> Iterator[tuple[bool, str]]:
         busy = over_rounds(windows, lambda w: max(w.machine, w.bed) / w.seconds)
         yield (
             busy.median > BUSY * (os.cpu_count() or 1),
-            f"{mode}: the machine worked on {_spread(busy, 2)} of its {os.cpu_count()} cores, whoever for",
+            f"{mode}: the machine worked on {_spread(busy, 2)} of its {os.cpu_count()} cores, for all its processes",
         )
     everything = [window for found in rounds for window in found.values()]
     others = over_rounds(everything, lambda w: w.others / w.seconds)
@@ -159,7 +159,7 @@ def remarks(rounds: Rounds, load: Load) -> Iterator[tuple[bool, str]]:
     yield (
         others.median > OTHERS,
         f"CPU of neither proxies nor application nor generator: {_spread(others, 2)} cores; the kernel's work on the "
-        f"bed's packets is in it, and so is everybody else on the machine",
+        f"bed's packets is in it, and so are all other processes of the machine",
     )
     yield stolen.median > OTHERS / 10, f"CPU that the machine was not given: {_spread(stolen, 3)} cores"
 

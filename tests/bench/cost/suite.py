@@ -12,8 +12,8 @@ import dsl
 from solver.place import place
 from tests.bench.cost import report
 from tests.bench.cost.arm import CostError, Load, Subject, run
-from tests.bench.cost.golang import BuildError, build
-from tests.fidelity.reference import reference
+from tests.fidelity.textbook import reference
+from tests.golang import BuildError, MissingError, build
 from tests.testbed.mesh import Mode, missing
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dsl.program import Program
     from solver.placement import Placement
 
+APP = Path(__file__).with_name("app")
+"""Sources of the application."""
 HOTEL = Path("examples/hotel_reservation/policies.adm")
 LOAD = Load(rate=100, warm_up=5, window=15)
 """Little enough for two cores with a full mesh: what is measured is the way of a request, not a queue."""
@@ -39,8 +41,8 @@ def cost(console: Console, folder: Path, rounds: int, load: Load = LOAD, *, as_m
     if lacking := missing():
         raise SkippedError(f"the mesh needs {'; '.join(lacking)}. Skipped without it: {SKIPPED}")
     try:
-        app = build()
-    except BuildError as error:
+        app = build(APP, "app")
+    except (MissingError, BuildError) as error:
         raise SkippedError(f"{error}. Skipped without it: {SKIPPED}") from None
     program = dsl.load(HOTEL)
     meshes = {Mode.NONE: (program, None), Mode.FULL: textbook(program), Mode.COMPILED: (program, place(program))}

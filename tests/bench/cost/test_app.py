@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,22 +16,21 @@ from typing import Any
 import pytest
 
 import dsl
+from admc.testbed.client import Request, Target, grpc_call
 from solver.place import place
 from tests.bench.cost.arm import Load, Subject, read_outcomes, run
-from tests.bench.cost.golang import build
-from tests.bench.cost.suite import HOTEL
-from tests.testbed.client import Request, Target, grpc_call
+from tests.bench.cost.suite import APP, HOTEL
+from tests.golang import built
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import NEEDS_MESH
 
-pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="no Go here, which builds the application")
 Serve = Callable[..., subprocess.Popen[bytes]]
 SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
 def app() -> Path:
-    return build()
+    return built(APP, "app")
 
 
 @pytest.fixture
@@ -88,13 +86,13 @@ class _Sending:
 
 
 def test_a_request_walks_through_all_protocols_and_says_where_it_broke(app: Path, serve: Serve, tmp_path: Path) -> None:
-    store, inner, plain, entry, nobody = (_free() for _ in range(5))
+    store, inner, plain, entry, unused = (_free() for _ in range(5))
     serve(store, "tcp")
     serve(inner, "grpc", get={"reply": 10, "steps": [_step("tcp", store)]})
     serve(plain, "http", get={"reply": 10, "steps": [_step("grpc", inner, "/get")]})
     routes = {
         "all": {"reply": 350, "steps": [_step("http", plain, "/get"), _step("grpc", inner, "/get")]},
-        "second": {"reply": 1, "steps": [_step("tcp", nobody, every=2)]},
+        "second": {"reply": 1, "steps": [_step("tcp", unused, every=2)]},
         "wrong": {"reply": 1, "steps": [_step("grpc", inner, "/unknown")]},
     }
     serve(entry, "http", **routes)
@@ -131,7 +129,7 @@ def test_a_stall_neither_thins_the_load_out_nor_hides(app: Path, serve: Serve, t
     assert sum(at + outcome.late / 1e9 < goes_on for at, outcome in zip(intended, outcomes, strict=True)) > 50
 
 
-def test_nobody_to_answer_is_counted(app: Path, tmp_path: Path) -> None:
+def test_unused_to_answer_is_counted(app: Path, tmp_path: Path) -> None:
     outcomes = _Sending(app, tmp_path, _free(), [(0, "/"), (1000, "/")]).outcomes()
     assert len(outcomes) == 2
     assert all("connection refused" in outcome.status for outcome in outcomes)

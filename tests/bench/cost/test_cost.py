@@ -1,4 +1,4 @@
-"""The parts of the cost bench that can be wrong without anybody seeing it in a figure."""
+"""The parts of the cost bench whose mistakes would not show in a figure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 
 import dsl
-from tests.bench.cost import report, usage
+from tests import golang
+from tests.bench.cost import report, suite, usage
 from tests.bench.cost.arm import CostError, Load, _marked, read_outcomes
 from tests.bench.cost.figures import Outcome, Use, Window, added, percentile, ratio
-from tests.bench.cost.golang import BuildError, build
 from tests.bench.cost.schedule import PREMIUM, schedule
 from tests.bench.cost.suite import HOTEL, order, textbook
 from tests.bench.cost.walk import PAGES, Page, UndeclaredError, Visit, calls_made, configurations, reached
@@ -116,7 +116,7 @@ def test_what_a_page_reaches_is_known_but_for_what_a_cache_decides() -> None:
     }
 
 
-def test_each_process_is_told_whom_to_call() -> None:
+def test_each_process_has_the_addresses_of_its_callees() -> None:
     program = dsl.load(HOTEL)
     found = configurations(program, {name: f"<{name}>" for name in program.services})
     assert found.keys() == program.services.keys()
@@ -215,6 +215,7 @@ def test_errors_and_a_late_generator_are_reasons_to_doubt() -> None:
 
 
 def test_without_go_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BuildError, match="there is no `go` here"):
-        build(tmp_path)
+    monkeypatch.setattr(golang, "go", lambda: None)
+    monkeypatch.setattr(suite, "missing", list)
+    with pytest.raises(suite.SkippedError, match=r"this machine lacks Go; .*\. Skipped without it: what a mesh costs"):
+        suite.cost(Console(), tmp_path, 1)

@@ -1,8 +1,8 @@
-"""What a request of hotel reservation does, as DeathStarBench's own services do it: who calls whom, in which order.
+"""The calls that one request to hotel reservation leads to, in the order of DeathStarBench's own services.
 
-The program says who may call whom; only the application knows what one request leads to. Services that load their
-database once at their start (`geo`, `recommendation`, `user`) call none while they answer. How often a cache is missed
-is made up; the sizes of messages, both ways, are the program's.
+The program declares the calls that may be made; only the application determines which of them one request leads to.
+Services that load their database once at their start (`geo`, `recommendation`, `user`) call none while they answer. How
+often a cache is missed is made up; the sizes of messages, both ways, are the program's.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ PROFILES = Visit(
     (Visit("memcached-profile"), Visit("mongodb-profile", every=MISSED)),
 )
 CHECK_USER = Visit("user", "/user.User/CheckUser")
-RECOMMENDED = Visit("recommendation", "/recommendation.Recommendation/GetRecommendations")
 PAGES = (
     Page(
         "/hotels",
@@ -102,7 +101,7 @@ def calls_made(pages: tuple[Page, ...] = PAGES) -> frozenset[tuple[str, str]]:
 def configurations(
     program: Program, address: Mapping[str, str], pages: tuple[Page, ...] = PAGES
 ) -> dict[str, dict[str, Any]]:
-    """What each service's process is told, by service. `address` is where callers dial each service.
+    """The configuration of each service's process, by service. `address` is the one that callers dial.
 
     Raises `UndeclaredError`.
     """

@@ -1,15 +1,14 @@
 """One round of one scenario with one server: how long until all clients have acknowledged, at what cost.
 
-A round starts a server and a client program afresh, opens all streams, and publishes a few changes. Times are those
-of the client program, from the moment before the server is told; CPU and memory are what the kernel says of the
-server's process.
+A round starts a server and a client program afresh, opens all streams, and publishes a few changes. Times are those of
+the client program, from the moment before the server receives the change; CPU and memory are what the kernel says of
+the server's process.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SOURCES = Path(__file__).with_name("gcp")
-BUILT = Path(".cache/bench-xds")
 OURS = [sys.executable, "-m", "tests.bench.xds.serve"]
 SETTLED_SECONDS = 0.2
 """How long a server must have used no CPU until it is at rest."""
@@ -61,23 +59,6 @@ class Round(NamedTuple):
 
 class BrokenError(Exception):
     """A program of the benchmark does not do what it should."""
-
-
-def go() -> str | None:
-    """The Go compiler."""
-    usual = Path("/usr/local/go/bin/go")
-    return shutil.which("go") or (str(usual) if usual.exists() else None)
-
-
-def build(compiler: str) -> tuple[str, str]:
-    """go-control-plane's server and the client program. Takes minutes the first time."""
-    BUILT.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        [compiler, "build", "-o", f"{BUILT.resolve()}/", "./..."], cwd=SOURCES, text=True, capture_output=True
-    )
-    if done.returncode != 0:
-        raise BrokenError(f"`go build` ended with {done.returncode}: {done.stderr.strip()}")
-    return str(BUILT / "server"), str(BUILT / "client")
 
 
 class Program:

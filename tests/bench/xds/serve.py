@@ -13,12 +13,12 @@ from pathlib import Path
 from envoy.service.discovery.v3 import discovery_pb2
 
 from xds_server.limits.limits import Limits
-from xds_server.resources.cache import SnapshotStore
+from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.references import message_class
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import PREFIX
-from xds_server.transport.event_loop import Loop
-from xds_server.transport.process import suit_many_streams
+from xds_server.transport.event_loop import GrpcEventLoop
+from xds_server.transport.process import tune_garbage_collection
 from xds_server.transport.server import XdsServer
 
 GROUP = "bench"
@@ -35,9 +35,9 @@ def read(path: str) -> list[object]:
 
 
 async def main() -> None:
-    suit_many_streams()
+    tune_garbage_collection()
     states = [read(path) for path in sys.argv[1:]]
-    store = SnapshotStore()
+    store = SnapshotCache()
     limits = Limits(streams_per_peer=20_000, streams_per_connection=1_000)
     server = XdsServer(store, lambda _: GROUP, limits)
     print(await server.start("127.0.0.1:0"), flush=True)
@@ -51,5 +51,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=Loop) as runner:
+    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=GrpcEventLoop) as runner:
         runner.run(main())

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tests.bench.measure import spread
-from tests.bench.xds.compare import OURS, BrokenError, Round, Scenario, build, go, measure
+from tests.bench.xds.compare import OURS, SOURCES, Round, Scenario, measure
 from tests.bench.xds.states import write_states
+from tests.golang import BuildError, MissingError, build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,12 +72,9 @@ PROMISED: Final[tuple[tuple[Scenario, tuple[Measure, ...]], ...]] = (
 
 def xds(console: Console, folder: Path, rounds: int, only: str = "") -> None:
     """Measure the scenarios whose titles have `only` in them, and print. Raises `SkippedError` and `BrokenError`."""
-    compiler = go()
-    if compiler is None:
-        raise SkippedError(f"there is no Go here. Skipped without it: {SKIPPED}")
     try:
-        theirs, client = build(compiler)
-    except BrokenError as error:
+        theirs, client = (str(build(SOURCES, name, f"./{name}")) for name in ("server", "client"))
+    except (MissingError, BuildError) as error:
         raise SkippedError(f"{error}. Skipped without it: {SKIPPED}") from None
     servers = {"ours": OURS, "theirs": [theirs]}
     table = Table(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from emitters.addresses import Addresses
-from emitters.dial import binds, dials
+from admc.testbed.client import Target
+from admc.testbed.envoys import Envoys
+from emitters.addresses import loopback
+from emitters.addresses.dialing import binds, dials
 from tests.emitters.envoy.support import ENVOY, load, private, serving, written
-from tests.testbed.client import Target
-from tests.testbed.envoys import Envoys
 
 if TYPE_CHECKING:
     import socket
@@ -49,7 +49,7 @@ def ways(
 ) -> Iterator[Ways]:
     """`handler` plays the service `back`. The way through the ADMs leads to the service `dialled`."""
     program, placement = load(text)
-    addresses = private(Addresses.loopback(program))
+    addresses = private(loopback(program))
     (bind,) = [bind for bind in binds(program, placement, addresses) if bind.service == "back"]
     (dial,) = [dial for dial in dials(program, placement, addresses) if dial.destination == dialled]
     assert ENVOY is not None

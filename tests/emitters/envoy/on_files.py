@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from emitters.envoy.bootstrap import xds_bootstrap
-from emitters.envoy.typed import to_json, to_yaml
+from emitters.envoy.messages.typed import to_json, to_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

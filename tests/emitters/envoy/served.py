@@ -12,11 +12,11 @@ import socket
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from emitters.addresses import Addresses, Located
-from emitters.dial import binds, dials
+from admc.testbed.client import Target
+from admc.testbed.envoys import Envoys
+from emitters.addresses import Addresses, ServiceAddresses, loopback
+from emitters.addresses.dialing import binds, dials
 from tests.emitters.envoy.support import ENVOY, exchange, load, private, written
-from tests.testbed.client import Target
-from tests.testbed.envoys import Envoys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -109,12 +109,12 @@ def served(
 ) -> Iterator[Served]:
     """A program's Envoys. A service has as many addresses as it has answers; `apart` starts others at theirs."""
     program, placement = load(text)
-    addresses = private(Addresses.loopback(program))
+    addresses = private(loopback(program))
     services = dict(addresses.services)
     for name, found in (answers or {}).items():
         first = services[name].addresses[0]
         more = (f"{first.rpartition('.')[0]}.{200 + index}" for index in range(1, len(found)))
-        services[name] = Located((first, *more), services[name].pods)
+        services[name] = ServiceAddresses((first, *more), services[name].pods)
     addresses = Addresses(services, addresses.externals, addresses.egress)
     paths = written(program, placement, addresses, folder)
     targets = {

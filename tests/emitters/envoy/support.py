@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dsl
+from admc.testbed.client import Reply, Request, Target, send
+from admc.testbed.echo import EchoServices, Endpoint
+from admc.testbed.envoys import Envoys, envoy_binary
 from dsl.program import Program
-from emitters.addresses import Addresses, Located
-from emitters.dial import binds, dials
+from emitters.addresses import Addresses, ServiceAddresses, loopback
+from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import static_json
-from emitters.envoy.typed import to_yaml
+from emitters.envoy.messages.typed import to_yaml
 from solver.place import place
 from solver.placement import PlacementError
-from tests.testbed.client import Reply, Request, Target, send
-from tests.testbed.echo import EchoServices, Endpoint
-from tests.testbed.envoys import Envoys, envoy_binary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -40,13 +40,17 @@ ENVOY = envoy_binary()
 PLAIN = Request()
 PATIENCE = 60.0
 _BLOCKS = itertools.count()
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+_RUN = os.getppid() if _WORKERS > 1 else os.getpid()
+"""The workers of one run have one parent, and take blocks in turn."""
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 
 
 def private(addresses: Addresses) -> Addresses:
-    """The same plan in a block of its own, so that tests side by side, in whatever process, do not meet."""
-    block = 100 + (os.getpid() * 8 + next(_BLOCKS)) % 150
+    """The same plan in a block of its own, so that tests that run side by side use different addresses."""
+    block = 100 + (_RUN * 8 + next(_BLOCKS) * _WORKERS + _WORKER) % 150
     thirds = {"1": 0, "2": 64, "3": 128, "64": 192}
 
     def moved(address: str) -> str:
@@ -55,7 +59,7 @@ def private(addresses: Addresses) -> Addresses:
 
     return Addresses(
         services={
-            name: Located(tuple(map(moved, located.addresses)), tuple(map(moved, located.pods)))
+            name: ServiceAddresses(tuple(map(moved, located.addresses)), tuple(map(moved, located.pods)))
             for name, located in addresses.services.items()
         },
         externals={name: tuple(map(moved, found)) for name, found in addresses.externals.items()},
@@ -76,7 +80,7 @@ def bootstraps(
     program: Program, placement: Placement, mode: Mode = Mode.EXPLICIT, addresses: Addresses | None = None
 ) -> dict[str, bytes]:
     """The static bootstrap of each ADM."""
-    where = private(Addresses.loopback(program)) if addresses is None else addresses
+    where = private(loopback(program)) if addresses is None else addresses
     return {resources.service: to_yaml(static_json(resources)) for resources in emit(program, placement, where, mode)}
 
 
@@ -113,7 +117,7 @@ class Running:
     targets: dict[tuple[str, str, int], Target] = field(default_factory=dict)
 
     def target(self, source: str, destination: str, number: int | None = None) -> Target:
-        """Where and as whom a source calls; a source without a declared call dials as an intruder would."""
+        """The address that a source dials, and the one that it sends from; an intruder declares no call."""
         for dial in dials(self.program, self.placement, self.addresses):
             if (dial.source, dial.destination) == (source, destination) and number in (None, dial.number):
                 return Target(dial.sender, dial.address, dial.port, f"{destination}:{dial.number}")
@@ -131,10 +135,10 @@ class Running:
 def running(
     text: str, folder: Path, files: Mapping[str, bytes] | None = None, *, without: Collection[str] = ()
 ) -> Iterator[Running]:
-    """Start a program's services and ADMs. Nobody plays the services in `without`."""
+    """Start a program's services and ADMs. No process stands for the services in `without`."""
     assert ENVOY is not None
     program, placement = load(text, files)
-    addresses = private(Addresses.loopback(program))
+    addresses = private(loopback(program))
     protocols = {
         (name, port.number): port.protocol.value
         for party in (program.services, program.externals)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import socket
 import struct
 import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import pytest
 
 from emitters.interception import RULES_FILES, Family, Interception, restore_file, script
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TOOLS = ("ip", "iptables", "iptables-restore", "iptables-save", "ip6tables", "ip6tables-restore", "ip6tables-save")
 _CLONE_NEWNET = 0x40000000
 _SO_MARK = 36
 _SO_ORIGINAL_DST = 80
@@ -31,29 +31,13 @@ SERVICE = {Family.IPV4: "10.77.1.1", Family.IPV6: "fd77:1::1"}
 OTHER_POD = {Family.IPV4: "10.77.2.1", Family.IPV6: "fd77:2::1"}
 ELSEWHERE = {Family.IPV4: "10.77.3.1", Family.IPV6: "fd77:3::1"}
 LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can name network namespaces")
+
 PREFIX = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
 
 
-def missing() -> str | None:
-    """Why namespaces cannot be used here, if they cannot."""
-    absent = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if absent:
-        return f"needs {', '.join(absent)}"
-    if os.geteuid() != 0:
-        return "needs root"
-    name = f"admc-try-{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True)
-    if made.returncode:
-        return f"needs network namespaces: {made.stderr.strip()}"
-    tried = subprocess.run(
-        ["ip", "netns", "exec", name, "iptables", "-t", "nat", "-n", "-L"], capture_output=True, text=True
-    )
-    subprocess.run(["ip", "netns", "del", name], check=True)
-    return f"needs a packet filter: {tried.stderr.strip()}" if tried.returncode else None
-
-
 class Pair:
-    """The namespaces by name: `pod` is where rules are loaded, `world` has everybody else's addresses."""
+    """The namespaces by name: `pod` is where rules are loaded, `world` has all other addresses."""
 
     def __init__(self, folder: Path) -> None:
         self.pod = f"admc-pod-{os.getpid()}"
@@ -154,7 +138,7 @@ def talks(client: socket.socket, server: socket.socket) -> bool:
 
 
 def cut_off(client: socket.socket, server: socket.socket) -> bool:
-    """Whether the client is told that its connection is gone, and none of its bytes arrive."""
+    """Whether the client gets a reset, and none of its bytes arrive."""
     try:
         client.sendall(b"ask")
         client.recv(16)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dsl.program import Protocol
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.errors import EmitError
+from emitters.hops import hops
 from emitters.interception import IngressCapture, Interception, Probe, interceptions, original_destinations
-from emitters.scope import hops
 from tests.emitters.interception.build import external, placement, port, program, service
 
 SHOP = (
@@ -22,10 +22,10 @@ SHOP = (
 )
 ADDRESSES = Addresses(
     services={
-        "front": Located(("10.96.0.1",), ("10.1.0.1", "fd10::1")),
-        "geo": Located(("10.96.0.2", "fd96::2"), ("10.1.0.3", "10.1.0.2")),
-        "db": Located(("10.96.0.3",)),
-        "registry": Located((), ("10.1.0.9",)),
+        "front": ServiceAddresses(("10.96.0.1",), ("10.1.0.1", "fd10::1")),
+        "geo": ServiceAddresses(("10.96.0.2", "fd96::2"), ("10.1.0.3", "10.1.0.2")),
+        "db": ServiceAddresses(("10.96.0.3",)),
+        "registry": ServiceAddresses((), ("10.1.0.9",)),
     },
     externals={"stripe": ("198.51.100.1",)},
 )
@@ -149,7 +149,7 @@ def test_captures_are_sorted_whatever_the_order_of_the_addresses() -> None:
     made = program(SHOP, CALLS, ["quota"])
     placed = placement(made, {("quota", "geo"): "egress"})
     turned = Addresses(
-        {name: Located(item.addresses[::-1], item.pods[::-1]) for name, item in ADDRESSES.services.items()}
+        {name: ServiceAddresses(item.addresses[::-1], item.pods[::-1]) for name, item in ADDRESSES.services.items()}
     )
     assert interceptions(made, placed, turned) == interceptions(made, placed, ADDRESSES)
 
@@ -181,7 +181,7 @@ def test_a_listener_can_tell_whose_a_captured_connection_is() -> None:
                 assert any(item.port == number and str(item.network or network) == network for item in captured)
 
 
-def test_without_any_address_nothing_can_be_told() -> None:
+def test_without_any_address_no_connection_belongs_to_the_hop() -> None:
     made = program(SHOP, [("front", "stripe")], ["log"])
     (hop,) = hops(made, placement(made, {("log", "stripe"): "egress"}))["front"]
     assert original_destinations(made, hop, Addresses()) == {}

@@ -24,6 +24,7 @@ from emitters.ports import EGRESS_MARK, EGRESS_PORT, INGRESS_MARK, INGRESS_PORT,
 from tests.emitters.interception.namespaces import (
     ELSEWHERE,
     LOOPBACK,
+    NEEDS_ROOT,
     NODE,
     OTHER_POD,
     POD,
@@ -31,17 +32,16 @@ from tests.emitters.interception.namespaces import (
     SERVICE,
     Pair,
     cut_off,
-    missing,
     original_destination,
     talks,
 )
+from tests.testbed.mesh.needed import NEEDS_MESH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-WHY_NOT = missing()
-pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=f"interception by real packet filter: {WHY_NOT}")
+pytestmark = [NEEDS_MESH, NEEDS_ROOT]
 
 BY_PORT = 50051
 """In the range from which Linux picks a client's own port."""
@@ -275,12 +275,12 @@ def test_the_ports_of_the_adm_cannot_be_dialled(pair: Pair, family: Family, port
 
 
 def track(pair: Pair, family: Family) -> None:
-    """Makes the kernel track connections, as it does wherever anybody has a rule that needs it."""
+    """Makes the kernel track connections, as it does wherever any rule needs it."""
     pair.in_pod(PREFIX[family], "-A", "INPUT", "-m", "conntrack", "--ctstate", "INVALID", "-j", "DROP")
 
 
 def _reset(pair: Pair, client: socket.socket, server: socket.socket, first: str) -> bool:
-    """Whether rules cut off a connection that works without them, whoever speaks next."""
+    """Whether rules cut off a connection that works without them, whichever end sends next."""
     assert talks(client, server)
     pair.load(RULES)
     if first == "server":
@@ -294,7 +294,7 @@ def _reset(pair: Pair, client: socket.socket, server: socket.socket, first: str)
 def test_a_connection_to_the_service_older_than_the_rules_is_reset(
     pair: Pair, family: Family, tracked: bool, first: str
 ) -> None:
-    """Whether the kernel tracked the connection before or meets it half-way, and whoever speaks next."""
+    """Whether the kernel tracked the connection before or first sees it half-way, and whichever end sends next."""
     if tracked:
         track(pair, family)
     process = pair.listen(pair.pod, family, 8080)
@@ -322,7 +322,7 @@ def test_answers_to_a_client_whose_port_is_a_captured_number_pass(pair: Pair, fa
     assert talks(client, pair.accepted(process))
 
 
-def test_a_probe_from_its_node_by_passes_the_adm_and_nobody_else_does(pair: Pair, family: Family) -> None:
+def test_only_a_probe_from_its_node_by_passes_the_adm(pair: Pair, family: Family) -> None:
     rules = replaced(RULES, probes=(Probe(NODE[family], 8080),))
     pair.load(rules)
     process = pair.listen(pair.pod, family, 8080)

@@ -17,7 +17,7 @@ SOURCES = Path(__file__).with_name("decoder")
 
 def decoded(texts: Sequence[str]) -> list[Any]:
     """What each text says; an error of the decoder fails."""
-    decoder = built(SOURCES, "decoder", "what Kubernetes reads")
+    decoder = built(SOURCES, "decoder")
     done = subprocess.run([decoder], input=json.dumps(texts).encode(), capture_output=True, timeout=60, check=True)
     answers = json.loads(done.stdout)
     errors = [answer["error"] for answer in answers if "error" in answer]

@@ -31,7 +31,7 @@ def check(item: dict[str, Any]) -> None:
     assert spec["policyTypes"] == ["Ingress"]
     for rule in spec["ingress"]:
         _keys(rule, {"from", "ports"})
-        # An empty list means everybody, or every port: the opposite of what is meant.
+        # An empty list means every sender, or every port: the opposite of a rule without any.
         assert rule["from"]
         assert rule["ports"]
         for peer in rule["from"]:

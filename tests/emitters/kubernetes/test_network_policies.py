@@ -1,4 +1,4 @@
-"""Closed destinations: whom the objects admit, and what they refuse to say."""
+"""Closed destinations: the senders that the objects admit, and the cases that are errors."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_whole_object() -> None:
     }
 
 
-def test_nobody_is_admitted_where_nobody_is_declared() -> None:
+def test_no_sender_is_admitted_where_none_is_declared() -> None:
     (found,) = objects([DB, service("rate")], [], "mongo_rate")
     assert found["spec"]["ingress"] == []
     assert found["spec"]["policyTypes"] == ["Ingress"]
@@ -150,13 +150,13 @@ def test_what_kubernetes_cannot_name_is_an_error(wrong: Service) -> None:
     assert set(_codes([wrong], [], wrong.name)) == {"ADM782"}
 
 
-def test_senders_that_cannot_be_told_apart_from_others_are_an_error() -> None:
+def test_senders_that_look_like_others_are_an_error() -> None:
     host = service("rate", host_network=True)
     assert _codes([DB, host], [("rate", "mongo_rate")], "mongo_rate") == ["ADM783"]
     assert _codes([DB, external("internet")], [("internet", "mongo_rate")], "mongo_rate") == ["ADM783"]
 
 
-def test_labels_that_select_somebody_else_are_an_error() -> None:
+def test_labels_that_select_another_service_are_an_error() -> None:
     sender, stranger = service("a", labels={"t": "x"}), service("b", labels={"t": "x", "u": "y"})
     assert _codes([DB, sender, stranger], [("a", "mongo_rate")], "mongo_rate") == ["ADM784"]
     assert objects([DB, sender, stranger], [("b", "mongo_rate")], "mongo_rate")

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emitters.envoy.typed import to_yaml as envoy_yaml
+from emitters.envoy.messages.typed import to_yaml as envoy_yaml
 from emitters.kubernetes import to_yaml
 from tests.emitters.interception.build import service
 from tests.emitters.kubernetes.decoding import decoded
@@ -27,7 +27,7 @@ TEXTS = st.one_of(st.sampled_from(ODD), LIKE_NUMBERS, st.text(max_size=12))
 
 
 def _reads_back(texts: list[str]) -> None:
-    # A key cannot be told from its text where both are alike, so each text is one of both.
+    # A key and its text look alike, so each text is one of both.
     items = [{text: [text, {"inner": text}]} for text in texts]
     written = [to_yaml([item]) for item in items] + [envoy_yaml(item).decode() for item in items]
     assert [yaml.safe_load(text) for text in written] == items * 2

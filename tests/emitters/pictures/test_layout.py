@@ -66,6 +66,6 @@ def test_a_lone_callee_stands_level_with_its_caller() -> None:
     assert made.corners == (Point(0, 20), Point(120, 0))
 
 
-def test_a_box_that_nobody_calls_stands_next_to_what_it_calls() -> None:
+def test_a_box_without_a_caller_stands_next_to_the_boxes_it_calls() -> None:
     made = layered([Box(10, 10)] * 4, [(0, 1), (1, 2), (3, 2)])
     assert made.corners[3].x == made.corners[1].x

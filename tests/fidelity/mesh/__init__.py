@@ -3,5 +3,5 @@
     program -> requests (`derive`) -> none, full mesh, compiled (`observing`) -> judge (`judging`) -> differences
 
 On loopback (`tests.fidelity`) every kind and pair is tried on one call with one process at each end. Here is what needs
-a network: whole examples, replicas, IPv6, HTTP/2 callers, pod addresses, callers that nobody declared, and ways round.
+a network: whole examples, replicas, IPv6, HTTP/2 callers, pod addresses, undeclared callers, and ways round.
 """

@@ -11,7 +11,7 @@ from solver.placement import Rule
 from solver.verify.verifier import verify
 from tests.fidelity.mesh.judging import compare, counting
 from tests.fidelity.mesh.observing import observe
-from tests.fidelity.reference import reference
+from tests.fidelity.textbook import reference
 from tests.testbed.mesh import Mesh, Mode
 
 AGAIN = 6
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dsl.program import Program
     from solver.placement import Placement, Violation
     from tests.fidelity.compare import Difference
-    from tests.fidelity.mesh.asked import Asked
+    from tests.fidelity.mesh.requests import Asked
 
 
 def bed(program: Program, mode: Mode) -> Mesh:

@@ -76,7 +76,7 @@ class Server:
         self._together = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Requests of one connection, one after another: whoever calls may keep it."""
+        """Requests of one connection, one after another: the caller may keep it."""
         try:
             while True:
                 try:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from admc.testbed.matching import candidates, holds, meeting, missing
 from dsl.program import Protocol
-from tests.fidelity.asks import GRPC_PATH, Ask, answer_header, delay, header, status
 from tests.fidelity.kinds import ENCODINGS, GRPC_WORDS, HTTP_WORDS, number, seconds, text, whole, words
-from tests.fidelity.mesh.asked import Asked, Route, routes, spread
+from tests.fidelity.mesh.requests import Asked, Route, routes, spread
+from tests.fidelity.requests import GRPC_PATH, Ask, answer_header, delay, header, status
 from tests.fidelity.selecting import called, policies_of
-from tests.testbed.matching import candidates, holds, meeting, missing
 from tests.testbed.mesh.layout import layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from admc.testbed.client import Request
     from dsl.program import Call, Policy, Port, Program
-    from tests.testbed.client import Request
 
 SHARES = 60
 """Requests that show a percentage."""
 QUOTAS = frozenset({"rate_limit", "connection_rate_limit"})
 STRIDE = 3
-"""Of the ways of somebody uninvited one in so many is tried: families take turns, so an even number would miss one."""
+"""One of so many ways of an undeclared caller is tried: families take turns, so an even number would miss one."""
 BEYOND = 4
 """Requests more than a quota lets through."""
 
@@ -181,5 +181,5 @@ def _headers(policy: Policy) -> tuple[Ask, ...]:
         )
     if kind == "bandwidth":
         return (header("x-echo-body", str(int(number(policy, "kib_per_second") * 1024 * 1.8))), Ask())
-    assert not called(policy), f"nobody has said what shows a `{kind}`"
+    assert not called(policy), f"no request is known that shows a `{kind}`"
     return (Ask(), *((status(404),) if kind == "access_log" else ()))

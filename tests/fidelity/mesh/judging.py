@@ -17,7 +17,7 @@ from tests.fidelity.judge import Judge
 from tests.fidelity.mesh.own import HANDLERS, serve
 from tests.fidelity.message import Sent
 from tests.fidelity.selecting import called, policies_of
-from tests.fidelity.world import World
+from tests.fidelity.state import World
 from tests.testbed.mesh import Mode, Way
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from dsl.program import Program
     from tests.fidelity.judge import Outcome
-    from tests.fidelity.mesh.asked import Asked
     from tests.fidelity.mesh.observing import Found, Run
+    from tests.fidelity.mesh.requests import Asked
 
 COUNTING = frozenset({"access_log", "request_count"})
 REFUSED = frozenset({"connection refused", "connection closed"})
@@ -51,7 +51,7 @@ class Compared(NamedTuple):
 
 
 def compare(program: Program, seen: Run, mode: Mode, closed: Collection[str] = ()) -> Compared:
-    """All differences of one run. `closed` destinations let nobody in but their declared senders."""
+    """All differences of one run. `closed` destinations admit their declared senders alone."""
     meant = without_policies(program) if mode is Mode.NONE else program
     found = [difference for each in seen.requests if (difference := _authority(each)) is not None]
     inside: list[Found] = []
@@ -115,7 +115,7 @@ def _authority(each: Found) -> Difference | None:
 
 
 def _connections(seen: Run) -> list[Difference]:
-    """Connections have no names, so nobody can say whose it was that arrived unbidden: but how many there were."""
+    """Connections have no names: an unexpected one has no known caller, but their number is known."""
     greeted = Counter(
         (of.service, of.port) for each in seen.requests if each.asked.protocol is Protocol.TCP for of in each.sightings
     )
@@ -189,6 +189,6 @@ def as_sent(asked: Asked, number: int = 0) -> Sent:
 
 
 def _told(outcome: Outcome) -> tuple[object, ...]:
-    """What anybody outside can see of an outcome."""
+    """The part of an outcome that an outside observer sees."""
     met = tuple(sorted(item for item in outcome.counted.items() if item[1]))
     return outcome.answer, outcome.sightings, met, round(outcome.seconds, 2)

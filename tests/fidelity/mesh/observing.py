@@ -7,26 +7,26 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.testbed.client import Request
+from admc.testbed.echo import ID
 from dsl.program import Protocol
-from tests.fidelity.mesh.asked import IDENTITIES
+from tests.fidelity.mesh.requests import IDENTITIES
 from tests.fidelity.message import Sent, Sighting
-from tests.testbed.client import Request
-from tests.testbed.echo import ID
 from tests.testbed.mesh import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tests.fidelity.mesh.asked import Asked
-    from tests.testbed.client import Reply
-    from tests.testbed.echo import Seen
+    from admc.testbed.client import Reply
+    from admc.testbed.echo import Seen
+    from tests.fidelity.mesh.requests import Asked
     from tests.testbed.mesh import Arrival, Mesh
 
 LINE = re.compile(r'"?policy"?[:=]"?(?P<policy>[^" ,]+)')
 DESTINATION = re.compile(r'"?destination"?[:=]"?(?P<destination>[^" ,]+)')
 """In a line of a log, as text and as JSON."""
 STABLE, SETTLED = 0.15, 20.0
-"""Seconds without anything new after which nothing more comes, and the longest that anybody waits for it."""
+"""Seconds without anything new after which nothing more comes, and the longest wait for that."""
 LOOKS = 5
 """How often one could look at least in the time without anything new."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.fidelity import servers
+from tests.fidelity import echo_services
 from tests.fidelity.kinds import number, refusal, text
 from tests.fidelity.message import Sighting, joined
-from tests.fidelity.programs import ALL
+from tests.fidelity.own_kinds import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,5 +42,5 @@ HANDLERS: Final[Mapping[str, Handler]] = {**ALL, "same_site": same_site, "bandwi
 
 def serve(seen: Sighting, arrival: int) -> Behaviour:
     """As `servers.echo`, with the padding that was asked for."""
-    behaviour = servers.echo(seen, arrival)
+    behaviour = echo_services.echo(seen, arrival)
     return behaviour._replace(size=behaviour.size + int(joined(seen.headers).get("x-echo-body", "0")))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +15,9 @@ from tests.fidelity.mesh.judging import unseen
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import NEEDS_MESH
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 EXAMPLES = sorted(Path("examples").glob("*/policies.adm"))
 
 
@@ -22,9 +27,14 @@ def test_every_policy_shows_in_some_request(path: Path) -> None:
     assert unseen(program, requests(program)) == []
 
 
+def _runs() -> Iterator[object]:
+    for path, mode in product(EXAMPLES, Mode):
+        quick = (path.parent.name, mode) == ("hotel_reservation", Mode.COMPILED)
+        yield pytest.param(path, mode, id=f"{path.parent.name}-{mode}", marks=[] if quick else [pytest.mark.long])
+
+
 @NEEDS_MESH
-@pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(("path", "mode"), list(_runs()))
 def test_as_judged(path: Path, mode: Mode) -> None:
     program = dsl.load(path)
     differences = judge(program, mode, lambda: requests(program))

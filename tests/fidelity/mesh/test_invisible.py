@@ -1,4 +1,4 @@
-"""Where no policy bites, an application as compiled cannot be told from one without a mesh.
+"""Where no policy has an effect, an application as compiled behaves as without a mesh.
 
 The same conversations twice, every one through the ADMs of both ends: what arrived at the service and what came back is
 compared byte by byte. What may differ all the same is listed in docs/invisible.md.
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
-pytestmark = NEEDS_MESH
+pytestmark = [pytest.mark.long, NEEDS_MESH]
 
-# Policies of which none bites: their matches hold for no request here, and nobody opens so many connections.
+# Policies without an effect: their matches hold for no request here, and no client opens so many connections.
 TEXT = """\
 app invisible
 service front { http 80 }
@@ -249,7 +249,7 @@ def test_a_half_closed_connection_goes_on_in_the_other_direction(compiled: Mesh,
 
 
 def test_two_thousand_requests_at_once_are_two_thousand_requests(compiled: Mesh) -> None:
-    """The service answers nobody before all of them are there."""
+    """The service answers none before all of them have arrived."""
 
     async def ask() -> list[Heard]:
         played = Server()

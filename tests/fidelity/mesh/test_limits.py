@@ -1,7 +1,7 @@
-"""Quotas with several senders and replicas, and what a clock decides: totals, shares, and who gives up first.
+"""Quotas with several senders and replicas, and kinds that depend on a clock: totals, shares, the order of timeouts.
 
-A quota is shared evenly by the replicas of whoever enforces it. So whatever the senders do, no window lets more through
-than the whole, and as much as that where every replica is asked for its share.
+The replicas of the enforcing service share a quota evenly. So no window admits more than the whole, and as much as
+that where every replica receives enough requests for its share.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import dsl
+from admc.testbed.client import Request
 from dsl.program import Protocol
 from solver.place import place
-from tests.fidelity.asks import GRPC_PATH, Ask, delay
-from tests.fidelity.mesh.asked import Asked, spread
 from tests.fidelity.mesh.beds import bed, judge
 from tests.fidelity.mesh.derive import possible
-from tests.testbed.client import Request
+from tests.fidelity.mesh.requests import Asked, spread
+from tests.fidelity.requests import GRPC_PATH, Ask, delay
 from tests.testbed.mesh import Family, Mode, Way
 from tests.testbed.mesh.needed import NEEDS_MESH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from admc.testbed.client import Reply
     from dsl.program import Program
-    from tests.testbed.client import Reply
     from tests.testbed.mesh import Mesh
 
-pytestmark = NEEDS_MESH
+pytestmark = [pytest.mark.long, NEEDS_MESH]
 
 SENDERS = "service a { http 80  replicas 2 }\nservice c { http 80 }\n"
 REFUSED = {"429", "RESOURCE_EXHAUSTED", "connection closed"}
@@ -129,7 +129,7 @@ class Answer(NamedTuple):
 
 @pytest.mark.parametrize("quota", [QUOTAS[0], QUOTAS[3], QUOTAS[5]], ids=lambda quota: quota.name)
 def test_no_window_lets_more_through_than_it_should_nor_less(quota: Quota) -> None:
-    """Asked for far more than is allowed, by everybody at once, for some seconds, and until each share is used up."""
+    """All callers send far more than is allowed, for some seconds, until each share is used up."""
     seconds, patience = 4.0, 60.0
     program = _program(quota, "1s")
     keeper = "replica" if "@ingress" in quota.line else "source_replica"
@@ -159,8 +159,8 @@ def test_no_window_lets_more_through_than_it_should_nor_less(quota: Quota) -> No
     for index, at in enumerate(arrived):  # of any second: what was saved, what comes back, and what began before it
         assert sum(1 for other in arrived[index:] if other < at + 1) <= 3 * TOKENS
     refused = [each for each in answers if not each.good]
-    assert len({each.share for each in refused}) == quota.shares, "a quota that nobody uses up shows nothing"
-    for one in refused:  # nobody is, unless the whole share has been given within a second
+    assert len({each.share for each in refused}) == quota.shares, "a quota that is not used up shows nothing"
+    for one in refused:  # none is, unless the whole share was taken within a second
         near = (each for each in answers if each.ended >= one.began - 1 and each.began <= one.ended)
         assert sum(each.good and each.share == one.share for each in near) >= TOKENS // quota.shares
 

@@ -8,14 +8,14 @@ import pytest
 
 from tests.fidelity.mesh.beds import broken
 from tests.fidelity.mesh.topologies import TOPOLOGIES, Topology, accepted, in_a_full_mesh, load, run, text
-from tests.fidelity.reference import reference
+from tests.fidelity.textbook import reference
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import NEEDS_MESH
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = NEEDS_MESH
+pytestmark = [pytest.mark.long, NEEDS_MESH]
 EVERY = 6
 """Of the cases of a topology, one in so many; `python -m tests.fidelity.mesh.long` runs all."""
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsl
+from admc.testbed.matching import meeting
 from dsl.program import Side
 from tests.fidelity.mesh.beds import bed
 from tests.fidelity.mesh.derive import possible
 from tests.fidelity.selecting import called, policies_of
-from tests.testbed.matching import meeting
 from tests.testbed.mesh import Family, Mode
 from tests.testbed.mesh import outside as host
 from tests.testbed.mesh.needed import NEEDS_MESH
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dsl.program import Call
     from tests.testbed.mesh import Mesh
 
-pytestmark = NEEDS_MESH
+pytestmark = [pytest.mark.long, NEEDS_MESH]
 EXAMPLES = sorted(Path("examples").glob("*/policies.adm"))
 
 

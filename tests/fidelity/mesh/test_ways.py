@@ -14,17 +14,25 @@ from tests.testbed.mesh.needed import NEEDS_MESH
 pytestmark = NEEDS_MESH
 
 
+QUICK = "allow"
+"""The kind that is part of `make test`."""
+
+
 @pytest.mark.parametrize("side", list(Side))
-@pytest.mark.parametrize("kind", ways.POLICIES)
+@pytest.mark.parametrize(
+    "kind", [QUICK, *(pytest.param(kind, marks=pytest.mark.long) for kind in ways.POLICIES if kind != QUICK)]
+)
 def test_compiled_nothing_slips_by(kind: str, side: Side) -> None:
     _judged(kind, side, Mode.COMPILED)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ways.POLICIES)
 def test_in_a_full_mesh_nothing_slips_by(kind: str) -> None:
     _judged(kind, Side.INGRESS, Mode.FULL)
 
 
+@pytest.mark.long
 def test_without_a_mesh_everything_arrives_as_it_was_sent() -> None:
     _judged("allow", Side.INGRESS, Mode.NONE)
 

@@ -19,11 +19,11 @@ from emitters.errors import EmitError
 from solver.place import place
 from solver.placement import PlacementError
 from tests.fidelity.cases import FIRST_PORT, TARGETS, Written
-from tests.fidelity.mesh.asked import Asked, Route
 from tests.fidelity.mesh.beds import judge
 from tests.fidelity.mesh.derive import possible
-from tests.fidelity.reference import reference
+from tests.fidelity.mesh.requests import Asked, Route
 from tests.fidelity.samples import FILES, KINDS, SAMPLES
+from tests.fidelity.textbook import reference
 from tests.testbed.mesh import Mode, Way
 from tests.testbed.mesh.layout import layout
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from dsl.program import Program
-    from tests.fidelity.asks import Ask
     from tests.fidelity.compare import Difference
-    from tests.fidelity.reference import reference
+    from tests.fidelity.requests import Ask
+    from tests.fidelity.textbook import reference
 from tests.fidelity.samples import Sample
 
 COUNTED = frozenset({"rate_limit", "connection_rate_limit", "circuit_breaking", "outlier_detection"})
@@ -44,7 +44,7 @@ ROUTES_EACH = 2
 
 
 class Edge(NamedTuple):
-    """Who calls whom, with policies around it. Sources that are set together share one policy."""
+    """Calls to one destination, with their policies. Sources that are set together share one policy."""
 
     sources: tuple[str, ...]
     destination: str

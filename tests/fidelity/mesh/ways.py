@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import dsl
 from dsl.program import Protocol, Side
-from tests.fidelity.asks import GRPC_PATH, Ask
-from tests.fidelity.mesh.asked import Asked
 from tests.fidelity.mesh.derive import possible
+from tests.fidelity.mesh.requests import Asked
+from tests.fidelity.requests import GRPC_PATH, Ask
 from tests.fidelity.samples import FILES, JWT
 from tests.testbed.mesh import Family
 from tests.testbed.mesh.layout import layout
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from dsl.program import Program
     from tests.fidelity.message import Fields
 
-# `near` has one caller, so whatever may leave its receiver can. Of its ports, `twin` and `web` lead to one process, and
-# `other` is no declared call of anybody. `rogue` is a service that calls somebody else.
+# `near` has one caller, so every policy that may leave its receiver can. Of its ports, `twin` and `web` lead to one
+# process, and no call to `other` is declared. `rogue` is a service that calls another one.
 SHAPE = """\
 app ways
 external world

@@ -8,9 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from admc.testbed.envoys import envoy_binary
 from tests.serve.traffic.bed import Bed
 from tests.serve.traffic.walk import Route, differs_from_a_fresh_start, killed_in_every_step, walk
-from tests.testbed.envoys import envoy_binary
 
 SHOWN = 20
 

@@ -17,7 +17,7 @@ from xds_server.resources.types import CLUSTER, EXTENSION, LISTENER, ROUTES, sho
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from xds_server.resources.snapshot import Known
+    from xds_server.resources.snapshot import ClientResource
 
     Get = Callable[[str], bytes]
     """The body of a page of the admin interface."""
@@ -47,7 +47,7 @@ def refused(get: Get) -> Iterator[tuple[str, int]]:
 
 def _active(dump: Mapping[str, Any]) -> dict[str, str]:
     """Digest of the names and versions of all that is in use, by type."""
-    held: dict[str, dict[str, Known]] = {CLUSTER: {}, LISTENER: {}, ROUTES: {}, EXTENSION: {}}
+    held: dict[str, dict[str, ClientResource]] = {CLUSTER: {}, LISTENER: {}, ROUTES: {}, EXTENSION: {}}
     for part in dump["configs"]:
         for each in part.get("dynamic_active_clusters", ()):
             held[CLUSTER][each["cluster"]["name"]] = Claimed(each["version_info"])

@@ -19,16 +19,16 @@ import yaml
 
 from admc.files import write_whole
 from admc.serve.build.source import Source, read
-from emitters.dial import binds, sender
+from admc.testbed.echo import EchoServices, Endpoint
+from admc.testbed.envoys import Envoys
+from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode
 from emitters.output import files
-from tests.serve.serving import Served, served
+from tests.serve.server_process import Served, served
 from tests.serve.traffic.agreement import disagreements, refused
 from tests.serve.traffic.callers import Caller, go_round
 from tests.serve.traffic.judge import FEW, Outage, Timeline, Verdict, admitted, judge
 from tests.serve.traffic.programs import FAILS_ONCE, FILES, OUT, Ask, Variant
-from tests.testbed.echo import EchoServices, Endpoint
-from tests.testbed.envoys import Envoys
 from tests.testbed.ports import free_port, program_port
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from admc.serve.build.source import Source, read
 from admc.serve.rollout.publisher import SETTLE_SECONDS
 from dsl import load_text
 from emitters.envoy import Mode
-from tests.serve.serving import Served, served
+from tests.serve.server_process import Served, served
 from tests.serve.traffic.bed import SECONDS, WHOLE, XDS_PORT, has_begun
 from tests.serve.traffic.callers import Caller, go_round
 from tests.serve.traffic.judge import Outage, Timeline, Verdict, judge

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format
 
 from admc.files import write_whole
+from admc.testbed.envoys import envoy_binary
 from dsl import load_text
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
 from emitters.interception import Family, interceptions, restore_file
 from solver.place import place
-from tests.testbed.envoys import envoy_binary
 from tests.testbed.mesh.proxies import OPTIONS
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.envoys import envoy_binary
 from tests.serve.traffic.bed import Bed
 from tests.serve.traffic.programs import EGRESS, Variant
-from tests.testbed.envoys import envoy_binary
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ENVOY = envoy_binary()
-pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 
 def test_starts_changes_and_ends_under_traffic(tmp_path: Path) -> None:

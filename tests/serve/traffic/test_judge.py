@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from admc.testbed.echo import Seen
 from tests.serve.traffic.callers import Request
 from tests.serve.traffic.judge import Cut, Timeline, judge
 from tests.serve.traffic.programs import OUT, Ask, Variant
-from tests.testbed.echo import Seen
 
 PLAIN = Ask("shop", "cart", "http")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from admc.rollout.model import StepName
 from tests.serve.traffic.pod_bed import PodBed
 from tests.serve.traffic.programs import EGRESS
@@ -13,7 +15,7 @@ from tests.testbed.mesh.needed import NEEDS_MESH
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = NEEDS_MESH
+pytestmark = [pytest.mark.long, NEEDS_MESH]
 
 
 def test_pods_come_go_and_lose_their_proxies_in_the_midst_of_a_transition(tmp_path: Path) -> None:

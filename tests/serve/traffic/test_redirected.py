@@ -6,6 +6,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from admc.rollout.model import StepName
 from tests.serve.traffic.judge import Cut
 from tests.serve.traffic.pod_bed import SPREAD, PodBed, asks
@@ -15,7 +17,7 @@ from tests.testbed.mesh.needed import NEEDS_MESH
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = NEEDS_MESH
+pytestmark = [pytest.mark.long, NEEDS_MESH]
 
 AT_SENDERS = Variant(cart=EGRESS)
 REMEMBERED_SECONDS = 10.0

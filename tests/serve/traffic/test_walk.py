@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.testbed.envoys import envoy_binary
 from tests.serve.traffic.bed import Bed
 from tests.serve.traffic.walk import Route, differs_from_a_fresh_start, walk
-from tests.testbed.envoys import envoy_binary
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admc.rollout.model import StepName
-from tests.serve.serving import served
+from tests.serve.server_process import served
 from tests.serve.traffic.programs import EGRESS, FILES, INGRESS, Variant, changes
 
 if TYPE_CHECKING:

@@ -13,18 +13,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from admc.compile.pipeline import compile_program
 from admc.exits import CommandError
-from admc.pipeline import compile_program
+from admc.testbed.facts import denies, is_split
+from admc.testbed.findings import rejected
+from admc.testbed.matching import holds, meeting, policies_on
 from emitters.errors import EmitError
-from tests.testbed.findings import denies, is_split, refused
-from tests.testbed.matching import holds, meeting, policies_on
 from tests.testbed.mesh import Family, Mesh, MeshError, Mode, Way
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from admc.testbed.client import Reply, Request
     from dsl.program import Call
-    from tests.testbed.client import Reply, Request
 
 PROGRAM = Path("examples/hotel_reservation/policies.adm")
 
@@ -83,7 +84,7 @@ def _show(mesh: Mesh) -> int:
 def _expected(mesh: Mesh, call: Call, request: Request, reply: Reply) -> bool:
     guards = [each for each in policies_on(mesh.program, call) if holds(each.match, request)]
     if mesh.mode is not Mode.NONE and any(denies(each, call.source) for each in guards):
-        return refused(reply)
+        return rejected(reply)
     right = reply.seen is not None and (reply.seen.service == call.destination or is_split(mesh.program, call))
     return reply.ok and right
 

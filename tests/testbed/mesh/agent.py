@@ -1,13 +1,15 @@
-"""The one process inside: it holds all namespaces, starts everything in them, and ends with whoever asked for it.
+"""The one process inside: it holds all namespaces, starts everything in them, and ends with its parent.
 
     python -m tests.testbed.mesh.agent CONTROL PARENT FOLDER keep|remove
 
 The namespaces have no names. They live as long as this process holds their descriptors (or a socket in them is open),
-so there is nothing to clean up when it is killed: its children get SIGKILL from the kernel, and what nobody holds goes.
+so there is nothing to clean up when it is killed: its children get SIGKILL from the kernel, and namespaces without
+an open descriptor are removed.
 It ends when its control socket closes, which is also what happens when the other side is killed.
 
-A socket belongs to the namespace that it was made in, whoever uses it. So callers need not be inside: the agent makes
-sockets and hands them out. This is how a user without privileges reaches namespaces that are not theirs to enter.
+A socket belongs to the namespace that it was made in, not to that of the process that uses it. So callers need not be
+inside: the agent makes sockets and hands them out. In this way a user without privileges reaches namespaces that they
+may not enter.
 """
 
 from __future__ import annotations
@@ -190,7 +192,7 @@ def _hang_up(channel: socket.socket) -> None:
 
 def main(control: int, parent: int, folder: Path, remove: bool) -> None:
     """`parent` gets this process ended when its thread ends (0: only the closing of the socket does); `remove` says
-    whether the folder goes, too, when nobody is left who could remove it."""
+    whether this process removes the folder after the end of its parent."""
     with contextlib.suppress(ValueError, OSError):
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

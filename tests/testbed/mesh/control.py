@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.testbed.echo import Seen
+from admc.testbed.echo import Seen
 from tests.testbed.mesh.errors import StartError
 from tests.testbed.mesh.needs import ROOT
 

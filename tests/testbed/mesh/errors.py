@@ -1,7 +1,7 @@
 """What can go wrong with a bed of namespaces.
 
 MeshError
-├── MissingError   this machine lacks something: tests skip, whoever asked for the bed by name is refused
+├── MissingError   this machine lacks something: tests skip, a command that needs the bed ends with 1
 ├── LayoutError    the program cannot be laid out: too many pods, an outside network that is the bed's own
 └── StartError     something should have started and did not: an Envoy that died, a port that is taken
 """

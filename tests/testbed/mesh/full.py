@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Side
+from emitters.addresses.index import AddressIndex
 from emitters.envoy import Mode
 from emitters.envoy.bootstrap import static_json
 from emitters.envoy.context import Context
+from emitters.envoy.hop_addresses import awaits_destination
 from emitters.envoy.listeners import resources
-from emitters.envoy.located import awaits_destination
-from emitters.envoy.typed import to_yaml
+from emitters.envoy.messages.typed import to_yaml
 from emitters.errors import EmitError
+from emitters.hops import Hop, hops
 from emitters.interception import RULES_FILES, interception, restore_file
-from emitters.known import Known
-from emitters.scope import Hop, hops
 
 if TYPE_CHECKING:
     from dsl.program import Program
@@ -49,7 +49,7 @@ def every_hop(program: Program, placement: Placement) -> dict[str, tuple[Hop, ..
 def files(program: Program, placement: Placement, addresses: Addresses) -> dict[str, bytes]:
     """What `emitters.output.files` is for a placement, for the full mesh. Raises `EmitError`."""
     findings = Diagnostics()
-    known = Known(program, addresses)
+    known = AddressIndex(program, addresses)
     position = {policy.name: index for index, policy in enumerate(program.policies)}
     found = {}
     for name, every in every_hop(program, placement).items():

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from emitters.interception import Family
 from tests.testbed.mesh.errors import LayoutError
 
@@ -112,7 +112,7 @@ class Layout:
         services = {}
         for name in self.program.services:
             dialled = tuple(a for family in Family if (a := self.service_address(name, family)) is not None)
-            services[name] = Located(dialled, _sorted(a for place in self.of(name) for a in place.addresses))
+            services[name] = ServiceAddresses(dialled, _sorted(a for place in self.of(name) for a in place.addresses))
         externals = {
             name: _sorted(network for place in self.of(name) for network in place.networks)
             for name in self.program.externals

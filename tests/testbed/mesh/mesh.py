@@ -24,12 +24,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from admc.testbed.client import Reply, Request, Target, send
+from admc.testbed.envoys import envoy_binary
 from emitters.envoy import Mode as EmitMode
 from emitters.interception import Family
 from emitters.kubernetes import network_policies
 from emitters.output import files
-from tests.testbed.client import Reply, Request, Target, send
-from tests.testbed.envoys import envoy_binary
 from tests.testbed.mesh import full, outside, wiring
 from tests.testbed.mesh.control import Agent, Arrival, Pod, Started
 from tests.testbed.mesh.errors import MeshError
@@ -156,7 +156,7 @@ class Mesh:
         return network_policies(self.program, self.placement) if self.placement else ()
 
     def _build(self, emitted: dict[str, bytes]) -> None:
-        """Namespaces, cables, rules; and the proxies, which have to be there before whoever they stand in front of."""
+        """Namespaces, cables, rules; and the proxies, which have to be ready before their services start."""
         policies = self._policies() if self._close else ()
         places = [place for place in self.layout.places if not place.on_node]
         paths = {place.name: f"{{{place.name}}}" for place in places}  # the agent knows their descriptors
@@ -327,10 +327,6 @@ class Mesh:
         """What reached the processes (of one party), in order of time."""
         pods = [pod for name, pod in self.pods.items() if party in (None, self.layout.by_name[name].party)]
         return sorted((each for pod in pods for each in pod.arrivals(forget=forget)), key=lambda each: each.at)
-
-    def arrivals_of(self, identity: str) -> list[Arrival]:
-        """Every arrival of the request with this `x-echo-id`."""
-        return [each for each in self.arrivals() if identity in each.seen.header("x-echo-id")]
 
     # ---- what stands in between, from outside ----
 

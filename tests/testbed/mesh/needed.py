@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.testbed.mesh.errors import SKIPPED
+from tests.system import HINT
 from tests.testbed.mesh.needs import missing
 
-NEEDS_MESH = pytest.mark.skipif(
-    bool(missing()), reason=f"namespaces: this machine lacks {'; '.join(missing())}; skipped: {SKIPPED}"
-)
+NEEDS_MESH = pytest.mark.skipif(bool(missing()), reason=f"this machine lacks {', '.join(missing())}; {HINT}")

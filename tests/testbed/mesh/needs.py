@@ -15,7 +15,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from tests.testbed.envoys import envoy_binary
+from admc.testbed.envoys import envoy_binary
 from tests.testbed.mesh import kernel
 from tests.testbed.mesh.errors import MissingError
 
@@ -36,7 +36,7 @@ COMMIT
 
 
 def environment() -> dict[str, str]:
-    """For the tools: administrators' folders are not on everybody's path."""
+    """For the tools: administrators' folders are not on the path of every user."""
     return {**os.environ, "PATH": PATH, "LC_ALL": "C"}
 
 

@@ -1,4 +1,4 @@
-"""What can be said of a namespace without asking whoever is in it: processes, rules, counters.
+"""What an observer outside sees of a namespace: processes, rules, counters.
 
 A test of "nothing stands in the way here" must not rest on the plan that is being tested.
 """

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from tests.testbed.echo import EchoServices, Endpoint, Record, Seen, TakenError
+from admc.testbed.echo import EchoServices, Endpoint, Record, Seen, TakenError
 
 
 @dataclass
@@ -56,7 +56,7 @@ def endpoints(service: str, ports: list[dict[str, Any]], only: list[str] | None)
 
 
 def serve(service: str, ports: list[dict[str, Any]], only: list[str] | None, control: socket.socket) -> None:
-    """Answer until nobody listens any more. The first line says `ready`, or why not."""
+    """Answer until the control socket closes. The first line says `ready`, or why not."""
     record = TimedRecord()
     services = EchoServices(endpoints(service, ports, only))
     services.record = record

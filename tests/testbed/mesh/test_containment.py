@@ -1,4 +1,4 @@
-"""Nothing is left behind, whoever is killed; and what cannot start says why."""
+"""Nothing is left behind, whichever process is killed; and what cannot start says why."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_bed_outlives_the_thread_that_started_it() -> None:
         pool.submit(mesh.__enter__).result()
     with ExitStack() as stack:
         stack.push(mesh)
-        time.sleep(0.1)  # whoever ends with that thread does so at once
+        time.sleep(0.1)  # a process that ends with that thread does so at once
         assert mesh.request("a", "b").ok
 
 
@@ -120,7 +120,9 @@ def test_two_beds_do_not_meet() -> None:
 
 
 @NEEDS_MESH
-def test_an_envoy_that_dies_is_told_and_the_rest_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_envoy_that_dies_is_reported_and_the_rest_is_cleaned_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = dsl.load_text(TEXT)
     mesh = Mesh(program, place(program), folder=tmp_path)
     real = mesh._files

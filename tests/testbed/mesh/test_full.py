@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 import dsl
-from emitters.addresses import Addresses, Located
+from emitters.addresses import Addresses, ServiceAddresses
 from solver.place import place
 from tests.testbed.mesh import full
 
@@ -21,7 +21,10 @@ call desk -> post, mail
 policy log = access_log() on shop -> bank
 """
 ADDRESSES = Addresses(
-    services={"shop": Located(("10.2.0.1",), ("10.1.0.1",)), "desk": Located(("10.2.0.2",), ("10.1.0.2",))},
+    services={
+        "shop": ServiceAddresses(("10.2.0.1",), ("10.1.0.1",)),
+        "desk": ServiceAddresses(("10.2.0.2",), ("10.1.0.2",)),
+    },
     externals={},
     egress={},
 )

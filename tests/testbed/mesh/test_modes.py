@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import dsl
+from admc.testbed.client import Request
 from dsl.program import Program
 from solver.place import place
-from tests.testbed.client import Request
 from tests.testbed.mesh import Family, Mesh, MeshError, Mode, Translation, Way
 from tests.testbed.mesh.needed import NEEDS_MESH
 
@@ -79,7 +79,7 @@ def test_the_emitted_rules_and_a_clusters_translation_share_the_table(program: P
             assert mesh.request("a", "c", way=way, family=family).ok
             assert mesh.request("b", "data", way=way, family=family).ok
             assert mesh.redirected("a/0") == before
-        if where is Translation.POD:  # the ADM's own connections are translated where everybody's are
+        if where is Translation.POD:  # the ADM's own connections are translated where all others are
             used = [rule for rule in mesh.rules("a/0", table="nat") if rule.chain == "BED_SERVICES" and rule.packets]
             assert any(mesh.address("b") in rule.text for rule in used)
 

@@ -1,22 +1,21 @@
-"""Quotas count every way in together, at the place that the plan says: one bucket, whatever the replicas."""
+"""In a network of one family alone a quota counts every way in together: one bucket, whatever the replicas.
+
+`tests/fidelity/mesh/test_limits.py` does the same for both families at once, each protocol, and both sides.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 import dsl
 from solver.place import place
-from tests.testbed.client import Request
 from tests.testbed.mesh import Family, Mesh, Way
 from tests.testbed.mesh.needed import NEEDS_MESH
 
 pytestmark = NEEDS_MESH
-HOTEL = Path("examples/hotel_reservation/policies.adm")
-BOOKING = Request(path="/reservation.Reservation/MakeReservation")
 TEXT = """\
 app shared
 external internet
@@ -24,24 +23,12 @@ service front { http 80 -> 8080  replicas 2 }
 call internet -> front
 policy entrance = rate_limit(requests: 10, per: 60s) on internet -> front
 """
-FAMILIES = [
-    pytest.param((Family.IPV4,), id="ipv4"),
-    pytest.param((Family.IPV6,), id="ipv6"),
-    pytest.param(tuple(Family), id="both"),
-]
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
-def hotel(request: pytest.FixtureRequest) -> Iterator[Mesh]:
-    program = dsl.load(HOTEL)
-    with Mesh(program, place(program), families=request.param) as mesh:
-        yield mesh
-
-
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=Family)
 def shared(request: pytest.FixtureRequest) -> Iterator[Mesh]:
     program = dsl.load_text(TEXT)
-    with Mesh(program, place(program), families=request.param) as mesh:
+    with Mesh(program, place(program), families=(request.param,)) as mesh:
         yield mesh
 
 
@@ -60,42 +47,6 @@ def _emptied(
         labels.append(ask(len(labels)))
         assert len(labels) < 10 * least
     return labels, amount + amount * (time.monotonic() - began) / period
-
-
-def test_a_quota_bites_at_its_place_and_counts_every_way_in(hotel: Mesh) -> None:
-    """`booking_quota`: 90 in a minute at the reservation's own ADM; the declared caller and others share it."""
-    before = {name: proxy.accepted() for name, proxy in hotel.proxies.items()}
-    callers = [(source, way, family) for source in ("frontend", "search") for way, family in _ways(hotel)]
-
-    def ask(index: int) -> str:
-        source, way, family = callers[index % len(callers)]
-        return hotel.request(source, "reservation", BOOKING, way=way, family=family).label
-
-    labels, most = _emptied(ask, "RESOURCE_EXHAUSTED", amount=90, period=60.0, least=96)
-    assert labels[:90] == ["OK"] * 90
-    assert labels.count("OK") <= most
-    assert set(labels) == {"OK", "RESOURCE_EXHAUSTED"}
-    assert len(hotel.arrivals("reservation")) == labels.count("OK")
-    assert hotel.proxies["reservation/0"].accepted() > before["reservation/0"]
-    assert hotel.proxies["user/0"].accepted() == before["user/0"]
-    other = Request(path="/reservation.Reservation/CheckAvailability")
-    assert hotel.request("frontend", "reservation", other, family=hotel.layout.families[0]).ok
-
-
-def test_a_limit_on_connections_bites_at_the_sender(hotel: Mesh) -> None:
-    """`booking_db`: 10 in ten seconds, kept by the only one who opens them; the database has no ADM."""
-    ways = _ways(hotel)
-
-    def ask(index: int) -> str:
-        way, family = ways[index % len(ways)]
-        return hotel.request("reservation", "mongodb-reservation", way=way, family=family).label
-
-    labels, most = _emptied(ask, "connection closed", amount=10, period=10.0, least=12)
-    assert labels[:10] == ["200"] * 10
-    assert labels.count("200") <= most
-    assert set(labels) == {"200", "connection closed"}
-    refused = hotel.request("user", "mongodb-reservation", family=hotel.layout.families[0])
-    assert refused.label == "connection refused"
 
 
 def test_a_quota_is_shared_by_the_replicas_and_all_ways_in(shared: Mesh) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 import dsl
+from admc.testbed.client import Reply, Request
 from solver.place import place
 from solver.placement import PlacementError
-from tests.testbed.client import Reply, Request
 from tests.testbed.mesh import Family, Mesh, Way
 from tests.testbed.mesh.needed import NEEDS_MESH
 
@@ -66,7 +66,7 @@ def test_no_port_address_family_or_header_opens_a_guarded_service(
         reply = mesh.request(
             source, "back", request, port=number, way=way, family=family, replica=replica, authority=f"{friend}:80"
         )
-        if source == "back":  # itself: no more a friend than anybody, but for what never leaves the pod
+        if source == "back":  # itself: rejected like other callers, except for connections that never leave the pod
             assert reply.label in (refused, "no answer in time"), reply
         else:
             assert reply.label == refused
@@ -102,7 +102,7 @@ def test_an_outside_name_is_met_by_its_port(mesh: Mesh, family: Family) -> None:
 
 
 @pytest.mark.parametrize("family", list(Family))
-def test_somebody_elses_connection_on_a_captured_port_passes_untouched(mesh: Mesh, family: Family) -> None:
+def test_another_connection_on_a_captured_port_passes_untouched(mesh: Mesh, family: Family) -> None:
     """`bank` is captured by its port alone; what answers at another address there is not `bank`."""
     with mesh.listen("internet", 8000, family=family) as door:
         door.settimeout(60)
@@ -127,7 +127,7 @@ def test_a_call_to_oneself_meets_the_policies_of_both_ends(mesh: Mesh, family: F
 
 @pytest.mark.parametrize("family", list(Family))
 def test_a_call_to_ones_own_service_address_meets_the_policies_of_both_ends(mesh: Mesh, family: Family) -> None:
-    """A cluster hides the caller where its own service address leads back to it, so none is told apart there."""
+    """A cluster hides the address of a caller whose own service address leads back to it: no ADM can identify it."""
     for own in (0, 1):
         for _ in range(3):
             tags = _tagged(mesh.request("front", "front", port=81, family=family, source_replica=own))

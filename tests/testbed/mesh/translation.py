@@ -6,7 +6,7 @@ like any caller. Translation inside the caller's own namespace exists, too: ther
 emitted interception.
 
 `closing` is the work of a network plugin: it reads the emitted NetworkPolicy objects and enforces them between pods. It
-refuses instead of dropping, so that nobody has to wait for a time-out.
+refuses instead of dropping, so that callers need not wait for a timeout.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def translation(plan: Layout, family: Family, where: Translation) -> str:
 
 
 def closing(plan: Layout, policies: Iterable[Mapping[str, Any]], family: Family) -> str:
-    """Rules for the node that admit to a closed destination those whom its NetworkPolicies admit."""
+    """Rules for the node that admit to a closed destination the callers that its NetworkPolicies admit."""
     admitted: list[str] = []
     closed: dict[str, None] = {}
     for policy in policies:

@@ -52,7 +52,7 @@ def switch(plan: Layout, networks: dict[str, str]) -> list[str]:
             f"addr add {NODE_ADDRESSES[family]}/{PODS[family].prefixlen} dev {SWITCH}{_nodad(family)}"
             for family in Family
         ),
-        # Nobody is there: translation needs a way that begins at the node itself, too.
+        # No process has these addresses: translation needs a route that begins at the node itself, too.
         *(f"route add {network} dev {SWITCH}" for network in SERVICES.values()),
     ]
     ups = uplinks(plan)
@@ -90,7 +90,7 @@ def inside(plan: Layout, place: Place) -> list[str]:
                 network = ipaddress.ip_network(text)
                 mine = [*PODS.values(), *SERVICES.values()]
                 if network.version == family.version and not any(network.overlaps(each) for each in mine):
-                    # Whoever sends from there may choose any address of its network.
+                    # A sender there may choose any address of its network.
                     lines.append(f"route replace local {text} dev lo")
         everything = "0.0.0.0/0" if family is Family.IPV4 else "::/0"
         lines.append(f"route add {everything} via {NODE_ADDRESSES[family]} dev eth0 src {own} onlink")

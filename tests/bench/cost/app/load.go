@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Load says whom to call, and which header of an answer to look for.
+// Load names the service to call, and the header of an answer to look for.
 type Load struct {
 	Address   string `json:"address"`
 	Authority string `json:"authority"`
@@ -28,8 +28,8 @@ type planned struct {
 	membership string
 }
 
-// outcome is what became of it. Both times count from when it should have been sent, so that a stall, be it here or
-// there, is in the figures of everybody whom it kept waiting.
+// outcome is the result of one request. Both times count from the planned time of sending. So a stall of the generator
+// or of the application is in the figures of all requests that it delayed.
 type outcome struct {
 	late   time.Duration
 	took   time.Duration
@@ -140,7 +140,7 @@ func write(path string, found []outcome) error {
 	for _, each := range found {
 		fmt.Fprintf(&text, "%d\t%d\t%t\t%s\n", each.late.Nanoseconds(), each.took.Nanoseconds(), each.marked, each.status)
 	}
-	// Whoever waits for the file finds it whole.
+	// A reader that waits for the file finds it whole.
 	if err := os.WriteFile(path+".part", []byte(text.String()), 0o600); err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func serveTCP(listener net.Listener) error {
 			for {
 				want, err := readQuestion(connection)
 				if err != nil {
-					return // whoever called has hung up
+					return // the caller closed the connection
 				}
 				if _, err := connection.Write(bytes.Repeat([]byte{'x'}, want)); err != nil {
 					return

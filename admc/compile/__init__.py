@@ -1,0 +1,1 @@
+"""From a program on disk to a verified plan."""

@@ -1,0 +1,95 @@
+"""Checks programs without solving them, and merges their findings into one report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from admc.compile.pipeline import folder_of, load_program
+from admc.compile.programs import ProgramFiles
+from admc.exits import CommandError, Exit, refused_warnings, worst
+from admc.render.report import shown_path
+from dsl.diagnostics.diagnostic import Diagnostic, Related
+from dsl.program import Program
+from dsl.text import SourceText, Span
+
+
+class Checked(NamedTuple):
+    """`facts` is None for a program that is wrong."""
+
+    path: str
+    exit_code: Exit
+    facts: dict[str, object] | None
+
+
+class Outcome(NamedTuple):
+    exit_code: Exit
+    diagnostics: tuple[Diagnostic, ...]
+    programs: tuple[Checked, ...]
+
+
+def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_as_errors: bool) -> Outcome:
+    """Paths in the findings are seen from the working directory."""
+    programs: list[Checked] = []
+    found = list(named.problems)
+    codes = [Exit.INPUT] if named.problems else []
+    for path in named.files:
+        folder = folder_of(Path(path))
+        try:
+            program = load_program(Path(path), include=include)
+        except CommandError as error:
+            programs.append(Checked(shown_path(Path(path).name, folder), error.exit_code, None))
+            found += _from_here(error.diagnostics, error.folder)
+            continue
+        shown = shown_path(program.source.path, folder)
+        counts = warnings_as_errors and bool(program.warnings)
+        programs.append(Checked(shown, Exit.INPUT if counts else Exit.DONE, facts(program)))
+        found += _from_here((*program.warnings, *program.notes), folder)
+    # Programs that use the same file share its findings.
+    found = _each_once(found)
+    if warnings_as_errors:
+        refused = refused_warnings(found)
+        found += refused
+        codes += [Exit.INPUT] * bool(refused)
+    return Outcome(worst([*codes, *(program.exit_code for program in programs)]), tuple(found), tuple(programs))
+
+
+def facts(program: Program) -> dict[str, object]:
+    return {
+        "app": program.app,
+        "services": len(program.services),
+        "externals": len(program.externals),
+        "calls": len(program.calls),
+        "policies": len(program.policies),
+    }
+
+
+def _from_here(diagnostics: Sequence[Diagnostic], folder: str) -> list[Diagnostic]:
+    """The same findings with paths that open from the working directory."""
+    sources: dict[int, SourceText] = {}
+
+    def moved(span: Span) -> Span:
+        source = sources.get(id(span.source))
+        if source is None:
+            source = SourceText(shown_path(span.source.path, folder), span.source.text)
+            sources[id(span.source)] = source
+        return span._replace(source=source)
+
+    return [
+        replace(
+            item,
+            span=None if item.span is None else moved(item.span),
+            related=tuple(Related(moved(related.span), related.message) for related in item.related),
+        )
+        for item in diagnostics
+    ]
+
+
+def _each_once(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    found: dict[tuple[object, ...], Diagnostic] = {}
+    for item in diagnostics:
+        place = None if item.span is None else (item.span.source.path, item.span.start, item.span.end)
+        found.setdefault((item.code, item.severity, item.message, place), item)
+    return list(found.values())

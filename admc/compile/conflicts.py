@@ -1,0 +1,42 @@
+"""The conflict behind an impossible placement as one diagnostic: each line of it, and how to remove the conflict."""
+
+from __future__ import annotations
+
+from admc.plan.reasons import quoted_list
+from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
+from dsl.program import Program
+from solver.placement import ConflictPart, PlacementError, Reason, Rule
+
+
+def conflict_diagnostic(program: Program, error: PlacementError) -> Diagnostic:
+    """Points at the policy that cannot be placed; the other lines of the irreducible set follow with their remedies."""
+    policies = {policy.span: policy.name for policy in program.policies}
+    rule = _main_rule(error.reasons)
+    parts = sorted(error.parts, key=lambda part: part.span not in policies)
+    concerned = [policies[part.span] for part in parts if part.span in policies]
+    if rule is Rule.ORDER and len(concerned) > 1:
+        # If the declared order is impossible, the best advice is usually to move the last policy up.
+        last = len(concerned) - 1
+        parts = [parts[last], *parts[:last], *parts[last + 1 :]]
+    causes = list(dict.fromkeys(f"{reason.message} ({reason.rule.value})" for reason in error.reasons))
+    return Diagnostic(
+        code=f"ADM{600 + int(rule.value[1:])}",
+        severity=Severity.ERROR,
+        message="no correct placement exists" + (f" for {quoted_list(concerned)}" if concerned else ""),
+        span=parts[0].span if parts else None,
+        cause="; ".join(causes) or None,
+        hint=_hint(parts),
+        related=tuple(Related(part.span, f"{part.message}; to free it: {part.remedy}") for part in parts[1:]),
+    )
+
+
+def _hint(parts: list[ConflictPart]) -> str | None:
+    if not parts:
+        return None
+    others = {1: "", 2: "; or change the other line"}.get(len(parts), "; or change any one of the other lines")
+    return f"{parts[0].remedy}{others}"
+
+
+def _main_rule(reasons: tuple[Reason, ...]) -> Rule:
+    """The most specific rule: coverage (R1) is in every conflict, so any other rule comes first."""
+    return next((reason.rule for reason in reasons if reason.rule is not Rule.COVERAGE), Rule.COVERAGE)

@@ -1,0 +1,234 @@
+"""The pipeline from the path of a program to its plan. Every command that needs a placement uses it.
+
+    path -> dsl.load -> Program -> solver.place -> Placement -> solver.verify.verifier -> emitters check -> Plan
+
+The verifier shares no code with the solver. A placement that the verifier rejects, or that no configuration can
+express, is never shown, written or emitted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from admc.exits import CommandError, Exit, refused_warnings, wrong_usage
+from dsl.collector import no_collection
+from dsl.diagnostics.diagnostic import Diagnostic, ProgramError, Severity
+from dsl.program import Program, Side
+
+if TYPE_CHECKING:
+    from admc.plan.model import Plan
+    from solver.placement import Costs, Placement, Violation
+
+SHOWN_VIOLATIONS = 20
+STANDARD_INPUT = Path("-")
+STANDARD_INPUT_NAME = "<stdin>"
+"""The name of a program from standard input in findings and plans."""
+MAX_ENTRIES = 2000
+"""Entries of a folder that are searched for a program with a similar name."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    program: Program
+    placement: Placement
+    plan: Plan
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Wall time of each stage, for benchmarks only."""
+
+
+def folder_of(path: Path) -> str:
+    """The program's folder as the user typed it. Paths in spans are relative to it."""
+    folder = path.parent.as_posix()
+    return "" if folder == "." else folder
+
+
+def load_program(
+    path: Path, read: Callable[[str], bytes] | None = None, *, include: Sequence[Path] | None = None
+) -> Program:
+    """The program at `path`, or of standard input for `-`. Raises `CommandError` (exit 1) with all findings.
+
+    `include`: folders, besides its own, from which it may use files.
+    """
+    import dsl
+
+    if read is None and path == STANDARD_INPUT:
+        return load_program(Path(STANDARD_INPUT_NAME), _with_standard_input(include or ()), include=include)
+    if read is None and os.path.isdir(path):  # noqa: PTH112 - `Path.is_dir` raises for a name that is too long
+        raise wrong_usage("ADM501", f"cannot read `{path}`: it is a folder", hint=_program_in(path))
+    try:
+        return dsl.load(path, read, tuple(include or ()))
+    except ProgramError as error:
+        found = [_as_typed(item, path) for item in error.diagnostics]
+        raise CommandError(Exit.INPUT, found, folder_of(path)) from error
+
+
+def _with_standard_input(include: Sequence[Path]) -> Callable[[str], bytes]:
+    """Reads standard input for the program, and files from the working directory and the folders in `include`."""
+    from dsl.files.folders import MAX_FILE_BYTES, folder_reader
+
+    content = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    others = folder_reader(Path(), include)
+    return lambda path: content if path == STANDARD_INPUT_NAME else others(path)
+
+
+def _as_typed(item: Diagnostic, path: Path) -> Diagnostic:
+    """A finding without a place names the program as its folder knows it; a person knows it as it was typed."""
+    if item.span is not None or path == Path(STANDARD_INPUT_NAME):
+        return item
+    hint = item.hint if os.path.lexists(path) else item.hint or program_meant(path)
+    return replace(item, message=item.message.replace(f"`{path.name}`", f"`{path}`", 1), hint=hint)
+
+
+def _program_in(folder: Path) -> str:
+    """A hint for a folder where one program is expected."""
+    from admc.compile.programs import find_programs
+
+    found = find_programs([str(folder)]).files
+    return f"name a program in it, such as `{found[0]}`" if found else "name the file of a program: `policies.adm`"
+
+
+def program_meant(path: Path) -> str | None:
+    """A hint for a path that does not exist: the program in its folder with the most similar name."""
+    from dsl.diagnostics.diagnostic import did_you_mean
+
+    folder = folder_of(path)
+    before = f"{folder.rstrip('/')}/" if folder else ""
+    try:
+        with os.scandir(path.parent) as entries:
+            known = [entry.name for entry in islice(entries, MAX_ENTRIES) if entry.name.endswith(".adm")]
+    except (OSError, ValueError):
+        return None
+    whole = f"{path.name}.adm"
+    return did_you_mean(whole if whole in known else path.name, sorted(known), before)
+
+
+def place_program(
+    program: Program,
+    folder: str = "",
+    *,
+    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    effort: float | None = None,
+    costs: Costs | None = None,
+    progress: Progress | None = None,
+) -> tuple[Placement, dict[str, float]]:
+    """A verified placement that can be put into configuration, and its seconds.
+
+    Raises `CommandError`: exit 3 with the conflict or what cannot be expressed, 70 if not verified.
+    """
+    from solver.placement import Costs, PlacementError
+
+    costs = costs or Costs()
+    report_stage = progress or _silent
+    started = time.perf_counter()
+    report_stage("solving")
+    from solver.place import place
+
+    try:
+        placement = place(program, costs, previous=previous, effort=effort)
+    except PlacementError as error:
+        from admc.compile.conflicts import conflict_diagnostic
+
+        raise CommandError(
+            Exit.NO_PLACEMENT, [conflict_diagnostic(program, error), *program.warnings], folder
+        ) from error
+    solved = time.perf_counter()
+    report_stage("verifying")
+    from solver.verify.verifier import verify
+
+    violations = verify(program, placement, costs)
+    if violations:
+        raise CommandError(Exit.BUG, _bug(program, violations), folder)
+    verified = time.perf_counter()
+    expressible(program, placement, folder)
+    return placement, {"solve": solved - started, "verify": verified - solved}
+
+
+@no_collection()
+def compile_program(
+    path: Path,
+    *,
+    include: Sequence[Path] | None = None,
+    previous: Mapping[tuple[str, str], tuple[Side, ...]] | None = None,
+    effort: float | None = None,
+    costs: Costs | None = None,
+    progress: Progress | None = None,
+    warnings_as_errors: bool = False,
+) -> Compiled:
+    """Read, solve, verify and explain the program at `path`, with files from its folder and from those in `include`.
+
+    `previous` is (policy, destination) -> sides of an earlier plan, for the least change; `effort` is the solver's
+    deterministic time; `progress` receives the name of each stage as it begins. Raises `CommandError`.
+    """
+    report_stage = progress or _silent
+    started = time.perf_counter()
+    report_stage("reading")
+    program = load_program(path, include=include)
+    if warnings_as_errors:
+        refuse_warnings(program.warnings, folder_of(path))
+    read = time.perf_counter()
+    placement, seconds = place_program(
+        program, folder_of(path), previous=previous, effort=effort, costs=costs, progress=progress
+    )
+    verified = time.perf_counter()
+    report_stage("explaining")
+    from admc.plan.build import build
+    from solver.placement import Costs
+
+    plan = build(program, placement, costs or Costs())
+    return Compiled(
+        program, placement, plan, {"read": read - started, **seconds, "plan": time.perf_counter() - verified}
+    )
+
+
+def refuse_warnings(found: Iterable[Diagnostic], folder: str) -> None:
+    """Raises `CommandError` (exit 1) if there is a warning among `found`."""
+    found = tuple(found)
+    refused = refused_warnings(found)
+    if refused:
+        raise CommandError(Exit.INPUT, [*found, *refused], folder)
+
+
+def expressible(program: Program, placement: Placement, folder: str) -> None:
+    """Raises `CommandError` (exit 3) if Envoy or NetworkPolicies cannot express the placement, even without
+    `--emit`."""
+    from emitters import envoy, kubernetes
+
+    found = (*envoy.check(program, placement), *kubernetes.check(program, placement))
+    if found:
+        raise CommandError(Exit.NO_PLACEMENT, [*found, *program.warnings], folder)
+
+
+def _silent(_stage: str) -> None:
+    return
+
+
+def _bug(program: Program, violations: tuple[Violation, ...]) -> list[Diagnostic]:
+    """A placement that the verifier rejects is a bug in admc, whatever the program is."""
+    found = []
+    for violation in violations[:SHOWN_VIOLATIONS]:
+        policy = None if violation.policy is None else program.policy_by_name.get(violation.policy)
+        found.append(
+            Diagnostic(
+                "ADM902",
+                Severity.ERROR,
+                f"the placement breaks {violation.rule or 'its own figures'}: {violation.message}",
+                None if policy is None else policy.span,
+                cause="admc's solver and its verifier disagree, so the placement is not used; this is a bug in admc",
+                hint="please report it with the program; nothing was written",
+            )
+        )
+    return found
+
+
+def input_files(path: Path, program: Program) -> tuple[Path, ...]:
+    """The paths of the program's files from the working directory."""
+    return (path, *(path.parent / item.path for item in program.inputs if item.path != STANDARD_INPUT_NAME))

@@ -1,0 +1,113 @@
+"""Finds the programs that a command line names: files, folders, and standard input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from admc.exits import CommandError, wrong_usage
+from admc.files import system_message
+from dsl.diagnostics.diagnostic import Diagnostic
+
+STANDARD_INPUT = "-"
+ENDING = ".adm"
+MAX_ENTRIES = 200_000
+"""Files and folders below one folder that are searched at most."""
+MAX_DEPTH = 64
+NOT_SEARCHED = "hidden folders, `node_modules` and folders that are links are not searched"
+
+
+class ProgramFiles(NamedTuple):
+    """The files, each once and in the order of the command line, and the errors in it."""
+
+    files: tuple[str, ...]
+    problems: tuple[Diagnostic, ...]
+    folders: bool
+    """Whether it names a folder. Then there may be any number of files, also one."""
+
+
+def find_programs(names: Iterable[str], *, parts: bool = False) -> ProgramFiles:
+    """The files that `names` stand for. A folder stands for all programs below it; with `parts` also for files that
+    programs use."""
+    files: dict[str, str] = {}
+    problems: list[Diagnostic] = []
+    folders = False
+    for name in dict.fromkeys(names):
+        # `Path.is_dir` raises for a name that is too long or an inaccessible folder; reading the file reports that.
+        if name == STANDARD_INPUT or not os.path.isdir(name):  # noqa: PTH112
+            files.setdefault(_key(name), name)
+            continue
+        folders = True
+        try:
+            found = [path for path in _below(Path(name)) if not path.is_symlink() or not parts]
+            found = [path for path in found if parts or _is_program(path)]
+            if not found:
+                raise _nothing(name, parts=parts)
+        except CommandError as error:
+            problems.extend(error.diagnostics)
+            continue
+        for path in found:
+            files.setdefault(_key(str(path)), str(path))
+    return ProgramFiles(tuple(files.values()), tuple(problems), folders)
+
+
+def _key(name: str) -> str:
+    """The same for two spellings of one path. Links are not resolved: `use` is relative to the path that is named."""
+    return name if name == STANDARD_INPUT else str(Path(name).absolute())
+
+
+def _nothing(name: str, *, parts: bool) -> CommandError:
+    return wrong_usage(
+        "ADM812",
+        f"there is no {'file of a program' if parts else 'program'} in `{name}`",
+        cause=f"no file below it has a name that ends in `{ENDING}`" + ("" if parts else " and an `app` line in it"),
+        hint=NOT_SEARCHED,
+    )
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Files below a folder whose names end in `.adm`, by name. Raises `CommandError`."""
+    entries = 0
+    waiting = [(folder, 0)]
+    while waiting:
+        at, depth = waiting.pop()
+        try:
+            with os.scandir(at) as listing:
+                inside = []
+                for entry in listing:
+                    entries += 1
+                    if entries > MAX_ENTRIES:
+                        raise _too_much(folder, f"there are more than {MAX_ENTRIES} files and folders below it")
+                    inside.append(entry)
+        except OSError as error:
+            raise wrong_usage("ADM802", f"cannot read the folder `{at}`", cause=system_message(error)) from error
+        below = []
+        for entry in sorted(inside, key=lambda entry: entry.name):
+            if entry.name.startswith(".") or entry.name == "node_modules":
+                continue
+            # `entry.is_dir()` raises for a link that leads to itself.
+            if not os.path.isdir(entry.path):  # noqa: PTH112
+                if entry.name.endswith(ENDING):
+                    yield at / entry.name
+            elif not entry.is_symlink():
+                below.append((at / entry.name, depth + 1))
+        if below and depth >= MAX_DEPTH:
+            raise _too_much(folder, f"folders in it are nested deeper than {MAX_DEPTH}")
+        waiting.extend(reversed(below))
+
+
+def _too_much(folder: Path, cause: str) -> CommandError:
+    return wrong_usage("ADM813", f"the folder `{folder}` is too large", cause=cause, hint="name folders or files in it")
+
+
+def _is_program(path: Path) -> bool:
+    """Whether a file has an `app` line. True also for an unreadable file, so that its error is reported."""
+    from dsl.files.folders import folder_reader
+    from dsl.syntax.scan import has_app
+
+    try:
+        return has_app(folder_reader(path.parent)(path.name).decode("utf-8", "replace"))
+    except (OSError, ValueError):
+        return True

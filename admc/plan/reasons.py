@@ -1,0 +1,77 @@
+"""Why a policy is at its side, in one sentence for a reader who knows the application and not the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from admc.plan.model import FREE, Because, SourceLine
+from dsl.program import Program, Side
+from dsl.text import Span
+from solver.placement import Decision, Rule
+
+NAMED = 3
+"""Destinations that a sentence names; it counts the others."""
+
+
+def adm_reasons(program: Program, held: Sequence[tuple[Side, Decision]]) -> tuple[Because, ...]:
+    """Reasons of one ADM. Destinations of one policy that share a reason share a sentence."""
+    anchor = _anchor(held)
+    grouped: dict[tuple[Side, str, str, str, tuple[Span, ...]], list[str]] = {}
+    for side, decision in held:
+        reason = decision.ruled_out.get(side.other)
+        key: tuple[Side, str, str, str, tuple[Span, ...]]
+        if len(decision.sides) > 1:
+            key = (side, decision.policy, Rule.COVERAGE.value, "", ())
+        elif reason is None:
+            key = (side, decision.policy, FREE, "", ())
+        else:
+            key = (side, decision.policy, reason.rule.value, reason.message, reason.spans)
+        grouped.setdefault(key, []).append(decision.destination)
+    return tuple(
+        Because(
+            policy,
+            side,
+            tuple(destinations),
+            rule,
+            _text(rule, message, anchor),
+            tuple(
+                SourceLine(span.source.path, span.line) for span in (spans or (program.policy_by_name[policy].span,))
+            ),
+        )
+        for (side, policy, rule, message, spans), destinations in grouped.items()
+    )
+
+
+def quoted_list(names: Sequence[str]) -> str:
+    """`a`, `b` and `c`; of a long list the rest is counted."""
+    quoted = [f"`{name}`" for name in names]
+    if len(quoted) > NAMED:
+        quoted = [*quoted[:NAMED], f"{len(names) - NAMED} more"]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+
+
+def _anchor(held: Iterable[tuple[Side, Decision]]) -> str | None:
+    """A policy that needs this ADM regardless of the objective."""
+    for side, decision in held:
+        if len(decision.sides) > 1 or decision.ruled_out.get(side.other) is not None:
+            return decision.policy
+    return None
+
+
+def sentence(because: Because, service: str) -> str:
+    """The reason with the policy and its place, for a reader who does not see the plan."""
+    if because.side is Side.INGRESS:
+        at = f"the ingress of `{service}`"
+    else:
+        at = f"the egress of `{service}`, towards {quoted_list(because.destinations)}"
+    if because.rule == FREE:
+        return f"`{because.policy}` is at {at} by choice: {because.text}"
+    return f"`{because.policy}` must be at {at}: {because.text} ({because.rule})"
+
+
+def _text(rule: str, message: str, anchor: str | None) -> str:
+    if rule == FREE:
+        if anchor is not None:
+            return f"it may stand at either side, and `{anchor}` needs an ADM here anyway"
+        return "it may stand at either side, and this one is part of the cheapest placement"
+    return message or "it needs both ends of a call"

@@ -1,0 +1,173 @@
+"""The result of `admc try` for a person at a terminal: what was sent, what had to happen, what happened, and where."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from admc.terminal import counted, visible
+from admc.testbed.findings import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from admc.testbed.session import Trial
+    from admc.testbed.trial import CallRow, PolicyRow
+    from dsl.program import Port, Program
+
+    Row = TypeVar("Row", CallRow, PolicyRow)
+
+ROWS: Final = 60
+"""Rows of each table that are listed before they are counted; those that are wrong always are."""
+WIDE: Final = 112
+"""Columns that the table of policies needs; in fewer, each policy has lines of its own."""
+STYLES: Final = {
+    Outcome.ENFORCED: "green",
+    Outcome.NOT_ENFORCED: "bold red",
+    Outcome.HIDDEN: "yellow",
+    Outcome.NOT_OBSERVABLE: "yellow",
+    Outcome.NOT_TRIED: "bold red",
+}
+
+
+def render(trial: Trial, *, colour: bool, width: int) -> str:
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        soft_wrap=False,
+    )
+    console.print(Text.assemble((visible(trial.program.app), "bold"), f", tried on Envoy {trial.envoy}"))
+    console.print()
+    calls, policies = _shown(trial.calls), _shown(trial.policies)
+    console.print(_calls(trial.program, calls))
+    _rest(console, len(trial.calls) - len(calls), "calls")
+    console.print()
+    if trial.policies:
+        if width >= WIDE:
+            console.print(_policies(policies))
+        else:
+            _stacked(console, policies)
+        _rest(console, len(trial.policies) - len(policies), "rows")
+        console.print()
+    if trial.moved_ports:
+        moved = ", ".join(f"{tried} for {number}" for number, tried in sorted(trial.moved_ports.items()))
+        console.print(Text(f"other ports, since this user may not listen on low ones: {moved}", style="dim"))
+    console.print(Text(_verdict(trial)))
+    console.print(Text(_size(trial), style="bold"))
+    return "".join(line.rstrip() + "\n" for line in stream.getvalue().splitlines())
+
+
+def _shown(rows: Sequence[Row]) -> list[Row]:
+    """Those that are wrong, and as many others as there is room for, in their order."""
+    room = ROWS - sum(not row.finding.outcome.is_good for row in rows)
+    found = []
+    for row in rows:
+        good = row.finding.outcome.is_good
+        if not good or room > 0:
+            found.append(row)
+        room -= good
+    return found
+
+
+def _rest(console: Console, number: int, what: str) -> None:
+    if number:
+        console.print(Text(f"... and {number} more {what} without a mistake; `--json` has them all", style="dim"))
+
+
+def _calls(program: Program, rows: list[CallRow]) -> Table:
+    table = _table()
+    for title in ("call", "request", "result", "through the ADM of"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        found = row.finding
+        right = found.outcome is Outcome.ENFORCED
+        result = found.observed if right or not found.expected else f"{found.observed}; expected: {found.expected}"
+        destination = row.call.destination
+        if len(_ports(program, destination)) > 1:
+            destination = f"{destination}:{row.call.port.number}"
+        table.add_row(
+            Text(visible(f"{row.call.source} -> {destination}")),
+            Text(visible(found.request)),
+            Text(visible(result), style="" if right else STYLES[found.outcome]),
+            Text(visible(", ".join(row.adms)) or "-"),
+        )
+    return table
+
+
+def _ports(program: Program, name: str) -> tuple[Port, ...]:
+    return program.services[name].ports if name in program.services else program.externals[name].ports
+
+
+def _policies(rows: list[PolicyRow]) -> Table:
+    """Two lines a row: the policy and its call, the outcome and its place."""
+    table = _table(expand=True)
+    table.add_column("policy and call", overflow="fold", max_width=36)
+    for title in ("request", "expected", "observed"):
+        table.add_column(title, overflow="fold", ratio=1)
+    table.add_column("outcome and place", overflow="fold", max_width=24)
+    for row in rows:
+        found = row.finding
+        style = STYLES[found.outcome]
+        table.add_row(
+            Text.assemble((visible(row.policy), "bold"), f"\n{visible(_call(row))}"),
+            Text(visible(found.request)),
+            Text(visible(found.expected)),
+            Text(visible(found.observed)),
+            Text.assemble((found.outcome.value, style), f"\n{visible(row.adm)} ({row.side.value})"),
+        )
+    return table
+
+
+def _table(*, expand: bool = False) -> Table:
+    return Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False, expand=expand)
+
+
+def _call(row: PolicyRow) -> str:
+    return f"{', '.join(row.sources)} -> {row.destination}"
+
+
+def _stacked(console: Console, rows: list[PolicyRow]) -> None:
+    for row in rows:
+        found = row.finding
+        console.print(
+            Text.assemble(
+                (visible(row.policy), "bold"),
+                f"  {visible(_call(row))}, at {visible(row.adm)} ({row.side.value}): ",
+                (found.outcome.value, STYLES[found.outcome]),
+            ),
+            overflow="fold",
+        )
+        lines = (("request", found.request), ("expected", found.expected), ("observed", found.observed))
+        table = Table.grid(padding=(0, 0))
+        table.add_column(width=len("  observed  "), style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for label, value in lines:
+            if value:
+                table.add_row(f"  {label}", Text(visible(value)))
+        console.print(table)
+
+
+def _verdict(trial: Trial) -> str:
+    parts = [f"{trial.answered} of {len(trial.calls)} calls answered as declared"]
+    outcomes = trial.outcomes
+    tried = outcomes[Outcome.ENFORCED] + outcomes[Outcome.NOT_ENFORCED]
+    if tried:
+        parts.append(f"{outcomes[Outcome.ENFORCED]} of {tried} enforcements seen")
+    others = (Outcome.HIDDEN, Outcome.NOT_OBSERVABLE, Outcome.NOT_TRIED)
+    parts += [f"{outcomes[each]} {each.value}" for each in others if outcomes[each]]
+    return f"{'; '.join(parts)}; {trial.seconds:.1f} s"
+
+
+def _size(trial: Trial) -> str:
+    adms = counted(len(trial.placement.adms), "ADM")
+    return f"{adms} instead of {len(trial.program.services)} sidecars ({trial.placement.status.value})"

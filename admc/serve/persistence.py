@@ -1,0 +1,137 @@
+"""Restores the stored state of an earlier server, and stores the active one for the next.
+
+StateDir --restore--> ActiveConfig --save--> StateDir
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.rollout.rollout_state import begun
+from admc.serve.build.source import restored
+from admc.serve.build.worker import RestoreState, WorkerError
+from admc.serve.rollout.plans import Planned
+from admc.serve.state_dir.manifest import SECRET_BYTES, plans_of
+from admc.serve.state_dir.store import Position
+
+if TYPE_CHECKING:
+    from admc.serve.active_config import ActiveConfig
+    from admc.serve.build.worker import Worker
+    from admc.serve.state_dir.store import Recipe, StateDir, StoredState
+
+LOG: Final = logging.getLogger("admc.serve")
+SAVE_SECONDS: Final = 0.5
+
+
+class Persistence:
+    """Connects the active configuration with the state directory."""
+
+    def __init__(self, config: ActiveConfig, state_dir: StateDir) -> None:
+        self._config = config
+        self._state_dir = state_dir
+
+    async def restore(self, worker: Worker) -> bool:
+        """Begin with the stored state, if there is one; returns whether. The worker builds it, and holds it afterwards.
+
+        Raises `CommandError` if proxies may have more than one plan, and the rollout cannot be continued. Proxies keep
+        what they have then, since no other configuration is known to fit.
+        """
+        config, problems = self._config, self._config.problems
+        try:
+            found = await asyncio.to_thread(self._state_dir.load)
+            if found is None:
+                return False
+            made = await self._made(worker, found)
+        except CommandError as error:
+            if not self._state_dir.may_begin_anew:
+                raise
+            problems.report_not_saved("kept", error.diagnostics, error.folder)
+            return False
+        if made is None:
+            return False
+        position, plans, newest = made
+        recipe = position.plans[newest.digest]
+        for problem in found.problems:
+            problems.counts.kept_errors += 1
+            LOG.error("kept_group_not_used", extra={"problem": problem})
+        config.restore(newest.state, recipe)
+        config.store.publish_all(found.groups)
+        for name, snapshot in found.groups.items():
+            config.store.acked(name, snapshot)
+        await config.rollout.resume(position, plans)
+        await config.reload_identities()
+        LOG.info("recalled", extra={"groups": len(found.groups), "state": newest.state.version})
+        return True
+
+    async def _made(self, worker: Worker, found: StoredState) -> tuple[Position, dict[str, Planned], Planned] | None:
+        """The stored plans, and the newest one, which the worker builds. Raises `CommandError`."""
+        first = found.first
+        if found.position is None and first is None:
+            return None
+        if found.position is None and first is not None:
+            newest = await self._newest(worker, first)
+            rollout = begun(newest.digest, secrets.token_bytes(SECRET_BYTES))
+            return Position(rollout, {newest.digest: first}, {}), {newest.digest: newest}, newest
+        position = found.position
+        assert position is not None  # noqa: S101 - one of them is there
+        name = position.rollout.newest
+        newest = await self._newest(worker, position.plans[name])
+        plans = {name: newest}
+        for other in plans_of(position.rollout) - {name}:
+            recipe = position.plans[other]
+            state = await asyncio.to_thread(restored, self._config.options.source, recipe)
+            plans[other] = Planned(state, recipe)
+        if any(planned.digest != name for name, planned in plans.items()):
+            raise wrong_usage(
+                "ADM854",
+                "a stored plan differs from the one that was stored",
+                cause="this admc compiles the same files to another plan",
+                hint="let the earlier release finish, or remove the folder once every proxy has one plan",
+            )
+        return position, plans, newest
+
+    async def _newest(self, worker: Worker, recipe: Recipe) -> Planned:
+        try:
+            read = await worker.restore(RestoreState(self._config.options.source, recipe))
+        except WorkerError as error:
+            raise wrong_usage(
+                "ADM854",
+                "the stored state cannot be built again",
+                cause=str(error),
+                hint="start the server again; if that does not help, it is a bug in admc",
+            ) from error
+        if read.state is None:
+            raise CommandError(Exit.INPUT, read.findings, read.folder)
+        return Planned(read.state, recipe)
+
+    async def run(self) -> None:
+        """Store what proxies acknowledge, until cancelled."""
+        while True:
+            await self.save()
+            await asyncio.sleep(SAVE_SECONDS)
+
+    async def save(self) -> None:
+        """Store the active state, and the snapshots that proxies have acknowledged."""
+        config, problems = self._config, self._config.problems
+        if config.state is None:
+            return
+        try:
+            renewed = await asyncio.to_thread(self._state_dir.renew)
+            if renewed:
+                self._report_renewed()
+            if await config.rollout.keep(force=config.state) and not renewed:
+                self._report_renewed()
+            await asyncio.to_thread(self._state_dir.save, config.rollout.position, config.acknowledged)
+        except CommandError as error:
+            problems.report_not_saved("kept", error.diagnostics)
+        else:
+            problems.clear("kept")
+
+    def _report_renewed(self) -> None:
+        """Files of the directory were removed or changed from outside, and have been written again."""
+        self._config.problems.counts.kept_errors += 1
+        LOG.error("kept_folder_renewed", extra={"folder": str(self._state_dir.folder)})

@@ -1,0 +1,7 @@
+"""A program's services, clients and Envoys on loopback: what `admc try` runs, and what tests of real proxies build on.
+
+    program -> placement -> emitted files -> [Envoys in front of echo services] -> requests -> findings
+
+Nothing here needs a privilege: each service has an address of its own in 127.0.0.0/8 instead of a network namespace,
+and explicit listeners instead of redirection.
+"""

@@ -1,0 +1,234 @@
+"""Clients that choose their source address and open one connection for each request.
+
+At ingress an ADM tells callers apart by their address, so a client must be able to send as any service. Counters are
+compared with the requests that were sent: no client here retries, pools connections or follows redirects. gRPC goes
+through the `h2` library, since grpcio can neither choose its source address nor switch off transparent retries.
+"""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import grpc  # type: ignore[import-untyped]
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
+from h2.exceptions import ProtocolError
+
+from admc.testbed.echo import Seen, parse
+
+EXHAUSTED = frozenset({errno.EADDRNOTAVAIL, errno.EADDRINUSE, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
+GRPC_NAMES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Source and destination of a call: the addresses of its connection, and the `authority` that the client sends."""
+
+    source: str
+    address: str
+    port: int
+    authority: str
+    dial: Callable[[float], socket.socket] | None = None
+    """Opens the connection within some seconds; None where a plain connection from `source` will do."""
+
+    def open(self, timeout: float) -> socket.socket:
+        """A new connection."""
+        if self.dial is not None:
+            return self.dial(timeout)
+        return socket.create_connection((self.address, self.port), timeout, (self.source, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str = "GET"
+    path: str = "/"
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+    def with_headers(self, *headers: tuple[str, str]) -> Request:
+        return Request(self.method, self.path, (*self.headers, *headers), self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer. `status` is an HTTP status, or the code of a gRPC call; None where the connection broke."""
+
+    status: int | None
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    seconds: float = 0.0
+    error: str = ""
+    grpc: bool = False
+    exhausted: bool = False
+    """This machine had no port or file descriptor for the connection: the reply says nothing of the other end."""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == (0 if self.grpc else 200)
+
+    @property
+    def label(self) -> str:
+        """The status as text: `429`, `RESOURCE_EXHAUSTED`, `connection closed`."""
+        if self.status is None:
+            return self.error
+        return GRPC_NAMES.get(self.status, str(self.status)) if self.grpc else str(self.status)
+
+    def header(self, name: str) -> tuple[str, ...]:
+        return tuple(value for key, value in self.headers if key.lower() == name.lower())
+
+    @property
+    def seen(self) -> Seen | None:
+        """The request as the service received it; None where a proxy answered instead of the service."""
+        try:
+            return parse(self.body)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+def http1(target: Target, request: Request, timeout: float = 10.0) -> Reply:
+    """One HTTP/1.1 request on a connection of its own."""
+    connection = http.client.HTTPConnection(target.address, target.port, timeout=timeout)
+    started = time.monotonic()
+    try:
+        connection.sock = target.open(timeout)
+        connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
+        connection.putheader("Host", target.authority)
+        for name, value in request.headers:
+            connection.putheader(name, value)
+        if request.body:
+            connection.putheader("Content-Length", str(len(request.body)))
+        connection.endheaders(request.body or None)
+        response = connection.getresponse()
+        body = response.read()
+        return Reply(response.status, tuple(response.getheaders()), body, time.monotonic() - started)
+    except (OSError, http.client.HTTPException) as error:
+        return _broken(error, started)
+    finally:
+        connection.close()
+
+
+def h2c(target: Target, request: Request, timeout: float = 10.0) -> Reply:
+    """One HTTP/2 request without TLS, by prior knowledge."""
+    return _http2(target, request, (), timeout, is_grpc=False)
+
+
+def grpc_call(target: Target, request: Request, timeout: float = 10.0) -> Reply:
+    """One unary gRPC call; `status` is the gRPC code."""
+    framed = b"\0" + struct.pack(">I", len(request.body)) + request.body
+    asked = Request("POST", request.path, request.headers, framed)
+    return _http2(target, asked, (("content-type", "application/grpc"), ("te", "trailers")), timeout, is_grpc=True)
+
+
+def tcp(target: Target, timeout: float = 10.0) -> Reply:
+    """Open a connection, read the greeting, send a word and wait for it. `status` is 200 where all of it worked."""
+    started = time.monotonic()
+    word = b"are you there\n"
+    try:
+        with target.open(timeout) as connection:
+            with connection.makefile("rb") as reader:
+                greeting = reader.readline()
+                if not greeting:
+                    return Reply(None, seconds=time.monotonic() - started, error="connection closed")
+                connection.sendall(word)
+                answer = reader.readline()
+            if answer != word:
+                return Reply(None, body=greeting, seconds=time.monotonic() - started, error="connection closed")
+            return Reply(200, (), greeting, time.monotonic() - started)
+    except OSError as error:
+        return _broken(error, started)
+
+
+def send(protocol: str, target: Target, request: Request, timeout: float = 10.0) -> Reply:
+    """One request in a call's protocol: `tcp`, `http` (which is HTTP/1.1), `h2c` or `grpc`."""
+    if protocol == "tcp":
+        return tcp(target, timeout)
+    clients = {"http": http1, "h2c": h2c, "grpc": grpc_call}
+    return clients[protocol](target, request, timeout)
+
+
+def _broken(error: Exception, started: float, *, is_grpc: bool = False) -> Reply:
+    """The reply where the connection broke."""
+    exhausted = isinstance(error, OSError) and error.errno in EXHAUSTED
+    seconds = time.monotonic() - started
+    return Reply(None, seconds=seconds, error=_cause(error), grpc=is_grpc, exhausted=exhausted)
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, ConnectionError | http.client.RemoteDisconnected):
+        return "connection closed"
+    return str(error) or type(error).__name__
+
+
+def _http2(
+    target: Target, request: Request, extra: tuple[tuple[str, str], ...], timeout: float, *, is_grpc: bool
+) -> Reply:
+    started = time.monotonic()
+    try:
+        with target.open(timeout) as connection:
+            headers, body, reset = _exchange(connection, target, request, extra, started + timeout)
+    except (OSError, ProtocolError) as error:
+        return _broken(error, started, is_grpc=is_grpc)
+    seconds = time.monotonic() - started
+    named = dict(headers)
+    if not is_grpc:
+        status = int(named[":status"]) if ":status" in named and not reset else None
+        return Reply(status, tuple(headers), body, seconds, "" if status else "stream reset")
+    if "grpc-status" not in named:
+        why = "stream reset" if reset else f"HTTP {named.get(':status', 'answer')} without a gRPC status"
+        return Reply(None, tuple(headers), body, seconds, why, grpc=True)
+    return Reply(int(named["grpc-status"]), tuple(headers), body[5:], seconds, named.get("grpc-message", ""), grpc=True)
+
+
+def _exchange(
+    connection: socket.socket, target: Target, request: Request, extra: tuple[tuple[str, str], ...], deadline: float
+) -> tuple[list[tuple[str, str]], bytes, bool]:
+    """Headers and trailers, body, and whether the stream was reset."""
+    h2 = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+    h2.initiate_connection()
+    pseudo = [
+        (":method", request.method),
+        (":scheme", "http"),
+        (":path", request.path),
+        (":authority", target.authority),
+    ]
+    fields = [*pseudo, *extra, *((name.lower(), value) for name, value in request.headers)]
+    h2.send_headers(1, fields, end_stream=not request.body)
+    rest = request.body
+    headers: list[tuple[str, str]] = []
+    body = bytearray()
+    while True:
+        while rest and (room := min(h2.local_flow_control_window(1), h2.max_outbound_frame_size)) > 0:
+            part, rest = rest[:room], rest[room:]
+            h2.send_data(1, part, end_stream=not rest)
+        connection.sendall(h2.data_to_send())
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        data = connection.recv(65536)
+        if not data:
+            raise ConnectionResetError
+        for event in h2.receive_data(data):
+            if isinstance(event, ResponseReceived | TrailersReceived):
+                headers += [(str(name), str(value)) for name, value in event.headers or ()]
+            elif isinstance(event, DataReceived):
+                body += event.data or b""
+                h2.acknowledge_received_data(event.flow_controlled_length or 0, 1)
+            elif isinstance(event, StreamEnded):
+                return headers, bytes(body), False
+            elif isinstance(event, StreamReset):
+                # A server may answer and then reset what it did not want to read.
+                return headers, bytes(body), not headers
+            elif isinstance(event, ConnectionTerminated):
+                raise ConnectionResetError

@@ -1,0 +1,173 @@
+"""The result of one probe, and what a probe needs of the running application."""
+
+from __future__ import annotations
+
+import itertools
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from admc.testbed import echo
+from admc.testbed.facts import denies, is_split
+from admc.testbed.matching import GRPC_PATH, holds, meeting, policies_on
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from admc.testbed.client import Reply, Request
+    from admc.testbed.echo import Record
+    from dsl.program import Call, Policy, Program
+
+TRIES = 80
+"""Requests after which a share that has not come by now is missing."""
+
+
+class Outcome(StrEnum):
+    ENFORCED = "enforced"
+    """The policy did what it says, on a real request."""
+    NOT_ENFORCED = "NOT ENFORCED"
+    """The request had another result than the program says."""
+    HIDDEN = "hidden"
+    """A policy outside this one lets no request through to it."""
+    NOT_OBSERVABLE = "not observable"
+    """It has no effect that shows on this testbed; the finding has the reason."""
+    NOT_TRIED = "not tried"
+    """The time was over before."""
+
+    @property
+    def is_good(self) -> bool:
+        """False where the trial failed."""
+        return self not in (Outcome.NOT_ENFORCED, Outcome.NOT_TRIED)
+
+
+class Finding(NamedTuple):
+    """What was sent, what the program says of it, and what happened; the reason instead, where nothing was sent."""
+
+    outcome: Outcome
+    observed: str
+    request: str = ""
+    expected: str = ""
+
+
+class TimeUpError(Exception):
+    """The time that the whole trial may take is over."""
+
+
+class ExhaustedError(Exception):
+    """This machine has no port or file descriptor left for a connection."""
+
+
+class Bed(Protocol):
+    """What probes need of a running application. All that send raise `TimeUpError` and `ExhaustedError`."""
+
+    program: Program
+
+    @property
+    def record(self) -> Record: ...
+
+    def send(
+        self,
+        call: Call,
+        request: Request,
+        *,
+        source: str | None = None,
+        timeout: float = 10.0,
+        protocol: str | None = None,
+    ) -> Reply:
+        """Send on a declared call, as its source or as another service; `h2c` is the other protocol of http calls."""
+        ...
+
+    def concurrently(self, call: Call, requests: Sequence[Request]) -> list[Reply]:
+        """Send all at once."""
+        ...
+
+    def wait(self, found: Callable[[], object], seconds: float | None = None) -> None:
+        """Wait until `found` returns something true, or the time is over: as long as a busy machine needs to log a
+        line, to count or to copy a request, if `seconds` does not say otherwise."""
+        ...
+
+    def prepare(self, call: Call, request: Request) -> None:
+        """Make sure that the quotas on the way of some dozen such requests are not empty."""
+        ...
+
+    def allowance(self, call: Call, request: Request) -> int:
+        """Requests that the quotas on the way still admit, by the requests that were sent."""
+        ...
+
+    def refill(self, policy: Policy, destination: str) -> None:
+        """Restart the Envoys that enforce a policy at a destination, so that its bucket is full."""
+        ...
+
+    def logged(self, policy: Policy, call: Call) -> int:
+        """Lines that an access log has by now."""
+        ...
+
+    def counted(self, policy: Policy, call: Call) -> int:
+        """Requests that a request count has by now."""
+        ...
+
+    def check(self) -> None:
+        """Raise `EnvoyError` if an Envoy has ended."""
+        ...
+
+
+def judged(right: bool, request: str, expected: str, observed: str) -> Finding:
+    """The finding of a request that was sent."""
+    return Finding(Outcome.ENFORCED if right else Outcome.NOT_ENFORCED, observed, request, expected)
+
+
+def unobservable(reason: str) -> Finding:
+    return Finding(Outcome.NOT_OBSERVABLE, reason)
+
+
+_identities = itertools.count(1)
+
+
+def identified(request: Request) -> tuple[str, Request]:
+    """A request with an identity that no other has."""
+    identity = f"probe-{next(_identities)}"
+    return identity, request.with_headers((echo.ID, identity))
+
+
+def described(call: Call, request: Request) -> str:
+    """A request in a few words, without the headers that are for the echo service."""
+    if call.port.protocol.value == "tcp":
+        return "a connection"
+    start = f"{request.method} {request.path}"
+    if call.port.protocol.value == "grpc":
+        start = "a call" if request.path == GRPC_PATH else f"call {request.path}"
+    headers = [f"{name}: {value}" for name, value in request.headers if not name.startswith("x-echo-")]
+    return ", ".join([start, *headers])
+
+
+def rejected(reply: Reply) -> bool:
+    """Whether this is the answer of a guard, in the caller's protocol."""
+    return reply.label in ("401", "403", "PERMISSION_DENIED", "UNAUTHENTICATED", "connection closed")
+
+
+def reach(bed: Bed, call: Call, request: Request) -> Reply:
+    """Send until the call's own destination answers: a split may send a share to another service."""
+    reply = bed.send(call, request)
+    for _ in range(TRIES if is_split(bed.program, call) else 0):
+        if reply.seen is None or reply.seen.service == call.destination:
+            break
+        reply = bed.send(call, request)
+    return reply
+
+
+def hidden_by(program: Program, call: Call, policy: Policy, request: Request) -> Policy | None:
+    """The guard that keeps this request from reaching `policy`, if any; `request` meets as few others as possible."""
+    for other in policies_on(program, call):
+        if other is not policy and holds(other.match, request) and denies(other, call.source):
+            return other
+    return None
+
+
+def request_for(program: Program, call: Call, policy: Policy) -> Request | Finding:
+    """The request to probe a policy with, or why there is none."""
+    request = meeting(program, call, policy)
+    if request is None:
+        return unobservable("no request was found that its match selects")
+    guard = hidden_by(program, call, policy, request)
+    if guard is not None:
+        return Finding(Outcome.HIDDEN, f"`{guard.name}` rejects every request of this call before it")
+    return request

@@ -1,0 +1,69 @@
+"""Where everything of one application is on loopback: the address of each listener, and the address of each call.
+
+The emitters choose them: `emitters.addresses` gives each party an address, `emitters.addresses.dialing` says which
+process listens at which, and which address each caller dials.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from admc.testbed.client import Target
+from admc.testbed.echo import Endpoint
+from emitters.addresses import Addresses, loopback
+from emitters.addresses.dialing import Dial, binds, dials, sender
+from emitters.envoy import Mode
+from emitters.output import files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dsl.program import Call, External, Program, Service
+    from solver.placement import Placement
+
+
+@dataclass(frozen=True)
+class LoopbackLayout:
+    """One compiled application and the folder that its configuration is written to."""
+
+    program: Program
+    placement: Placement
+    folder: Path
+
+    @cached_property
+    def addresses(self) -> Addresses:
+        return loopback(self.program)
+
+    @cached_property
+    def _dials(self) -> dict[tuple[str, str, int], Dial]:
+        found = dials(self.program, self.placement, self.addresses)
+        return {(dial.source, dial.destination, dial.number): dial for dial in found}
+
+    @cached_property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The sockets of the echo services."""
+        parties: dict[str, Service | External] = {**self.program.services, **self.program.externals}
+        protocols = {(name, port.number): port.protocol for name, party in parties.items() for port in party.ports}
+        return tuple(
+            Endpoint(bind.service, bind.number, protocols[bind.service, bind.number].value, bind.address, bind.port)
+            for bind in binds(self.program, self.placement, self.addresses)
+        )
+
+    def target(self, call: Call, source: str | None = None) -> Target:
+        """Where a call is dialled. Another `source` than the call's own dials the destination's own address."""
+        authority = f"{call.destination}:{call.port.number}"
+        dial = self._dials[call.source, call.destination, call.port.number]
+        if source is None:
+            return Target(dial.sender, dial.address, dial.port, authority)
+        address = self.addresses.service_addresses(call.destination)[0]
+        return Target(sender(self.addresses, source), address, call.port.number, authority)
+
+    def write(self) -> dict[str, Path]:
+        """Write the emitted configuration. The bootstrap of each ADM."""
+        for name, content in files(self.program, self.placement, self.addresses, Mode.EXPLICIT).items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return {adm.service: self.folder / adm.service / "bootstrap.yaml" for adm in self.placement.adms}

@@ -1,0 +1,79 @@
+"""Programs with ports that only a privileged process may listen on: they are tried with other port numbers.
+
+    program -> program with other numbers, {number: number tried instead}
+
+Nothing but the numbers changes: names, calls, policies and their order stay.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dsl.program import callee
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from dsl.program import Policy, Port, Program, Value
+
+_SETTING = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+_USUAL = 1024
+_MOVED_BY = 20_000
+
+
+def first_open_port() -> int:
+    """The lowest port that this process may listen on."""
+    if os.geteuid() == 0:
+        return 1
+    try:
+        return int(_SETTING.read_text())
+    except (OSError, ValueError):
+        return _USUAL
+
+
+def without_low_ports(program: Program, first: int) -> tuple[Program, Mapping[int, int]]:
+    """The same program with all ports from `first` on, and the numbers that changed."""
+    ports = {port for service in program.services.values() for port in service.ports}
+    ports |= {port for external in program.externals.values() for port in external.ports}
+    used = {number for port in ports for number in (port.number, port.target)}
+    moved: dict[int, int] = {}
+    for number in sorted(number for number in used if number < first):
+        candidate = number + _MOVED_BY
+        while candidate in used or candidate in moved.values():
+            candidate += 1
+        moved[number] = candidate
+    if not moved:
+        return program, {}
+
+    def port(old: Port) -> Port:
+        return old._replace(number=moved.get(old.number, old.number), target=moved.get(old.target, old.target))
+
+    def all_ports(old: Iterable[Port]) -> tuple[Port, ...]:
+        return tuple(map(port, old))
+
+    return replace(
+        program,
+        services={name: replace(each, ports=all_ports(each.ports)) for name, each in program.services.items()},
+        externals={name: replace(each, ports=all_ports(each.ports)) for name, each in program.externals.items()},
+        calls=tuple(call._replace(port=port(call.port)) for call in program.calls),
+        policies=tuple(_policy(policy, moved) for policy in program.policies),
+    ), moved
+
+
+def _policy(policy: Policy, moved: Mapping[int, int]) -> Policy:
+    def argument(name: str, value: Value) -> Value:
+        kind_of = {parameter.name: parameter.type.name for parameter in policy.kind.parameters}
+        if kind_of[name] != "service" or value is None:
+            return value
+        service, number = callee(value)
+        return value if number is None or number not in moved else f"{service}:{moved[number]}"
+
+    ports = policy.ports
+    return replace(
+        policy,
+        ports=None if ports is None else frozenset(moved.get(number, number) for number in ports),
+        arguments={name: argument(name, value) for name, value in policy.arguments.items()},
+    )

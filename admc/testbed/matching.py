@@ -1,0 +1,134 @@
+"""Requests that one policy selects and, where that is possible, no other one.
+
+The effect of a policy shows only on a request that its `when` selects, and clearly only if no other policy changes the
+same request.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice, product
+from typing import TYPE_CHECKING
+
+from admc.testbed.client import Request
+from dsl.match import And, Comparison, Match, Not, Operator, Or
+from dsl.program import Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from dsl.program import Call, Policy, Program
+
+MAX_CANDIDATES = 5000
+OTHER = "other"
+GRPC_PATH = "/echo.Echo/Call"
+"""Called where no policy compares the path."""
+
+
+def holds(match: Match | None, request: Request) -> bool:
+    """Whether a request is selected. Written from the rules of the language, without a look at the emitters."""
+    if match is None:
+        return True
+    if isinstance(match, And):
+        return all(holds(each, request) for each in match.operands)
+    if isinstance(match, Or):
+        return any(holds(each, request) for each in match.operands)
+    if isinstance(match, Not):
+        return not holds(match.operand, request)
+    if match.operator is Operator.NOT_EQUALS:
+        return not holds(match._replace(operator=Operator.EQUALS), request)
+    value = _value(match, request)
+    if value is None:
+        return False
+    found = [] if match.field.header == "cookie" else [value]
+    if match.field.header is not None:
+        split = re.split("[;,]", value) if match.field.header == "cookie" else value.split(",")
+        found += [part for element in split for part in (element, element.strip(" \t"))]
+    if match.operator is Operator.EQUALS:
+        return match.value in found
+    if match.operator is Operator.STARTS_WITH:
+        return any(each.startswith(match.value) for each in found)
+    return any(re.fullmatch(match.value, each) for each in found)
+
+
+def _value(comparison: Comparison, request: Request) -> str | None:
+    if comparison.field.name == "path":
+        return request.path.partition("?")[0]
+    if comparison.field.name == "method":
+        return request.method
+    values = [value for name, value in request.headers if name.lower() == comparison.field.header]
+    return ",".join(values) if values else None
+
+
+def comparisons(match: Match | None) -> Iterator[Comparison]:
+    """Every comparison inside a match."""
+    if match is None:
+        return
+    if isinstance(match, Comparison):
+        yield match
+    elif isinstance(match, Not):
+        yield from comparisons(match.operand)
+    else:
+        for each in match.operands:
+            yield from comparisons(each)
+
+
+def candidates(policies: Iterable[Policy], protocol: Protocol) -> Iterator[Request]:
+    """Requests that differ in all that the policies compare, the plainest first."""
+    grpc = protocol is Protocol.GRPC
+    paths = [GRPC_PATH if grpc else "/"]
+    methods = ["POST"] if grpc else ["GET", "POST"]
+    headers: dict[str, list[str | None]] = {}
+    for policy in policies:
+        for comparison in comparisons(policy.match):
+            if comparison.operator is Operator.MATCHES and re.escape(comparison.value) != comparison.value:
+                continue
+            if comparison.field.name == "path":
+                paths += [comparison.value, f"{comparison.value}-more"]
+            elif comparison.field.name == "method" and not grpc:
+                methods.append(comparison.value)
+            elif comparison.field.header:
+                headers.setdefault(comparison.field.header, [None, OTHER]).append(comparison.value)
+    names = sorted(headers)
+    choices: list[Sequence[str | None]] = [list(dict.fromkeys(headers[name])) for name in names]
+    for chosen in islice(product(*choices, list(dict.fromkeys(methods)), list(dict.fromkeys(paths))), MAX_CANDIDATES):
+        *values, method, path = chosen
+        pairs = tuple((name, value) for name, value in zip(names, values, strict=True) if value is not None)
+        yield Request(str(method), str(path), pairs)
+
+
+def policies_on(program: Program, call: Call) -> tuple[Policy, ...]:
+    """The policies whose scope holds a declared call, in declared order."""
+    index = program.calls.index(call)
+    return tuple(policy for policy in program.policies if index in policy.calls)
+
+
+def meeting(program: Program, call: Call, wanted: Policy | None) -> Request | None:
+    """The request on a call that meets `wanted` and as few others as possible; None where nothing meets it.
+
+    Without `wanted`: a request that meets as few policies as possible.
+    """
+    policies = policies_on(program, call)
+    best: tuple[int, Request] | None = None
+    for request in candidates(policies, call.port.protocol):
+        if wanted is not None and not holds(wanted.match, request):
+            continue
+        others = sum(_weight(policy) for policy in policies if policy is not wanted and holds(policy.match, request))
+        if best is None or others < best[0]:
+            best = (others, request)
+    return best[1] if best else None
+
+
+def missing(program: Program, call: Call, avoided: Policy) -> Request | None:
+    """A request on a call that `avoided` does not select, and as few others as possible; None where it selects all."""
+    policies = policies_on(program, call)
+    fitting = [each for each in candidates(policies, call.port.protocol) if not holds(avoided.match, each)]
+    return min(fitting, key=lambda each: sum(_weight(p) for p in policies if holds(p.match, each)), default=None)
+
+
+def _weight(policy: Policy) -> int:
+    """How much a policy disturbs the view of another one: a rejection hides everything behind it."""
+    if policy.effects is None:
+        return 10
+    disturbing = {"rejects": 10, "delays": 5, "routes": 5, "repeats": 2, "times_out": 2}
+    return 1 + sum(disturbing.get(effect.verb.value, 0) for effect in policy.effects)

@@ -1,0 +1,61 @@
+"""Kinds that decide which callers are admitted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from admc.testbed.facts import denies
+from admc.testbed.findings import Bed, Finding, described, judged, rejected
+from admc.testbed.matching import holds, missing, policies_on
+from dsl.program import callee
+
+if TYPE_CHECKING:
+    from admc.testbed.client import Request
+    from dsl.program import Call, Policy
+
+
+def guard(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """`allow` and `deny`: a declared caller is admitted or rejected as the policy says."""
+    reply = bed.send(call, request)
+    sent = f"{described(call, request)} from `{call.source}`"
+    if not denies(policy, call.source):
+        return judged(reply.ok, sent, "admitted", reply.label)
+    beside = missing(bed.program, call, policy)
+    if not rejected(reply) or beside is None or _denied(bed, call, beside):
+        return judged(rejected(reply), sent, "rejected", reply.label)
+    other = bed.send(call, beside)
+    return judged(
+        other.ok,
+        f"{sent}, and {described(call, beside)}",
+        "the first is rejected, the second admitted",
+        f"{reply.label}, and {other.label}",
+    )
+
+
+def _denied(bed: Bed, call: Call, request: Request) -> bool:
+    return any(denies(each, call.source) and holds(each.match, request) for each in policies_on(bed.program, call))
+
+
+def token(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """`jwt`: a request without a token is rejected."""
+    reply = bed.send(call, request)
+    right = reply.label in ("401", "UNAUTHENTICATED")
+    return judged(right, f"{described(call, request)} without a token", "rejected", reply.label)
+
+
+def authorization(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """`external_authorization`: the ADM calls the authorization service, which admits all here, before the request."""
+    service, _ = callee(policy.arguments["service"])
+
+    def checks() -> int:
+        return sum((each.service, each.path) == (service, policy.kind.traits.grpc_method) for each in bed.record.all())
+
+    before = checks()
+    reply = bed.send(call, request)
+    more = checks() - before
+    return judged(
+        more == 1 and reply.ok,
+        described(call, request),
+        f"a check at `{service}`, then admitted",
+        f"{more} {'check' if more == 1 else 'checks'}, then {reply.label}",
+    )

@@ -1,0 +1,45 @@
+"""Kinds that make requests fail or wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from admc.testbed.findings import TRIES, Bed, Finding, described, judged
+from admc.testbed.probes.arguments import duration, integer, percent, seconds
+
+if TYPE_CHECKING:
+    from admc.testbed.client import Request
+    from dsl.program import Call, Policy
+
+
+def delay(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    after = seconds(policy, "delay")
+    sent, right = 0, False
+    while not right and sent < (1 if percent(policy) == 100 else TRIES):
+        reply = bed.send(call, request, timeout=after + 10)
+        sent, right = sent + 1, reply.seconds >= after * 0.95
+    return judged(
+        right,
+        _times(described(call, request), sent),
+        _share(f"answered after {duration(after)}", policy),
+        f"{reply.label} after {duration(reply.seconds)}",
+    )
+
+
+def abort(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    status = integer(policy, "status")
+    sent, aborted = 0, False
+    while not aborted and sent < (1 if percent(policy) == 100 else TRIES):
+        reply = bed.send(call, request)
+        sent, aborted = sent + 1, not reply.ok
+    right = aborted and (reply.grpc or reply.label == str(status))
+    wanted = f"{status} from the ADM" if not reply.grpc else f"the gRPC error for {status}"
+    return judged(right, _times(described(call, request), sent), _share(wanted, policy), reply.label)
+
+
+def _times(request: str, sent: int) -> str:
+    return request if sent == 1 else f"{request}, {sent} times"
+
+
+def _share(expected: str, policy: Policy) -> str:
+    return expected if percent(policy) == 100 else f"{percent(policy):g}% {expected}"

@@ -1,0 +1,80 @@
+"""Kinds that limit how much passes: requests, connections, requests at once, bytes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from admc.testbed import echo
+from admc.testbed.client import Request
+from admc.testbed.findings import Bed, Finding, described, judged, reach, unobservable
+from admc.testbed.probes.arguments import duration, integer, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsl.program import Call, Policy
+
+MOST_REQUESTS = 1500
+"""A bucket larger than this is not emptied."""
+MOST_AT_ONCE = 50
+MOST_BYTES = 8 << 20
+REJECTION = {"tcp": "connection closed", "grpc": "RESOURCE_EXHAUSTED", "http": "429"}
+
+
+def quota(bed: Bed, policy: Policy, requests: Sequence[tuple[Call, Request]]) -> Finding:
+    """`burst` requests are answered, from all callers together, and the next one is rejected."""
+    per_period = integer(policy, "connections" if policy.kind.name == "connection_rate_limit" else "requests")
+    burst, period = integer(policy, "burst"), seconds(policy, "per")
+    if burst > MOST_REQUESTS:
+        return unobservable(f"its bucket of {burst} is too large to empty here")
+    bed.refill(policy, requests[0][0].destination)
+    started, answered, last = time.monotonic(), 0, ""
+    while answered <= 2 * burst + 20:
+        call, request = requests[answered % len(requests)]
+        reply = bed.send(call, request)
+        if not reply.ok:
+            last = reply.label
+            break
+        answered += 1
+    earned = per_period * (time.monotonic() - started) / period + 1
+    expected = REJECTION[requests[0][0].port.protocol.value]
+    right = last == expected and burst <= answered <= burst + earned
+    callers = f" from {len(requests)} callers in turn" if len(requests) > 1 else ""
+    return judged(
+        right,
+        f"{described(*requests[0])}, {answered + 1} times{callers}",
+        f"{burst} answered ({per_period} more in {duration(period)}), then {expected}",
+        f"{answered} answered, then {last or 'no rejection'}",
+    )
+
+
+def breaker(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """`circuit_breaking`: of more requests at once than it admits, some are rejected."""
+    most = policy.arguments["max_requests"]
+    if not isinstance(most, int) or most > MOST_AT_ONCE:
+        return unobservable("only a small `max_requests` can be reached here")
+    replies = bed.concurrently(call, [request.with_headers((echo.DELAY, "1"))] * (most + 5))
+    through = sum(reply.ok for reply in replies)
+    labels = sorted({reply.label for reply in replies if not reply.ok})
+    right = 1 <= through <= most and set(labels) <= {"503", "UNAVAILABLE"} and len(labels) == 1
+    return judged(
+        right,
+        f"{described(call, request)}, {len(replies)} at once",
+        f"at most {most} answered",
+        f"{through} answered, the others {', '.join(labels) or '-'}",
+    )
+
+
+def buffer(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    most = integer(policy, "max")
+    if most > MOST_BYTES:
+        return unobservable("its limit is too large to exceed here")
+    small = reach(bed, call, Request("POST", request.path, request.headers, b"x" * min(most, 1000)))
+    large = reach(bed, call, Request("POST", request.path, request.headers, b"x" * (most + 1000)))
+    return judged(
+        small.ok and large.label == "413",
+        f"POST {request.path} with {min(most, 1000)} and {most + 1000} bytes",
+        "the first is answered, the second 413",
+        f"{small.label}, and {large.label}",
+    )

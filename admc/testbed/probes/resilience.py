@@ -1,0 +1,114 @@
+"""Kinds of the sender's routing: retries, timeouts, splits and mirrors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from admc.testbed import echo
+from admc.testbed.facts import copies, is_split, repeats
+from admc.testbed.findings import TRIES, Bed, Finding, described, identified, judged, unobservable
+from admc.testbed.matching import holds, policies_on
+from admc.testbed.probes.arguments import duration, integer, listed, percent, seconds, text
+
+if TYPE_CHECKING:
+    from admc.testbed.client import Reply, Request
+    from dsl.program import Call, Policy
+
+RETRIED = {
+    "http": {"unavailable": (503, "503"), "gateway_error": (502, "502"), "server_error": (500, "500")},
+    "grpc": {
+        "unavailable": (14, "UNAVAILABLE"),
+        "cancelled": (1, "CANCELLED"),
+        "deadline_exceeded": (4, "DEADLINE_EXCEEDED"),
+        "internal": (13, "INTERNAL"),
+        "resource_exhausted": (8, "RESOURCE_EXHAUSTED"),
+    },
+}
+
+
+def retry(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """A service that always fails receives as many attempts as `attempts` says."""
+    statuses = RETRIED[call.port.protocol.value]
+    found = next((statuses[str(each)] for each in listed(policy, "on") if each in statuses), None)
+    if found is None:
+        return unobservable("an echo service cannot fail in the way that it retries on")
+    status, label = found
+    attempts = integer(policy, "attempts")
+    identity, failing = identified(request.with_headers((echo.STATUS, str(status))))
+    reply = bed.send(call, failing)
+    others = {text(p, "to") for p in policies_on(bed.program, call) if copies(p)}
+    arrived = sum(each.service not in others for each in bed.record.of(identity))
+    return judged(
+        arrived == attempts,
+        f"{described(call, request)}; the service answers {label}",
+        f"{attempts} attempts",
+        f"{arrived} attempts, then {reply.label}",
+    )
+
+
+def timeout(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """A slow service gets no more time than `after`. A timeout that is declared after a retry cuts each attempt."""
+    after = seconds(policy, "after")
+    attempts = 1
+    for other in policies_on(bed.program, call):
+        if repeats(other) and holds(other.match, request):
+            attempts = max(attempts, integer(other, "attempts"))
+    delay = min(after * attempts * 2 + 1, echo.MAX_DELAY)
+    if delay <= after:
+        return unobservable(f"an echo service takes at most {echo.MAX_DELAY:.0f} s, which it allows")
+    while True:
+        identity, slow = identified(request.with_headers((echo.DELAY, str(delay))))
+        reply = bed.send(call, slow, timeout=delay + 5)
+        arrived = bed.record.of(identity)
+        if not is_split(bed.program, call) or not arrived or arrived[0].service == call.destination:
+            break  # else a split sent it to the other service
+    right = reply.label in ("504", "DEADLINE_EXCEEDED", "UNAVAILABLE") and after * 0.9 <= reply.seconds < delay
+    expected = "DEADLINE_EXCEEDED" if reply.grpc else "504"
+    return judged(
+        right,
+        f"{described(call, request)}; the service takes {duration(delay)}",
+        f"{expected} after {duration(after)}",
+        f"{reply.label} after {duration(reply.seconds)}",
+    )
+
+
+def split(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """About the declared share reaches the other service."""
+    to, part = text(policy, "to"), percent(policy)
+    total = min(200, bed.allowance(call, request))
+    services = [reply.seen.service for reply in (bed.send(call, request) for _ in range(total)) if reply.seen]
+    share = 100 * services.count(to) / total
+    spread = 500 * ((part / 100) * (1 - part / 100) / total) ** 0.5  # five standard deviations
+    return judged(
+        len(services) == total and abs(share - part) <= spread,
+        f"{described(call, request)}, {total} times",
+        f"about {part:g}% reach `{to}`",
+        f"{share:g}% ({services.count(to)}) reached `{to}`",
+    )
+
+
+def mirror(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """The other service receives a copy, and the caller the answer to the original."""
+    to, part = text(policy, "to"), percent(policy)
+    replies: dict[str, Reply] = {}
+
+    def copied() -> str:
+        """The identity of a request of which a copy has arrived, however late."""
+        return next((name for name in replies if any(each.service == to for each in bed.record.of(name))), "")
+
+    for _ in range(1 if part == 100 else TRIES):
+        identity, sent = identified(request)
+        replies[identity] = bed.send(call, sent)
+        bed.wait(copied, 0.05)
+        if copied():
+            break
+    bed.wait(copied)
+    name = copied()
+    reply = replies[name or identity]
+    by = reply.seen.service if reply.seen else reply.label
+    return judged(
+        bool(name) and reply.ok and by != to,
+        described(call, request) if len(replies) == 1 else f"{described(call, request)}, {len(replies)} times",
+        f"`{call.destination}` answers, `{to}` receives a copy",
+        f"`{by}` answered, `{to}` received {'a copy' if name else 'none'}",
+    )

@@ -1,0 +1,182 @@
+"""A whole application on loopback: its echo services, the Envoys of its plan, and a client that sends its calls."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from admc.testbed import echo
+from admc.testbed.client import Reply, Request, send
+from admc.testbed.echo import EchoServices
+from admc.testbed.envoys import Envoy, Envoys
+from admc.testbed.facts import is_quota, repeats
+from admc.testbed.findings import ExhaustedError, TimeUpError
+from admc.testbed.matching import holds, policies_on
+from dsl.program import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from admc.testbed.echo import Record
+    from admc.testbed.loopback import LoopbackLayout
+    from dsl.program import Call, Policy
+
+PATIENCE = 60.0
+"""Seconds within which a log line, a counter or a copy comes on a busy machine."""
+RESERVE = 12
+"""Requests that an ordinary probe may need."""
+UNLIMITED = 100_000
+
+
+class Testbed:
+    """Use as a context: the echo services and Envoys run inside it. `findings.Bed` documents the methods."""
+
+    __test__ = False  # pytest takes a class of this name for a test
+
+    def __init__(
+        self, layout: LoopbackLayout, envoy: str | None, *, until: float | None = None, patience: float = PATIENCE
+    ) -> None:
+        """Without `envoy`, the program of the proxy, clients reach the services directly. `until` is the time of
+        `time.monotonic` after which nothing is sent."""
+        self.layout = layout
+        self.program = layout.program
+        # An empty message is a success, also where an ADM asks whether a request is authorized.
+        called = {policy.kind.traits.grpc_method for policy in layout.program.policies}
+        self.services = EchoServices(layout.endpoints, {path: b"" for path in called if path is not None})
+        self.envoys = Envoys(layout.folder / "logs", envoy or "", until=until)
+        self._until = until
+        self._patience = patience
+        self._with_envoys = envoy is not None
+        self._bootstraps: dict[str, Path] = {}
+        self._spent: Counter[tuple[str, str]] = Counter()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Testbed:
+        with ExitStack() as stack:
+            stack.enter_context(self.services)
+            stack.enter_context(self.envoys)
+            if self._with_envoys:
+                self._bootstraps = self.layout.write()
+                self.envoys.start(self._bootstraps)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def record(self) -> Record:
+        return self.services.record
+
+    def send(
+        self,
+        call: Call,
+        request: Request,
+        *,
+        source: str | None = None,
+        timeout: float = 10.0,
+        protocol: str | None = None,
+    ) -> Reply:
+        left = self._left()
+        timeout = timeout if left is None else min(timeout, left)
+        for policy in self._quotas(call, request):
+            self._spent[policy.name, call.destination] += self._cost(call, request)
+        reply = send(protocol or call.port.protocol.value, self.layout.target(call, source), request, timeout)
+        if reply.exhausted:
+            raise ExhaustedError(reply.error)
+        self._left()  # an answer that did not come before the end says nothing
+        return reply
+
+    def _left(self) -> float | None:
+        """Seconds until the end, if there is one. Raises `TimeUpError` after it."""
+        if self._until is None:
+            return None
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeUpError
+        return left
+
+    def concurrently(self, call: Call, requests: Sequence[Request]) -> list[Reply]:
+        with ThreadPoolExecutor(max_workers=len(requests)) as pool:
+            return list(pool.map(lambda request: self.send(call, request), requests))
+
+    def wait(self, found: Callable[[], object], seconds: float | None = None) -> None:
+        end = time.monotonic() + (self._patience if seconds is None else seconds)
+        if self._until is not None:
+            end = min(end, self._until)
+        while not found() and time.monotonic() < end:
+            time.sleep(0.01)
+        self._left()
+
+    def prepare(self, call: Call, request: Request) -> None:
+        for policy in self._quotas(call, request):
+            if _burst(policy) - self._spent[policy.name, call.destination] < RESERVE:
+                self.refill(policy, call.destination)
+
+    def allowance(self, call: Call, request: Request) -> int:
+        left = [_burst(each) - self._spent[each.name, call.destination] for each in self._quotas(call, request)]
+        return max(0, min(left, default=UNLIMITED))
+
+    def refill(self, policy: Policy, destination: str) -> None:
+        for host, _ in self._hosts(policy, destination):
+            if host in self.envoys.running:
+                self.envoys.restart(host, self._bootstraps[host])
+            for name, other in list(self._spent):
+                if any(each == host for each, _ in self._hosts(self.program.policy_by_name[name], other)):
+                    del self._spent[name, other]
+
+    def logged(self, policy: Policy, call: Call) -> int:
+        json, text = f'"policy":"{policy.name}"', f"policy={policy.name} "
+        lines = 0
+        for envoy in self._enforcing(policy, call):
+            written = envoy.output.read_text(errors="replace").splitlines()
+            lines += sum((json in line or text in line) and call.destination in line for line in written)
+        return lines
+
+    def counted(self, policy: Policy, call: Call) -> int:
+        end = f".{policy.name}/{call.destination}.allowed"
+        stats = [envoy.stats() for envoy in self._enforcing(policy, call)]
+        return sum(value for each in stats for name, value in each.items() if name.endswith(end))
+
+    def check(self) -> None:
+        self.envoys.check()
+
+    def _enforcing(self, policy: Policy, call: Call) -> Iterator[Envoy]:
+        """The running Envoys that enforce a policy on one call."""
+        for host, side in self._hosts(policy, call.destination):
+            if host in self.envoys.running and host == (call.source if side is Side.EGRESS else call.destination):
+                yield self.envoys.running[host]
+
+    def _quotas(self, call: Call, request: Request) -> Iterator[Policy]:
+        for policy in policies_on(self.program, call):
+            if is_quota(policy) and holds(policy.match, request):
+                yield policy
+
+    def _cost(self, call: Call, request: Request) -> int:
+        """A request that is made to fail may be retried on its way."""
+        if not any(name == echo.STATUS for name, _ in request.headers):
+            return 1
+        attempts = [p.arguments["attempts"] for p in policies_on(self.program, call) if repeats(p)]
+        return max((each for each in attempts if isinstance(each, int)), default=1)
+
+    def _hosts(self, policy: Policy, destination: str) -> Iterator[tuple[str, Side]]:
+        """The services whose ADMs enforce a policy at a destination."""
+        for decision in self.layout.placement.decisions:
+            if (decision.policy, decision.destination) == (policy.name, destination):
+                for side in decision.sides:
+                    if side is Side.INGRESS:
+                        yield destination, side
+                    else:
+                        senders = {self.program.calls[index].source for index in decision.calls}
+                        yield from ((sender, side) for sender in sorted(senders))
+
+
+def _burst(policy: Policy) -> int:
+    burst = policy.arguments["burst"]
+    if not isinstance(burst, int):
+        raise TypeError(f"the burst of `{policy.name}` is {burst!r}")
+    return burst

@@ -1,0 +1,205 @@
+"""Everything that a placement promises, tried on a running application.
+
+    program, placement, bed -> rows of (call or decision, finding)
+
+The program determines the requests: one along every declared call, one probe for every policy and call, one for every
+quota and destination, and one from an undeclared caller for every guard at ingress.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from admc.testbed.facts import callers, denies, is_quota, is_split
+from admc.testbed.findings import (
+    Bed,
+    Finding,
+    Outcome,
+    TimeUpError,
+    described,
+    judged,
+    rejected,
+    request_for,
+    unobservable,
+)
+from admc.testbed.matching import holds, meeting, policies_on
+from admc.testbed.probes import probe_of, why_not_observable
+from admc.testbed.probes.limits import quota
+from dsl.program import Protocol, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from admc.testbed.client import Reply, Request
+    from dsl.program import Call, Policy, Program
+    from solver.placement import Decision, Placement
+
+NOT_TRIED = Finding(Outcome.NOT_TRIED, "the time was over")
+
+
+class CallRow(NamedTuple):
+    """A plain request along one declared call. `adms` are the services whose ADM it passes."""
+
+    call: Call
+    adms: tuple[str, ...]
+    finding: Finding
+
+
+class PolicyRow(NamedTuple):
+    """One policy at one destination, from one source or from all that share a bucket."""
+
+    policy: str
+    kind: str
+    sources: tuple[str, ...]
+    destination: str
+    port: int
+    side: Side
+    adm: str
+    finding: Finding
+
+
+def calls(bed: Bed, placement: Placement) -> Iterator[CallRow]:
+    """One request along every declared call (http: one in HTTP/1.1 and one in HTTP/2), answered or rejected as the
+    program's guards say. Raises `EnvoyError`."""
+    for index, call in enumerate(bed.program.calls):
+        finding = _tried(bed, lambda call=call: _call(bed, call))  # type: ignore[misc]
+        yield CallRow(call, _adms(placement, index, call), finding)
+
+
+def _tried(bed: Bed, probe: Callable[[], Finding]) -> Finding:
+    """An Envoy that ended is not a policy that is not enforced."""
+    try:
+        finding = probe()
+    except TimeUpError:
+        finding = NOT_TRIED
+    except OSError:
+        bed.check()
+        raise
+    bed.check()
+    return finding
+
+
+def _call(bed: Bed, call: Call) -> Finding:
+    program = bed.program
+    request = meeting(program, call, None)
+    if request is None:
+        return unobservable("no request was found for it")
+    protocols = ("http", "h2c") if call.port.protocol is Protocol.HTTP else (call.port.protocol.value,)
+    guards = [p for p in policies_on(program, call) if holds(p.match, request) and denies(p, call.source)]
+    replies = [bed.send(call, request, protocol=protocol) for protocol in protocols]
+    right = all(rejected(reply) if guards else _answered(program, call, reply) for reply in replies)
+    expected = f"rejected by `{guards[0].name}`" if guards else f"an answer of `{call.destination}`"
+    sent = described(call, request)
+    if len(protocols) > 1:
+        sent = f"{sent} (HTTP/1.1 and HTTP/2)"
+    return judged(right, sent, expected, " / ".join(dict.fromkeys(_result(call, reply) for reply in replies)))
+
+
+def _answered(program: Program, call: Call, reply: Reply) -> bool:
+    if reply.seen is None:
+        return False
+    return reply.ok and (reply.seen.service == call.destination or is_split(program, call))
+
+
+def _result(call: Call, reply: Reply) -> str:
+    if reply.seen is None:
+        return reply.label
+    label = "connected" if reply.ok and call.port.protocol is Protocol.TCP else reply.label
+    return label if reply.seen.service == call.destination else f"{label} from `{reply.seen.service}`"
+
+
+def policies(bed: Bed, placement: Placement) -> Iterator[PolicyRow]:
+    """Every decision of the placement, quotas last: their probes empty the buckets. Raises `EnvoyError`."""
+    decisions = sorted(placement.decisions, key=lambda each: is_quota(bed.program.policy_by_name[each.policy]))
+    for decision in decisions:
+        policy = bed.program.policy_by_name[decision.policy]
+        for side in decision.sides:
+            if is_quota(policy):
+                yield from _quota(bed, policy, decision, side)
+            else:
+                yield from _each(bed, policy, decision, side)
+                yield from _undeclared(bed, policy, decision, side)
+
+
+def _each(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:
+    for index in decision.calls:
+        call = bed.program.calls[index]
+        finding = _tried(bed, lambda call=call: _probe(bed, policy, call))  # type: ignore[misc]
+        yield _row(policy, (call,), side, finding)
+
+
+def _probe(bed: Bed, policy: Policy, call: Call) -> Finding:
+    probe = probe_of(policy)
+    if probe is None:
+        return unobservable(why_not_observable(policy))
+    request = request_for(bed.program, call, policy)
+    if isinstance(request, Finding):
+        return request
+    bed.prepare(call, request)
+    return probe(bed, policy, call, request)
+
+
+def _quota(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:
+    found: list[tuple[Call, Request]] = []
+    reasons: list[Finding] = []
+    for index in decision.calls:
+        call = bed.program.calls[index]
+        request = request_for(bed.program, call, policy)
+        if isinstance(request, Finding):
+            reasons.append(request)
+        elif (smaller := _smaller_quota(bed.program, call, policy, request)) is not None:
+            reasons.append(Finding(Outcome.HIDDEN, f"the smaller `{smaller.name}` is empty first"))
+        else:
+            found.append((call, request))
+    if found:
+        finding = _tried(bed, lambda: quota(bed, policy, found))
+        yield _row(policy, tuple(call for call, _ in found), side, finding)
+    elif decision.calls:
+        yield _row(policy, tuple(bed.program.calls[index] for index in decision.calls), side, reasons[0])
+
+
+def _smaller_quota(program: Program, call: Call, policy: Policy, request: Request) -> Policy | None:
+    for other in policies_on(program, call):
+        if other is not policy and is_quota(other) and holds(other.match, request):
+            theirs, ours = other.arguments["burst"], policy.arguments["burst"]
+            if isinstance(theirs, int) and isinstance(ours, int) and theirs <= ours:
+                return other
+    return None
+
+
+def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:
+    """A service without a declared call sends to a destination that a guard protects at ingress."""
+    admitted = callers(policy)
+    alone = policy.kind.traits.judges_caller_alone
+    if not alone or side is not Side.INGRESS or admitted is None or not decision.calls:
+        return
+    program, call = bed.program, bed.program.calls[decision.calls[0]]
+    declared = {each.source for each in program.calls if each.destination == call.destination}
+    others = [
+        name
+        for name, service in program.services.items()
+        if name not in declared | {call.destination, *admitted} and not service.host_network
+    ]
+    request = meeting(program, call, policy)
+    if policy.open_sources and others and request is not None:
+        finding = _tried(bed, lambda: _rejection(bed, call, request, others[0]))
+        yield _row(policy, (call,), side, finding)._replace(sources=(others[0],))
+
+
+def _rejection(bed: Bed, call: Call, request: Request, source: str) -> Finding:
+    reply = bed.send(call, request, source=source)
+    sent = f"{described(call, request)} from `{source}`, undeclared"
+    return judged(rejected(reply), sent, "rejected", reply.label)
+
+
+def _row(policy: Policy, on: Sequence[Call], side: Side, finding: Finding) -> PolicyRow:
+    call = on[0]
+    adm = call.destination if side is Side.INGRESS else call.source
+    sources = tuple(dict.fromkeys(each.source for each in on))
+    return PolicyRow(policy.name, policy.kind.name, sources, call.destination, call.port.number, side, adm, finding)
+
+
+def _adms(placement: Placement, index: int, call: Call) -> tuple[str, ...]:
+    sides = {side for decision in placement.decisions if index in decision.calls for side in decision.sides}
+    hosts = {Side.EGRESS: call.source, Side.INGRESS: call.destination}
+    return tuple(hosts[side] for side in (Side.EGRESS, Side.INGRESS) if side in sides)

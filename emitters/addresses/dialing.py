@@ -1,0 +1,103 @@
+"""Which addresses applications dial and listen at where nothing is redirected: the counterpart of explicit listeners.
+
+Without redirection the configuration of an application decides where it connects, where it listens and which address it
+sends from. With the addresses of this module its calls pass the ADMs of the plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsl.program import Side
+from emitters.hops import hops
+
+if TYPE_CHECKING:
+    from dsl.program import Program
+    from emitters.addresses.model import Addresses
+    from solver.placement import Placement
+
+
+class Dial(NamedTuple):
+    """A declared call: the source sends from `sender` and connects to `address`:`port`.
+
+    `port` is the port that the source dials; `number` is the port of the call in the program.
+    """
+
+    source: str
+    destination: str
+    number: int
+    sender: str
+    address: str
+    port: int
+    egress: bool
+    """Whether the connection passes the source's ADM."""
+    ingress: bool
+    """Whether it passes the destination's ADM."""
+
+
+class Bind(NamedTuple):
+    """Where the process of a service, or on loopback that of an outside party, listens for one port."""
+
+    service: str
+    number: int
+    address: str
+    port: int
+
+
+def dials(program: Program, placement: Placement, addresses: Addresses) -> tuple[Dial, ...]:
+    """One entry for each declared call, in the order of `Program.calls`."""
+    enforced = {
+        (hop.service, hop.side, hop.destination, hop.port.number)
+        for found in hops(program, placement).values()
+        for hop in found
+    }
+    result = []
+    for call in program.calls:
+        number = call.port.number
+        egress = (call.source, Side.EGRESS, call.destination, number) in enforced
+        target = (
+            addresses.egress[call.source, call.destination]
+            if egress
+            else addresses.service_addresses(call.destination)[0]
+        )
+        ingress = (call.destination, Side.INGRESS, call.destination, number) in enforced
+        result.append(
+            Dial(
+                call.source,
+                call.destination,
+                number,
+                sender(addresses, call.source),
+                target,
+                number,
+                egress,
+                ingress,
+            )
+        )
+    return tuple(result)
+
+
+def sender(addresses: Addresses, name: str) -> str:
+    """The address that a service or an outside party sends from: by it an ADM at ingress recognises the caller."""
+    return (addresses.pod_addresses(name) or addresses.service_addresses(name))[0]
+
+
+def binds(program: Program, placement: Placement, addresses: Addresses) -> tuple[Bind, ...]:
+    """Where each process listens: behind its ADM at its pod address, or without one where its callers dial."""
+    behind = {
+        (hop.service, hop.port.number)
+        for found in hops(program, placement).values()
+        for hop in found
+        if hop.side is Side.INGRESS
+    }
+    result = []
+    for name, service in sorted(program.services.items()):
+        for port in sorted(service.ports, key=lambda port: port.number):
+            if (name, port.number) in behind:
+                result.append(Bind(name, port.number, addresses.pod_addresses(name)[0], port.target))
+            else:
+                result.append(Bind(name, port.number, addresses.service_addresses(name)[0], port.number))
+    for name, external in sorted(program.externals.items()):
+        address = addresses.service_addresses(name)[0]
+        ports = sorted(port.number for port in external.ports)
+        result.extend(Bind(name, number, address, number) for number in ports)
+    return tuple(result)

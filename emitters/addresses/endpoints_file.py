@@ -1,0 +1,143 @@
+"""Reads an endpoints file (docs/endpoints.md): the addresses of services and outside parties, as JSON."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
+from emitters.addresses.model import Addresses, Network, ServiceAddresses, network, order
+from emitters.errors import EmitError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from dsl.program import Program
+
+JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
+
+MAX_ADDRESSES: Final = 1_000_000
+"""In one endpoints file."""
+
+
+def from_json(data: bytes, program: Program | None = None) -> Addresses:
+    """Read an endpoints file (docs/endpoints.md). With a program, every name must be one of its own.
+
+    Raises `EmitError` with all findings.
+    """
+    findings = Diagnostics()
+    try:
+        content = json.loads(data, object_pairs_hook=_without_repeats)
+    except _RepeatError as error:
+        _wrong(findings, f"`{error.name[:80]}` is there twice", "give all addresses of a name in one entry")
+        raise EmitError(findings.items) from None
+    except (ValueError, RecursionError) as error:
+        _wrong(findings, f"it is not JSON: {_reason(error)}")
+        raise EmitError(findings.items) from None
+    services: dict[str, ServiceAddresses] = {}
+    externals: dict[str, tuple[str, ...]] = {}
+    left = [MAX_ADDRESSES]
+    for section, entries in _entries(findings, content, "the file", ("services", "externals")):
+        known = None if program is None else program.services if section == "services" else program.externals
+        for name, entry in _entries(findings, entries, f"`{section}`", known):
+            where = f"`{section}.{name}`"
+            if section == "externals":
+                found = dict(_entries(findings, entry, where, ("addresses",)))
+                externals[name] = _addresses(findings, found.get("addresses", []), f"{where}", left, networks=True)
+                continue
+            parts = {
+                key: _addresses(findings, value, f"`{section}.{name}.{key}`", left, networks=False)
+                for key, value in _entries(findings, entry, where, ("addresses", "pods", "unready"))
+            }
+            found_here = ServiceAddresses(parts.get("addresses", ()), parts.get("pods", ()), parts.get("unready", ()))
+            for pod in sorted(set(found_here.unready) - set(found_here.pods)):
+                hint = "`unready` says which of the `pods` get no new requests: list it in both"
+                _wrong(findings, f"{where} has the unready pod `{pod}`, which is not one of its `pods`", hint)
+            services[name] = found_here
+    if findings.has_errors:
+        raise EmitError(findings.items)
+    return Addresses(services, externals)
+
+
+class _RepeatError(Exception):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def _without_repeats(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    """An object in which each name stands once: of two entries, a JSON reader drops one."""
+    found: dict[str, JsonValue] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _RepeatError(name)
+        found[name] = value
+    return found
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg.lower()} at line {error.lineno} column {error.colno}"
+    return "nested too deeply" if isinstance(error, RecursionError) else "not UTF-8 text"
+
+
+def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None:
+    findings.error(
+        "ADM712",
+        f"the endpoints file cannot be used: {message}",
+        None,
+        hint=hint or 'its shape is {"services": {"search": {"addresses": ["10.0.0.1"], "pods": ["10.1.0.1"]}}}',
+    )
+
+
+def _entries(
+    findings: Diagnostics, value: JsonValue, where: str, known: Collection[str] | None
+) -> Iterator[tuple[str, JsonValue]]:
+    """The entries of an object, in the order of names, without unknown names."""
+    if not isinstance(value, dict):
+        _wrong(findings, f"{where} is not an object")
+        return
+    for name in sorted(value):
+        if known is not None and name not in known:
+            _wrong(findings, f"{where} has an unknown name `{name}`", did_you_mean(name, known))
+        else:
+            yield name, value[name]
+
+
+def _addresses(
+    findings: Diagnostics, value: JsonValue, where: str, left: list[int], *, networks: bool
+) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        _wrong(findings, f"{where} is not a list of addresses")
+        return ()
+    left[0] -= len(value)
+    if left[0] < 0:
+        _wrong(
+            findings, f"it has more than {MAX_ADDRESSES:,} addresses", "split the program, or leave out what is unused"
+        )
+        return ()
+    found: set[Network] = set()
+    for item in value:
+        try:
+            if not isinstance(item, str) or ("/" in item and not networks) or "%" in item:
+                raise ValueError(item)
+            one = network(item, strict=True)
+            if one.num_addresses == 1 and _of_no_host(one):
+                hint = "list the address by which other services reach it"
+                _wrong(findings, f"{where} has `{item}`, which is the address of no host", hint)
+            found.add(one)
+        except ValueError:
+            kind = "an address or a network" if networks else "an address"
+            _wrong(findings, f"{where} has `{str(item)[:80]}`, which is not {kind}", "write `10.0.0.1` or `fd00::1`")
+    return tuple(map(_text, sorted(found, key=order)))
+
+
+def _of_no_host(one: Network) -> bool:
+    """The unspecified address, the broadcast address, or a multicast group: no single service can be dialled there."""
+    return one.is_unspecified or one.is_multicast or str(one.network_address) == "255.255.255.255"
+
+
+@lru_cache(maxsize=1 << 17)
+def _text(network: Network) -> str:
+    return str(network.network_address) if network.num_addresses == 1 else str(network)

@@ -1,0 +1,101 @@
+"""Where services and outside parties can be found.
+
+A program declares calls between names; configuration needs addresses. They come from an endpoints file
+(`endpoints_file`) or from a cluster. Where nothing is redirected they come from a plan of loopback addresses
+(`loopback_plan`).
+
+A *service address* is an address that callers dial (in Kubernetes a ClusterIP). A *pod address* is one that a replica
+sends from and listens on: by it an ADM at ingress recognises a caller.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from dsl.program import Program
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class ServiceAddresses(NamedTuple):
+    """Addresses of one service: textual, IPv4 and IPv6, sorted."""
+
+    addresses: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+    unready: tuple[str, ...] = ()
+    """The `pods` that get no new requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The known addresses of a program's parties. A name that is missing has none."""
+
+    services: Mapping[str, ServiceAddresses] = field(default_factory=dict)
+    externals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Addresses or networks in CIDR form, sorted."""
+    egress: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(source, destination) -> where the source's ADM listens for calls to that destination, without redirection."""
+
+    def service_addresses(self, name: str) -> tuple[str, ...]:
+        """The addresses that callers of a service or an external dial."""
+        located = self.services.get(name)
+        return located.addresses if located is not None else self.externals.get(name, ())
+
+    def pod_addresses(self, name: str) -> tuple[str, ...]:
+        """The addresses that a service's replicas send from and listen on; none for an external."""
+        located = self.services.get(name)
+        return located.pods if located is not None else ()
+
+    def ready_addresses(self, name: str) -> tuple[str, ...]:
+        """The pods of a service that a proxy may choose for requests; all of them where none is ready.
+
+        A proxy without an endpoint fails every request, though the reported readiness may be wrong or outdated.
+        """
+        located = self.services.get(name)
+        if located is None or not located.unready:
+            return self.pod_addresses(name)
+        unready = frozenset(located.unready)
+        return tuple(pod for pod in located.pods if pod not in unready) or located.pods
+
+    def replicas(self, name: str) -> tuple[str, ...]:
+        """One address of each known replica: in a network of both families a replica has one of each."""
+        pods = self.pod_addresses(name)
+        ipv6 = tuple(pod for pod in pods if ":" in pod)
+        ipv4 = tuple(pod for pod in pods if ":" not in pod)
+        return ipv4 if len(ipv4) >= len(ipv6) else ipv6
+
+
+_MAPPED: Final = 96
+
+
+@lru_cache(maxsize=1 << 17)
+def network(text: str, *, strict: bool = False) -> Network:
+    """A network or an address from text. Cached: a server reads all of them again whenever one changes.
+
+    IPv4 that is written as IPv6 (`::ffff:10.0.0.1`) is IPv4: no connection has such an address. Raises `ValueError`.
+    """
+    found = ipaddress.ip_network(text, strict=strict)
+    if isinstance(found, ipaddress.IPv6Network) and found.prefixlen >= _MAPPED:
+        plain = found.network_address.ipv4_mapped
+        if plain is not None:
+            return ipaddress.IPv4Network((plain, found.prefixlen - _MAPPED))
+    return found
+
+
+def peers(program: Program, addresses: Addresses, name: str) -> tuple[Network, ...]:
+    """The networks that connections from a service or an external come from; sorted, without duplicates."""
+    if name in program.services:
+        texts = addresses.pod_addresses(name)
+    else:
+        texts = (*program.externals[name].cidrs, *addresses.service_addresses(name))
+    return tuple(sorted({network(text) for text in texts}, key=order))
+
+
+def order(network: Network) -> tuple[int, int, int]:
+    """In canonical order: IPv4 first, then by address, a network before those inside it."""
+    return network.version, int(network.network_address), network.prefixlen

@@ -1,0 +1,1 @@
+"""What `admc explain CODE` says of the findings of the emitters."""

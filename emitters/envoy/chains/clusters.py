@@ -1,0 +1,207 @@
+"""Clusters: the upstream of a hop, without limits or checks that no policy asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from dsl.program import Protocol, Side
+from emitters.addresses.index import is_address
+from emitters.envoy.context import Mode
+from emitters.envoy.held_headers import ANSWERS, COPIED, HOLDING, Version, hold_answer, restore, restore_copy
+from emitters.envoy.kinds.registry import arguments_of, class_of
+from emitters.envoy.matching.predicates import header_predicate, only_where
+from emitters.envoy.messages.typed import Json, extension, typed
+from emitters.ports import EGRESS_MARK, INGRESS_MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dsl.program import Policy, Port
+    from emitters.envoy.context import Context
+    from emitters.hops import Hop
+
+UNLIMITED: Final = 4294967295
+CONNECT_TIMEOUT: Final = "130s"
+"""Longer than the kernel tries by itself, so that it is the kernel that gives up."""
+IDLE: Final = "1s"
+"""How long a connection to a service is kept without a request. Services close such connections themselves, often after
+two to five seconds, and a request that is sent just then is lost."""
+MAX_HEADERS: Final = 65535
+MAX_HEADERS_KB: Final = 8192
+_SOL_SOCKET: Final = 1
+_SO_MARK: Final = 36
+_MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
+_HTTP_OPTIONS: Final = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+
+
+def preserve_case() -> Json:
+    """Header names and reason phrases keep their letters."""
+    return {
+        "stateful_formatter": extension(
+            "preserve_case",
+            "envoy.extensions.http.header_formatters.preserve_case.v3.PreserveCaseFormatterConfig",
+            forward_reason_phrase=True,
+        )
+    }
+
+
+def http1_options(**fields: bool | str | list[Json]) -> Json:
+    return {"header_key_format": preserve_case(), "enable_trailers": True, **fields}
+
+
+def http2_options(**fields: int) -> Json:
+    return {
+        "allow_connect": True,
+        "max_concurrent_streams": 2147483647,
+        "override_stream_error_on_invalid_http_message": True,
+        **fields,
+    }
+
+
+def endpoints(name: str, addresses: Iterable[str], port: int) -> Json:
+    """A `ClusterLoadAssignment`."""
+    hosts = [
+        {"endpoint": {"address": {"socket_address": {"address": address, "port_value": port}}}} for address in addresses
+    ]
+    return {"cluster_name": name, "endpoints": [{"lb_endpoints": hosts}] if hosts else []}
+
+
+def _protocol_options(own: Version | None, filters: Sequence[Json], *, repeats: bool) -> Json:
+    """`filters` are upstream filters, which every attempt passes. `repeats`: failed attempts may be repeated.
+
+    `own`: the ADM sends requests of its own (authorization, copies), so there is no downstream version to keep.
+    """
+    common = {"idle_timeout": IDLE, "max_headers_count": MAX_HEADERS, "max_response_headers_kb": MAX_HEADERS_KB}
+    one = {"http_protocol_options": http1_options()}
+    two = {"http2_protocol_options": http2_options()}
+    version: Json
+    if own is None:
+        version = {"use_downstream_protocol_config": one | two}
+    else:
+        version = {"explicit_http_config": two if own is Version.TWO else one}
+    # Here and not in the router: a mirrored request passes no router of ours.
+    chain = [
+        *(
+            [{"name": ANSWERS, "typed_config": typed(_MUTATION, mutations={"response_mutations": hold_answer()})}]
+            if repeats
+            else []
+        ),
+        *filters,
+        *([] if own is None else [_undo(COPIED, restore_copy())]),
+        _undo(HOLDING, restore()),
+        extension("codec", "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"),
+    ]
+    return {_HTTP_OPTIONS: typed(_HTTP_OPTIONS, common_http_protocol_options=common, http_filters=chain, **version)}
+
+
+def _undo(mark: str, mutations: Sequence[Json]) -> Json:
+    """A filter that mutates the requests that carry a mark."""
+    config = typed(_MUTATION, mutations={"request_mutations": list(mutations)})
+    return {"name": mark, "typed_config": only_where([header_predicate(mark, {"exact": "1"})], mark, config)}
+
+
+def marked(side: Side) -> Json:
+    """Connections that the interception rules must not redirect again."""
+    option = {
+        "description": "packet mark: not to be redirected again",
+        "level": _SOL_SOCKET,
+        "name": _SO_MARK,
+        "int_value": INGRESS_MARK if side is Side.INGRESS else EGRESS_MARK,
+        "state": "STATE_PREBIND",
+    }
+    return {"socket_options": [option]}
+
+
+def _bind(context: Context, side: Side) -> Json | None:
+    """The mark of the ADM's own connections, or, on loopback, the address of the sender."""
+    if context.mode is Mode.REDIRECT:
+        return marked(side)
+    pods = context.addresses.pod_addresses(context.service.name)
+    if side is Side.EGRESS and pods:
+        return {"source_address": {"address": pods[0], "port_value": 0}}
+    return None
+
+
+def cluster(
+    context: Context,
+    name: str,
+    side: Side,
+    protocol: Protocol,
+    *,
+    original: bool = False,
+    own: Version | None = None,
+    policies: Sequence[Policy] = (),
+    filters: Sequence[Json] = (),
+    several: bool = False,
+    repeats: bool = False,
+) -> Json:
+    """One cluster: to the original destination, or to endpoints that come by EDS.
+
+    `own` is the version of HTTP for requests that the ADM makes itself. `policies` are the cluster-stage policies that
+    hold in it. `several` is what `has_several` says of its endpoints. `repeats`: routes to it repeat failed attempts.
+    """
+    limit = {
+        "max_connections": UNLIMITED,
+        "max_pending_requests": UNLIMITED,
+        "max_requests": UNLIMITED,
+        "max_retries": UNLIMITED,
+        "max_connection_pools": UNLIMITED,
+    }
+    result: Json = {
+        "name": name,
+        "connect_timeout": CONNECT_TIMEOUT,
+        "circuit_breakers": {"thresholds": [limit, {"priority": "HIGH", **limit}]},
+    }
+    if original:
+        # Idle hosts of addresses that went away are forgotten.
+        result |= {"type": "ORIGINAL_DST", "lb_policy": "CLUSTER_PROVIDED", "cleanup_interval": "60s"}
+    else:
+        result |= {"type": "EDS", "eds_cluster_config": {"eds_config": ADS, "service_name": name}}
+        # A destination all of whose endpoints are ejected or unready is still tried, as it would be without a proxy.
+        result["common_lb_config"] = {"healthy_panic_threshold": {"value": 100.0}}
+    if protocol is not Protocol.TCP:
+        result["typed_extension_protocol_options"] = _protocol_options(own, filters, repeats=repeats)
+        if not any(class_of(policy.kind).shares_connection_pools for policy in policies):
+            result["connection_pool_per_downstream_connection"] = True
+    bind = _bind(context, side)
+    if bind is not None:
+        result["upstream_bind_config"] = bind
+    for policy in policies:
+        arguments_of(policy).add_to_cluster(result, limit, several=several)
+    return result
+
+
+ADS: Final[Json] = {"ads": {}, "resource_api_version": "V3"}
+
+
+def needs_endpoints(hop: Hop, policies: Iterable[Policy]) -> bool:
+    """Whether the ADM chooses the endpoint, instead of keeping the address that was dialled."""
+    return hop.side is Side.EGRESS and any(class_of(policy.kind).needs_endpoints for policy in policies)
+
+
+def has_several(context: Context, destination: str, port: Port) -> bool:
+    """Whether outlier detection can eject one endpoint of a destination and leave another.
+
+    It counts the declared replicas, not the current ones: else the cluster would change, and lose its ejections,
+    whenever the number of replicas becomes one or more than one. Without redirection there is one process for each
+    address.
+    """
+    service = context.program.services.get(destination)
+    if service is not None and context.mode is Mode.REDIRECT:
+        return service.replicas > 1
+    return len(reachable(context, destination, port)[0]) > 1
+
+
+def reachable(context: Context, destination: str, port: Port) -> tuple[tuple[str, ...], int]:
+    """The endpoints of a destination: its ready pods, or the addresses that callers dial where nothing is redirected.
+
+    Pods that are not ready are left out, and not sent as unhealthy. Envoy would still choose unhealthy endpoints in its
+    panic mode, and would count them among the endpoints of which outlier detection may eject a share.
+    """
+    if context.mode is Mode.REDIRECT:
+        pods = context.addresses.ready_addresses(destination)
+        if pods:
+            return pods, port.target
+    external = context.program.externals.get(destination)
+    known = (*context.addresses.service_addresses(destination), *(external.hosts if external is not None else ()))
+    return tuple(dict.fromkeys(text for text in known if is_address(text))), port.number

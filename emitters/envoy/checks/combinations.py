@@ -1,0 +1,103 @@
+"""Policies of one hop that Envoy can keep each alone and not together, and matches that it cannot decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from dsl.checks.disjoint import disjoint
+from dsl.match import Comparison, Match, Not, Operator, elements_of
+from dsl.program import Side, Stage, Verb
+from emitters.envoy.matching import header_elements
+from emitters.envoy.matching.callers import covers_all_callers
+from emitters.envoy.matching.predicates import compared
+from emitters.envoy.messages import embedded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dsl.program import Policy
+    from emitters.envoy.context import Context
+    from emitters.hops import Hop
+
+_SHORT: Final = 1_000
+
+
+def check(context: Context, hop: Hop) -> None:
+    """Report what Envoy cannot express about the policies of one hop."""
+    _one_count(context, hop)
+    for policy in hop.policies:
+        _patterns(context, policy)
+
+
+def _one_count(context: Context, hop: Hop) -> None:
+    """Report a policy that counts in one cluster, while another one needs a second cluster for some of its requests."""
+    here = [policy for policy in hop.policies if hop.stage(policy) is Stage.CLUSTER]
+    for policy in here:
+        if not any(effect.verb is Verb.COUNTS for effect in policy.effects or ()):
+            continue
+        for other in here:
+            if other is policy or not _varies(context, hop, policy, other):
+                continue
+            context.refuse(
+                "ADM721",
+                f"`{policy.name}` counts all its requests together, and `{other.name}` would part them",
+                policy,
+                cause=f"`{other.name}` holds for some of these requests only, and so Envoy needs two clusters, "
+                "each of which would count for itself",
+                hint=f"give `{policy.name}` and `{other.name}` the same scope and match",
+            )
+            break
+
+
+def _varies(context: Context, hop: Hop, policy: Policy, other: Policy) -> bool:
+    """Whether the other policy holds for some of a policy's requests and not for others."""
+    if _where(context, hop, other) in ((None, None), _where(context, hop, policy)):
+        return False
+    return not disjoint(policy.match, other.match)
+
+
+def _where(context: Context, hop: Hop, policy: Policy) -> Sequence[object]:
+    """The callers and the match for which a policy holds on a hop: equal for equal ones."""
+    told_apart = hop.side is Side.INGRESS and not covers_all_callers(context.program, policy)
+    return (policy.sources, policy.open_sources, id(policy.home)) if told_apart else None, policy.match
+
+
+def _patterns(context: Context, policy: Policy) -> None:
+    """Report comparisons that Envoy cannot make: with elements of a header value, or with characters beyond a byte."""
+    for comparison in _compared(policy.match):
+        header, pattern = comparison.field.header, comparison.value
+        try:
+            expression = pattern if header is None else compared(comparison.operator, pattern, elements_of(header))
+        except header_elements.TooIntricateError as error:
+            context.refuse(
+                "ADM722",
+                f"`{pattern}` of `{policy.name}` cannot be compared with each element of a header: {error}",
+                policy,
+                cause="a header can have several values, and Envoy compares all of them at once, with commas between",
+                hint="write it without, or compare with `==` or `starts_with`",
+            )
+            continue
+        # A short text as it is always compiles, and asking would load the engine.
+        asked = comparison.operator is Operator.MATCHES or len(pattern) > _SHORT
+        said = embedded.wrong_expression(expression) if asked else None
+        if said is not None:
+            context.refuse(
+                "ADM731",
+                f"`{policy.name}` compares `{header or comparison.field.name}` with what Envoy cannot look for: the "
+                f"expression {said}",
+                policy,
+                cause="Envoy looks for it by one regular expression over bytes, none of which is more than `\\xff`",
+                hint="compare with something shorter, and leave out letters beyond ASCII",
+            )
+
+
+def _compared(match: Match | None) -> Iterator[Comparison]:
+    """Comparisons that become regular expressions over bytes: of headers all, of the method `matches`."""
+    if match is None:
+        return
+    if isinstance(match, Comparison):
+        if match.field.header is not None or (match.field.name == "method" and match.operator is Operator.MATCHES):
+            yield match
+    else:
+        for operand in (match.operand,) if isinstance(match, Not) else match.operands:
+            yield from _compared(operand)

@@ -1,0 +1,55 @@
+"""The parties whose addresses are missing, so that proxies refuse connections which may be theirs.
+
+    program, addresses, hops -> Unlisted
+
+A server goes on while addresses are missing, and no proxy rejects its configuration. So its status and its log show the
+parties. `admc compile` refuses such a program.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsl.program import Side
+from emitters.addresses.index import AddressIndex
+from emitters.envoy.context import Context, Mode
+from emitters.envoy.hop_addresses import awaited_callers, awaits_destination
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsl.program import Program
+    from emitters.addresses import Addresses
+    from emitters.hops import Hop
+
+
+class Unlisted(NamedTuple):
+    """Names of services and outside parties, sorted."""
+
+    destinations: tuple[str, ...] = ()
+    """Connections that may be to them are refused at their callers."""
+    callers: tuple[str, ...] = ()
+    """Connections that may be from them are refused where they call."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted({*self.destinations, *self.callers}))
+
+
+def unlisted(program: Program, addresses: Addresses, enforced: Mapping[str, tuple[Hop, ...]]) -> Unlisted:
+    """The parties whose addresses are missing where connections are redirected. `enforced` is the result of `hops`."""
+    known = AddressIndex(program, addresses)
+    absent = {name for name in known.parties if name not in addresses.services}
+    # Mostly no address is missing, and then no policy needs a look.
+    anonymous = any(not known.peers(name) and name not in known.unlocated for name in absent)
+    destinations: set[str] = set()
+    callers: set[str] = set()
+    for service, hops in enforced.items():
+        context = Context(program, addresses, known, Mode.REDIRECT, program.services[service])
+        for hop in hops:
+            if hop.side is Side.EGRESS:
+                if hop.destination in absent and awaits_destination(context, hop):
+                    destinations.add(hop.destination)
+            elif anonymous:
+                callers |= awaited_callers(context, hop)
+    return Unlisted(tuple(sorted(destinations)), tuple(sorted(callers)))

@@ -1,0 +1,114 @@
+"""Which connections belong to a hop by their addresses, and which addresses are missing to say so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from emitters.addresses.index import EVERYWHERE, Networks, includes_unknown, is_address
+from emitters.addresses.model import order
+from emitters.envoy.matching.callers import covers_all_callers
+from emitters.interception import original_destinations
+
+if TYPE_CHECKING:
+    from dsl.program import Policy
+    from emitters.addresses import Network
+    from emitters.envoy.context import Context
+    from emitters.hops import Hop
+
+
+class Taken(NamedTuple):
+    """Which of the captured connections to one port belong to an egress hop."""
+
+    own: tuple[Network, ...]
+    others: tuple[Network, ...]
+    """Inside of the hop's networks, and of another destination."""
+
+
+class MissingCallers(NamedTuple):
+    """The callers without an address for which a policy would be enforced wrongly."""
+
+    names: frozenset[str]
+    unenforced: bool
+    """The policy would not be enforced on their calls; otherwise it would be, and is not about them."""
+
+
+def missing_callers(context: Context, hop: Hop, policy: Policy) -> MissingCallers:
+    """The callers that a policy of an ingress hop would wrongly treat as unknown ones."""
+    known = context.index.for_policy(policy)
+    if not known.unaddressed or covers_all_callers(context.program, policy):
+        return MissingCallers(frozenset(), unenforced=True)
+    declared = known.callers_of(hop.destination, hop.port.number)
+    if includes_unknown(known.unlocated, policy.sources, policy.open_sources):
+        # The policy is enforced on every unknown caller. That includes declared callers that it is not about.
+        return MissingCallers(frozenset((declared - policy.sources) & known.unaddressed), unenforced=False)
+    missing = policy.sources & known.unaddressed
+    if policy.open_sources:
+        missing &= known.services.keys()
+    elif not policy.kind.guard:
+        missing &= declared
+    return MissingCallers(frozenset(missing), unenforced=True)
+
+
+def awaited_callers(context: Context, hop: Hop) -> frozenset[str]:
+    """The callers without an address, as yet, on whose calls a policy of an ingress hop would not be enforced.
+
+    A service that is listed without a pod has no pod that could call.
+    """
+    found: set[str] = set()
+    for policy in hop.policies:
+        missing = missing_callers(context, hop, policy)
+        if missing.unenforced:
+            found |= missing.names - context.addresses.services.keys()
+    return frozenset(found)
+
+
+def awaits_destination(context: Context, hop: Hop) -> bool:
+    """Whether addresses are missing without which calls to the destination of an egress hop look like others."""
+    if hop.destination in context.addresses.services:  # listed, perhaps without any address
+        return False
+    return not all_known(context, hop) and not whole_ports(context, hop)
+
+
+def all_known(context: Context, hop: Hop) -> bool:
+    """Whether all addresses at which a destination is dialled are known.
+
+    A host name stands for any address until the endpoints file lists its own: addresses beside it in the program belong
+    to other hosts of the party.
+    """
+    if not original_destinations(context.program, hop, context.addresses):
+        return False
+    external = context.program.externals.get(hop.destination)
+    if external is None or context.addresses.service_addresses(hop.destination):
+        return True
+    return all(is_address(host) for host in external.hosts)
+
+
+def whole_ports(context: Context, hop: Hop) -> tuple[int, ...]:
+    """The ports at which all connections belong to an outside party: not all of its addresses are known, as of a party
+    with a host name, and its caller declares no other call to these ports."""
+    if hop.destination not in context.program.externals or all_known(context, hop):
+        return ()
+    ports = {hop.port.number, hop.port.target}
+    for call in context.index.calls_from(hop.service):
+        if call.destination != hop.destination and ports & {call.port.number, call.port.target}:
+            return ()
+    return tuple(sorted(ports))
+
+
+def taken(context: Context, hop: Hop) -> dict[int, Taken]:
+    """Port dialled -> which of the captured connections belong to an egress hop."""
+    networks = dict(original_destinations(context.program, hop, context.addresses))
+    for port in whole_ports(context, hop):
+        # Its own addresses stay in the list: they may be inside the network of another party.
+        networks[port] = (*networks.get(port, ()), *EVERYWHERE)
+    found = {}
+    for port, own in networks.items():
+        wide = [network for network in own if network.prefixlen < network.max_prefixlen]
+        others: set[Network] = set()
+        if wide:
+            dialled = Networks(
+                network for network, names in context.index.dialled(port).items() if hop.destination not in names
+            )
+            others.update(inner for network in wide for inner in dialled.inside(network))
+        found[port] = Taken(own, tuple(sorted(others, key=order)))
+    return found

@@ -1,0 +1,47 @@
+"""`cors`: which pages of other origins a browser lets call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
+from emitters.envoy.kinds.shared.refusals import MOST_VALUE, cannot_hold
+from emitters.envoy.messages.typed import typed
+
+if TYPE_CHECKING:
+    from dsl.program import Policy
+    from emitters.envoy.context import Context
+    from emitters.hops import Hop
+
+
+class Cors(EnvoyKind):
+    """The filter takes its rules from the virtual host."""
+
+    origins: tuple[str, ...]
+    methods: tuple[str, ...]
+    headers: tuple[str, ...]
+    expose: tuple[str, ...]
+    credentials: bool
+    max_age: int
+
+    def check(self, context: Context, policy: Policy) -> None:
+        """Lists become values of headers in the answer to a browser, as they are."""
+        for parameter, words in (("methods", self.methods), ("headers", self.headers), ("expose", self.expose)):
+            if len(", ".join(words)) > MOST_VALUE:
+                cannot_hold(context, policy, f"`{parameter}` of more than {MOST_VALUE:,} bytes", "name fewer")
+
+    def http_filter(self, context: Context, hop: Hop, policy: Policy) -> HttpFilter:
+        return HttpFilter(
+            typed("envoy.extensions.filters.http.cors.v3.Cors"),
+            per_route=typed(
+                "envoy.extensions.filters.http.cors.v3.CorsPolicy",
+                allow_origin_string_match=[
+                    {"safe_regex": {"regex": ".*"}} if origin == "*" else {"exact": origin} for origin in self.origins
+                ],
+                allow_methods=", ".join(self.methods),
+                allow_headers=", ".join(self.headers) or None,
+                expose_headers=", ".join(self.expose) or None,
+                allow_credentials=self.credentials,
+                max_age=str(self.max_age // 1_000_000),
+            ),
+        )

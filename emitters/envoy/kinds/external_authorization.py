@@ -1,0 +1,86 @@
+"""`external_authorization`: another service decides about each request."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from dsl.program import Protocol, callee
+from emitters.envoy.kinds.interface import CalledService, EnvoyKind, HttpFilter
+from emitters.envoy.kinds.shared.verdicts import only_verdicts
+from emitters.envoy.messages.typed import Json, duration, typed
+from emitters.envoy.names import called_cluster, stat_name
+
+if TYPE_CHECKING:
+    from dsl.program import Policy, Port, Program
+    from emitters.envoy.context import Context
+    from emitters.hops import Hop
+
+
+class ExternalAuthorization(EnvoyKind):
+    """Envoy sends the service a gRPC call or an HTTP request, by the protocol of the service's port."""
+
+    service: str
+    timeout: int
+    fail_open: bool
+
+    replies_with_any_status: ClassVar[bool] = True
+
+    def check(self, context: Context, policy: Policy) -> None:
+        if self._port(context.program) is None:
+            name, _ = callee(self.service)
+            context.refuse(
+                "ADM704",
+                f"`{policy.name}` asks `{self.service}`, which is no `http` or `grpc` port of `{name}`",
+                policy,
+                cause="authorization is asked for by a gRPC call or an http request",
+                hint=f"give `{name}` an `http` or `grpc` port, or name another service",
+            )
+
+    def http_filter(self, context: Context, hop: Hop, policy: Policy) -> HttpFilter:
+        port = self._port(context.program)
+        assert port is not None  # noqa: S101 - see `check`
+        by_grpc = port.protocol is Protocol.GRPC
+        cluster = called_cluster(self.service)
+        return HttpFilter(
+            typed(
+                "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz",
+                stat_prefix=stat_name(policy, hop),
+                transport_api_version="V3",
+                failure_mode_allow=self.fail_open or None,
+                # It decides; it does not rewrite: its kind declares no such effect.
+                decoder_header_mutation_rules={"disallow_all": True},
+                allowed_headers={"patterns": [{"safe_regex": {"regex": ".*"}}]},
+                **(self._grpc(cluster) if by_grpc else self._http(cluster)),
+            ),
+            calls=CalledService(cluster, self.service, port, (only_verdicts(),) if by_grpc else ()),
+        )
+
+    def _port(self, program: Program) -> Port | None:
+        """The port that `NAME` or `NAME:NUMBER` means to a client of http or gRPC."""
+        name, number = callee(self.service)
+        called = program.services.get(name) or program.externals[name]
+        usable = (port for port in called.ports if port.protocol is not Protocol.TCP and number in (None, port.number))
+        return next(usable, None)
+
+    def _grpc(self, cluster: str) -> Json:
+        # Without an authority Envoy sends the name of the cluster. That has a `/`, and an ADM refuses it.
+        named = {"cluster_name": cluster, "authority": callee(self.service)[0]}
+        return {"grpc_service": {"envoy_grpc": named, "timeout": duration(self.timeout)}}
+
+    def _http(self, cluster: str) -> Json:
+        uri = {"uri": f"http://{callee(self.service)[0]}", "cluster": cluster, "timeout": duration(self.timeout)}
+        # The client gets the headers of the service's answer, but not those that the proxy adds to it.
+        shown = {"allowed_client_headers": {"patterns": [{"safe_regex": {"regex": _without("x-envoy-")}}]}}
+        return {
+            "http_service": {"server_uri": uri, "authorization_response": shown},
+            # Where the request to the service looks like gRPC, Envoy answers its own failures in gRPC, with status 200,
+            # and would read that as an admission.
+            "disallowed_headers": {"patterns": [{"exact": "content-type"}]},
+        }
+
+
+def _without(prefix: str) -> str:
+    """A regular expression (RE2 cannot look ahead) for every text that does not begin with a prefix."""
+    ways = [re.escape(prefix[:index]) + f"(?:[^{re.escape(letter)}].*)?" for index, letter in enumerate(prefix)]
+    return f"(?s)(?:{'|'.join(ways)})"

@@ -1,0 +1,155 @@
+"""The interface of a kind of policy: what it becomes in Envoy, and which facts of it other modules need.
+
+A subclass of `EnvoyKind` declares the parameters of the kind in `dsl/prelude.adm` as attributes with types, under their
+names and in their order: an instance is the arguments of one policy. A kind overrides the methods of the places where
+it works, and the facts in which it differs from most kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsl.program import Kind, Policy, Port, Value
+    from emitters.envoy.context import Context
+    from emitters.envoy.held_headers import Version
+    from emitters.envoy.messages.typed import Json
+    from emitters.hops import Hop
+
+
+class CalledService(NamedTuple):
+    """A service that a filter calls by itself, and the cluster by which it does."""
+
+    cluster: str
+    service: str
+    port: Port
+    upstream_filters: tuple[Json, ...] = ()
+    """Filters of that cluster, which see the filter's own calls."""
+
+
+class HttpFilter(NamedTuple):
+    """What a policy becomes among the HTTP filters of a hop, before the filter is named and put in its place."""
+
+    config: Json
+    """The typed configuration of its filter."""
+    on_response: bool = False
+    """Acts on the response, and so must not see a reply that an outer filter made."""
+    per_route: Json | None = None
+    """Configuration that Envoy takes from the virtual host, under the filter's name."""
+    access_log: Json | None = None
+    """A log of the connection manager that belongs to the filter."""
+    calls: CalledService | None = None
+    waits_for_body: bool = False
+    """Lets nothing on before the whole body is there: so it cannot wait for a tunnel, which has no end."""
+    second: Json | None = None
+    """Typed configuration of a second filter, right behind the first and under the same conditions. Its kind says
+    `has_second_filter`."""
+    writes_request: bool = False
+    """Changes a part of the request that a route may match on."""
+
+
+class NetworkFilter(NamedTuple):
+    """What a policy becomes among the network filters of a hop that carries connections."""
+
+    filter: Json
+    access_log: Json | None = None
+    """A log of the TCP proxy that belongs to the filter."""
+
+
+@dataclass(slots=True)
+class RouteParts:
+    """One route while it is put together. The policies that hold for its requests add to it, in declared order."""
+
+    hop: Hop
+    version: Version | None
+    """The version of HTTP that copies of its requests are made in."""
+    shares: list[tuple[str, float]] = field(default_factory=list)
+    """Services that get a share of the requests, in percent of the requests that earlier shares leave."""
+    mirrors: list[Json] = field(default_factory=list)
+    hash_policies: list[Json] = field(default_factory=list)
+    retry: Json | None = None
+    timeouts: list[int] = field(default_factory=list)
+    """Microseconds for all attempts together."""
+    attempt_timeouts: list[int] = field(default_factory=list)
+    """Microseconds for each attempt."""
+
+
+class EnvoyKind:
+    """One kind of policy in Envoy. Methods get the policy for its name and scope; its arguments are attributes."""
+
+    def __init__(self, arguments: Mapping[str, Value]) -> None:
+        """`arguments` are those of a policy of this kind. The resolver has checked their types."""
+        vars(self).update(arguments)
+
+    repeats_requests: ClassVar[bool] = False
+    """Its routes send a request again that failed."""
+    needs_endpoints: ClassVar[bool] = False
+    """At egress the ADM chooses the endpoint, instead of keeping the address that was dialled."""
+    shares_connection_pools: ClassVar[bool] = False
+    """Its cluster has one connection pool for all downstream connections, and not one for each."""
+    limit_shared_by_replicas: ClassVar[bool] = False
+    """Its filter divides a limit by the size of the ADM's own cluster."""
+    has_second_filter: ClassVar[bool] = False
+    """Its `HttpFilter` has a second filter."""
+    replies_with_any_status: ClassVar[bool] = False
+    """Its filter may answer a request itself, with a status that is not known here."""
+
+    @classmethod
+    def is_kind_of(cls, policy: Policy) -> bool:
+        """Whether this class is the kind of a policy."""
+        return policy.kind.name == cls.__module__.rpartition(".")[2]
+
+    @classmethod
+    def of(cls, policy: Policy) -> Self:
+        """The arguments of a policy of this kind."""
+        return cls(policy.arguments)
+
+    @classmethod
+    def counts_per_port(cls, kind: Kind) -> bool:
+        """Whether Envoy keeps one count for each port of a destination, where the policy means one for all."""
+        return kind.state
+
+    # ---- what Envoy cannot express ----
+
+    def check(self, context: Context, policy: Policy) -> None:
+        """Report errors that a policy has wherever it is enforced. Called once for a policy."""
+
+    def check_hop(self, context: Context, hop: Hop, policy: Policy) -> None:
+        """Report errors of a policy on one hop: with its other policies, or with the replicas of its service."""
+
+    # ---- what it becomes ----
+
+    def http_filter(self, context: Context, hop: Hop, policy: Policy) -> HttpFilter:
+        """The filter of a policy on a hop that carries requests."""
+        raise NotImplementedError(f"`{policy.kind.name}` is no HTTP filter")
+
+    def network_filter(self, context: Context, hop: Hop, policy: Policy) -> NetworkFilter:
+        """The filter of a policy on a hop that carries connections."""
+        raise NotImplementedError(f"`{policy.kind.name}` is no network filter")
+
+    def add_to_route(self, route: RouteParts) -> None:
+        """Add to a route of requests for which the policy holds. Called at the stages `routing` and `cluster`."""
+
+    def add_to_cluster(self, cluster: Json, limits: Json, *, several: bool) -> None:
+        """Change a cluster for whose connections the policy holds. Called at the stage `cluster`.
+
+        `limits` are the cluster's thresholds; `several`: it has an endpoint to put out and another one to leave.
+        """
+        raise NotImplementedError(f"`{type(self).__name__}` does nothing in a cluster")
+
+    # ---- what else its surroundings depend on ----
+
+    def admitted_callers(self) -> frozenset[str] | None:
+        """The only callers that pass, of a kind that decides by the caller's name; None: it does not."""
+        return None
+
+    def may_reply_with(self, status: int) -> bool:
+        """Whether its filter may answer a request itself with an HTTP status."""
+        return self.replies_with_any_status
+
+    def copies_to(self) -> str | None:
+        """The service that copies of requests go to."""
+        return None

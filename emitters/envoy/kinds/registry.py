@@ -1,0 +1,48 @@
+"""Finds the class of a kind: by the module that is named after it, or by its template."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from emitters.envoy.kinds.interface import EnvoyKind
+from emitters.envoy.kinds.shared.template import TemplateKind
+from emitters.envoy.names import filter_name, second_filter_name
+
+if TYPE_CHECKING:
+    from dsl.program import Kind, Policy
+    from emitters.hops import Hop
+
+
+@cache
+def built_in(name: str) -> type[EnvoyKind]:
+    """The class of a kind of the prelude: the only subclass of `EnvoyKind` that its module defines."""
+    module = import_module(f"{__package__}.{name}")
+    (found,) = (
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, EnvoyKind) and each.__module__ == module.__name__
+    )
+    return found
+
+
+def class_of(kind: Kind) -> type[EnvoyKind]:
+    """The class of a kind: its facts, without arguments."""
+    return TemplateKind if kind.template is not None else built_in(kind.name)
+
+
+def arguments_of(policy: Policy) -> EnvoyKind:
+    """A policy as its kind, with typed arguments."""
+    return class_of(policy.kind).of(policy)
+
+
+def filter_names(hop: str, policy: Policy) -> tuple[str, ...]:
+    """The names of all filters of a policy in a hop. A route that skips the policy has to skip each of them."""
+    name = filter_name(hop, policy)
+    return (name, second_filter_name(name)) if class_of(policy.kind).has_second_filter else (name,)
+
+
+def repeats_requests(hop: Hop) -> bool:
+    """Whether requests of a hop may be repeated."""
+    return any(class_of(policy.kind).repeats_requests for policy in hop.policies)

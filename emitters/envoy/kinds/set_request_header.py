@@ -1,0 +1,30 @@
+"""`set_request_header`: a header of requests gets a value in place of those it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emitters.envoy.held_headers import HELD
+from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter
+from emitters.envoy.kinds.shared.headers import OVERWRITE, check_value, write_request
+from emitters.envoy.kinds.shared.refusals import cannot_hold
+
+if TYPE_CHECKING:
+    from dsl.program import Policy
+    from emitters.envoy.context import Context
+    from emitters.hops import Hop
+
+
+class SetRequestHeader(EnvoyKind):
+    """A header mutation."""
+
+    name: str
+    value: str
+
+    def check(self, context: Context, policy: Policy) -> None:
+        check_value(context, policy, self.value)
+        if self.name in HELD and not self.value:
+            cannot_hold(context, policy, f"an empty `{self.name}` on a request", f"remove `{self.name}` instead")
+
+    def http_filter(self, context: Context, hop: Hop, policy: Policy) -> HttpFilter:
+        return write_request(self.name, self.value, OVERWRITE)

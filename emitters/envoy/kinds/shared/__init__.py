@@ -1,0 +1,1 @@
+"""Parts of configuration that several kinds use."""

@@ -1,0 +1,14 @@
+"""`timeout`: the timeout of a route."""
+
+from __future__ import annotations
+
+from emitters.envoy.kinds.interface import EnvoyKind, RouteParts
+
+
+class Timeout(EnvoyKind):
+    """Declared before the retry it bounds all attempts together, declared after it it bounds each."""
+
+    after: int
+
+    def add_to_route(self, route: RouteParts) -> None:
+        (route.timeouts if route.retry is None else route.attempt_timeouts).append(self.after)

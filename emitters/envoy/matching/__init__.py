@@ -1,0 +1,1 @@
+"""Matches and addresses as predicates of Envoy's matching API."""

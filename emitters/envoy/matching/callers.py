@@ -1,0 +1,57 @@
+"""The callers and the requests that a policy applies to, as predicates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.program import Side
+from emitters.addresses.index import EVERYWHERE
+from emitters.envoy.matching.predicates import (
+    Predicate,
+    address_predicate,
+    all_of,
+    any_of,
+    match_predicate,
+    negation,
+)
+
+if TYPE_CHECKING:
+    from dsl.program import Policy, Program
+    from emitters.addresses.index import Callers
+    from emitters.envoy.context import Context
+    from emitters.hops import Hop
+
+
+def callers_predicate(callers: Callers, name: str) -> Predicate:
+    """The direct peer is one of the callers. Without a layer there is none."""
+    found = []
+    for layer, inner in callers.parts():
+        parts = [] if layer == EVERYWHERE and inner else [address_predicate(layer, name)]
+        found.append(all_of([*parts, *([negation(address_predicate(inner, name))] if inner else [])]))
+    return any_of(found) if found else address_predicate((), name)
+
+
+def callers_in_scope(context: Context, policy: Policy, hop: Hop) -> Callers | None:
+    """The callers of a hop that a policy applies to; None: all of them. Raises `AmbiguousCallersError`."""
+    if hop.side is Side.EGRESS or covers_all_callers(context.program, policy):
+        return None
+    known = context.index.for_policy(policy)
+    found = known.callers(known.sources_of(policy), unknown=policy.open_sources)
+    return None if found.all_peers else found
+
+
+def covers_all_callers(program: Program, policy: Policy) -> bool:
+    """Whether a policy applies to every caller. Between two plans such a policy has no home program of its own."""
+    number = len(program.services) + len(program.externals)
+    return policy.home is None and policy.open_sources and len(policy.sources) == number
+
+
+def conditions(context: Context, policy: Policy, hop: Hop) -> list[Predicate]:
+    """All that must hold for a policy to apply to a request on its hop. Raises `AmbiguousCallersError`."""
+    found = []
+    meant = callers_in_scope(context, policy, hop)
+    if meant is not None:
+        found.append(callers_predicate(meant, policy.name))
+    if policy.match is not None:
+        found.append(match_predicate(policy.match))
+    return found

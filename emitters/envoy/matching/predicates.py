@@ -1,0 +1,185 @@
+"""Predicates of Envoy's matching API, and a policy's `when` as one of them.
+
+The same predicates decide at a filter whether it is skipped and in a route table which route is taken.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Final
+
+from dsl.match import And, Comparison, Elements, Match, Not, Operator, Or, elements_of
+from emitters.envoy.held_headers import inside
+from emitters.envoy.matching import header_elements
+from emitters.envoy.messages.typed import Json, extension, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from emitters.addresses import Network
+
+Predicate = Json
+
+_NO_PEER: Final[tuple[Network, ...]] = (ipaddress.ip_network("0.0.0.0/32"),)
+HEADER_INPUT: Final = "envoy.type.matcher.v3.HttpRequestHeaderMatchInput"
+CONDITIONAL: Final = "envoy.extensions.common.matching.v3.ExtensionWithMatcher"
+"""The type of a filter's configuration that holds under conditions."""
+INPUTS: Final = "envoy.extensions.matching.common_inputs.network.v3."
+_SKIP: Final = extension("skip", "envoy.extensions.filters.common.matcher.action.v3.SkipFilter")
+
+
+# ---- predicates ----
+
+
+def header_predicate(name: str, matcher: Json) -> Predicate:
+    """The value of a request header (or `:path`, `:method`) satisfies a `StringMatcher`; a missing one does not."""
+    return _single(extension("request-headers", HEADER_INPUT, header_name=name), matcher)
+
+
+def state_predicate(key: str, value: str) -> Predicate:
+    """An object that an outer filter put into the request's filter state has this value."""
+    return _single(extension("filter-state", INPUTS + "FilterStateInput", key=key), {"exact": value})
+
+
+def _single(source: Json, matcher: Json) -> Predicate:
+    return {"single_predicate": {"input": source, "value_match": matcher}}
+
+
+def all_of(predicates: Sequence[Predicate]) -> Predicate:
+    return predicates[0] if len(predicates) == 1 else {"and_matcher": {"predicate": list(predicates)}}
+
+
+def any_of(predicates: Sequence[Predicate]) -> Predicate:
+    return predicates[0] if len(predicates) == 1 else {"or_matcher": {"predicate": list(predicates)}}
+
+
+def negation(predicate: Predicate) -> Predicate:
+    inner: Predicate | None = predicate.get("not_matcher")
+    return inner if inner is not None else {"not_matcher": predicate}
+
+
+def cidr(network: Network) -> Json:
+    return {"address_prefix": str(network.network_address), "prefix_len": network.prefixlen}
+
+
+def address_predicate(networks: Sequence[Network], name: str, *, source: str = "DirectSourceIPInput") -> Predicate:
+    """The direct peer (or another address) is in one of the networks. Without a network none is: no peer is 0.0.0.0."""
+    ranges = [cidr(network) for network in networks or _NO_PEER]
+    return {
+        "single_predicate": {
+            "input": extension("address", INPUTS + source),
+            "custom_match": extension(
+                "networks",
+                "envoy.extensions.matching.input_matchers.ip.v3.Ip",
+                cidr_ranges=ranges,
+                stat_prefix=name,
+            ),
+        }
+    }
+
+
+# ---- matches ----
+
+
+def match_predicate(match: Match) -> Predicate:
+    """A `when`. `path` is without the query; a missing header equals nothing."""
+    match match:
+        case Comparison():
+            return _comparison(match)
+        case Not(operand):
+            return negation(match_predicate(operand))
+        case And(operands):
+            return all_of([match_predicate(operand) for operand in operands])
+        case Or(operands):
+            return any_of([match_predicate(operand) for operand in operands])
+
+
+def _comparison(comparison: Comparison) -> Predicate:
+    field, operator, value = comparison
+    if operator is Operator.NOT_EQUALS:
+        return negation(_comparison(Comparison(field, Operator.EQUALS, value)))
+    if field.name == "path":
+        return _path(operator, value)
+    if field.header is not None:
+        return header_predicate(inside(field.header), _regex(compared(operator, value, elements_of(field.header))))
+    return header_predicate(":method", _string(operator, value))
+
+
+def compared(operator: Operator, value: str, of: Elements) -> str:
+    """The regular expression that a comparison with a header becomes. Raises `elements.TooIntricateError`."""
+    return _LISTS[Operator.EQUALS if operator is Operator.NOT_EQUALS else operator](value, of)
+
+
+_LISTS: Final = {
+    Operator.EQUALS: header_elements.equals,
+    Operator.STARTS_WITH: header_elements.starts_with,
+    Operator.MATCHES: header_elements.matches,
+}
+"""What is asked of a header is asked of each element of its value, too."""
+
+
+def _string(operator: Operator, value: str) -> Json:
+    if operator is Operator.STARTS_WITH:
+        # Envoy refuses an empty prefix; every value begins with it.
+        return {"prefix": value} if value else _regex("(?s).*")
+    if operator is Operator.MATCHES:
+        # Envoy refuses an empty expression, too.
+        return _regex(value or "(?:)")
+    return {"exact": value}
+
+
+def _regex(pattern: str) -> Json:
+    return {"safe_regex": {"google_re2": {}, "regex": pattern}}
+
+
+def _path(operator: Operator, value: str) -> Predicate:
+    path = ":path"
+    if operator is Operator.MATCHES:
+        return _path_regex(value)
+    if "?" in value or "#" in value:
+        # A path without its query holds neither, so nothing begins with or equals this.
+        return header_predicate(path, _regex(r"[^\s\S]"))
+    if operator is Operator.STARTS_WITH:
+        return header_predicate(path, _string(operator, value))
+    return any_of([header_predicate(path, {"exact": value}), header_predicate(path, {"prefix": f"{value}?"})])
+
+
+def _path_regex(regex: str) -> Predicate:
+    """A regular expression over the path without its query, which only CEL can see by itself."""
+    call: Json = {
+        "call_expr": {
+            "target": {
+                "id": 2,
+                "select_expr": {"operand": {"id": 3, "ident_expr": {"name": "request"}}, "field": "url_path"},
+            },
+            "function": "matches",
+            "args": [{"id": 4, "const_expr": {"string_value": rf"\A(?:{regex})\z"}}],
+        }
+    }
+    return {
+        "single_predicate": {
+            "input": extension("attributes", "xds.type.matcher.v3.HttpAttributesCelMatchInput"),
+            "custom_match": extension(
+                "path",
+                "xds.type.matcher.v3.CelMatcher",
+                expr_match={"cel_expr_parsed": {"expr": {"id": 1, **call}}},
+            ),
+        }
+    }
+
+
+def only_where(predicates: Sequence[Predicate], name: str, config: Json) -> Json:
+    """A filter's configuration, wrapped so that the filter is skipped unless all predicates hold."""
+    if not predicates:
+        return config
+    return typed(
+        CONDITIONAL,
+        extension_config={"name": name, "typed_config": config},
+        xds_matcher={
+            "matcher_list": {
+                "matchers": [
+                    {"predicate": negation(all_of(predicates)), "on_match": {"action": _SKIP}},
+                ]
+            }
+        },
+    )

@@ -1,0 +1,1 @@
+"""Envoy messages: written as JSON, validated against the schema, and built."""

@@ -1,0 +1,8 @@
+"""The Kubernetes objects of a placement: the NetworkPolicies that close destinations.
+
+program + placement -> [NetworkPolicy]
+"""
+
+from emitters.kubernetes.network_policies import check, kubernetes_name, network_policies, pod_labels, to_yaml
+
+__all__ = ["check", "kubernetes_name", "network_policies", "pod_labels", "to_yaml"]

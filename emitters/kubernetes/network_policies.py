@@ -1,0 +1,275 @@
+"""The NetworkPolicies that close destinations (rule R7).
+
+A policy for every caller can be enforced at the senders only if no other caller reaches the destination. For each
+destination in `Placement.closed` there is one object, which admits only the declared senders, to the declared ports.
+`docs/interception.md` lists the assumptions.
+
+Objects are plain dicts in the shape of `networking.k8s.io/v1`; the order of their keys and lists is canonical.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dsl.diagnostics.diagnostic import Diagnostics, Related
+from emitters.errors import EmitError
+from emitters.yaml_writer import dump
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from dsl.diagnostics.diagnostic import Diagnostic
+    from dsl.program import Call, External, Program, Service
+    from solver.placement import Placement
+
+NAME_PREFIX: Final = "admc-close-"
+_NAMED: Final = 3
+"""Services that a finding names before it counts."""
+_LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_LABEL_PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def check(program: Program, placement: Placement) -> tuple[Diagnostic, ...]:
+    """The findings about destinations that no NetworkPolicy can close. Every compile calls it."""
+    try:
+        network_policies(program, placement)
+    except EmitError as error:
+        return error.diagnostics
+    return ()
+
+
+def network_policies(program: Program, placement: Placement) -> tuple[dict[str, object], ...]:
+    """One NetworkPolicy for each closed destination, sorted by service.
+
+    Raises `EmitError` with all findings where Kubernetes cannot say it: names or labels that are not legal there, two
+    services that become one name, and labels that cannot tell one service's pods from another's.
+    """
+    findings = Diagnostics()
+    closing: dict[str, list[str]] = {}
+    for decision in placement.decisions:
+        if decision.closes:
+            closing.setdefault(decision.destination, []).append(decision.policy)
+    senders: dict[str, list[Call]] = {name: [] for name in placement.closed}
+    for call in program.calls:
+        if call.destination in senders:
+            senders[call.destination].append(call)
+    selectors = _Selectors(program, findings)
+    named: dict[tuple[str, str], Service] = {}
+    objects = []
+    for name in placement.closed:
+        service = program.services[name]
+        key = (service.namespace, _object_name(service, findings))
+        if key in named:
+            findings.error(
+                "ADM781",
+                f"`{named[key].name}` and `{name}` would both be closed by a NetworkPolicy named `{key[1]}`",
+                service.span,
+                cause="Kubernetes names have no capital letters and no `_`, so different names can become one",
+                hint="rename one of them, or move it to another namespace",
+                related=(Related(named[key].span, "the other one"),),
+            )
+        named[key] = service
+        objects.append(_close(program, service, key[1], senders[name], closing.get(name, ()), selectors, findings))
+    selectors.report()
+    if findings.has_errors:
+        raise EmitError(findings.items)
+    return tuple(objects)
+
+
+def to_yaml(objects: Iterable[Mapping[str, object]]) -> str:
+    """The objects as one YAML stream for `kubectl apply -f`; the empty string where there are none."""
+    return "".join("---\n" + dump(dict(item)) for item in objects)
+
+
+def kubernetes_name(name: str) -> str:
+    """An admc name as part of a Kubernetes object's name: lower case, `_` written as `-`, none at its end."""
+    return name.lower().replace("_", "-").rstrip("-")
+
+
+def pod_labels(service: Service) -> dict[str, str]:
+    """The labels that select a service's pods: those that the program gives, or else `app: NAME`."""
+    return dict(sorted(service.labels.items())) if service.labels else {"app": service.name}
+
+
+def _told_apart(labels: Mapping[str, str]) -> str:
+    """A `labels` item with one more label, of the service's own name."""
+    own = next(key for key in ("app", "name", *(f"app-{number}" for number in range(len(labels)))) if key not in labels)
+    few = [f'{key} = "{value}"' for key, value in list(labels.items())[:_NAMED]]
+    return f"labels {{ {'  '.join([own, *few])}{'  ...' if len(labels) > _NAMED else ''} }}"
+
+
+def _object_name(service: Service, findings: Diagnostics) -> str:
+    name = kubernetes_name(service.name)
+    if not name or len(NAME_PREFIX + name) > 253:
+        findings.error(
+            "ADM782",
+            f"`{service.name}` cannot be part of the name of a NetworkPolicy",
+            service.span,
+            cause="a Kubernetes name has at most 253 letters, digits and `-`, and ends in a letter or digit",
+            hint="rename the service",
+        )
+    return NAME_PREFIX + name
+
+
+def _close(
+    program: Program,
+    service: Service,
+    name: str,
+    calls: Iterable[Call],
+    policies: Iterable[str],
+    selectors: _Selectors,
+    findings: Diagnostics,
+) -> dict[str, object]:
+    calls = tuple(calls)
+    own = selectors.labels(service, allowed=frozenset({service.name}))
+    ports: dict[str, set[int]] = {}
+    for call in calls:
+        ports.setdefault(call.source, set()).add(call.port.target)
+    # Senders with the same ports share a rule: a long list of equal rules is hard to review.
+    rules: dict[tuple[int, ...], list[str]] = {}
+    for source in sorted(ports):
+        rules.setdefault(tuple(sorted(ports[source])), []).append(source)
+    ingress = []
+    for targets, sources in sorted(rules.items()):
+        peers: list[dict[str, object]] = []
+        # Labels may also select a sender that may dial at least these ports anyway.
+        allowed = frozenset(other for other, its in ports.items() if its >= set(targets))
+        for source in sources:
+            if source in program.services:
+                peers.append(_service_peer(program.services[source], service, allowed, selectors, findings))
+            else:
+                peers.extend(_external_peers(program.externals[source], service, findings))
+        ingress.append({"from": peers, "ports": [{"protocol": "TCP", "port": target} for target in targets]})
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": name,
+            "namespace": service.namespace,
+            "labels": {"app.kubernetes.io/managed-by": "admc"},
+            "annotations": {
+                "admc/app": program.app,
+                "admc/closes": service.name,
+                "admc/needed-by": ", ".join(policies),
+                "admc/admits": ", ".join(sorted(ports)),
+            },
+        },
+        "spec": {"podSelector": {"matchLabels": own}, "policyTypes": ["Ingress"], "ingress": ingress},
+    }
+
+
+def _service_peer(
+    sender: Service, destination: Service, allowed: frozenset[str], selectors: _Selectors, findings: Diagnostics
+) -> dict[str, object]:
+    if sender.host_network:
+        findings.error(
+            "ADM783",
+            f"no NetworkPolicy can admit `{sender.name}` to `{destination.name}` alone",
+            sender.note or sender.span,
+            cause="its pods share their node's address with everything else on the node",
+            hint=f"take it off the host's network, or pin the policies on `{destination.name}` at ingress",
+        )
+    labels = selectors.labels(sender, allowed, admitted_to=destination.name)
+    return {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": sender.namespace}},
+        "podSelector": {"matchLabels": labels},
+    }
+
+
+def _external_peers(sender: External, destination: Service, findings: Diagnostics) -> Iterator[dict[str, object]]:
+    if not sender.cidrs:
+        findings.error(
+            "ADM783",
+            f"no NetworkPolicy can admit `{sender.name}` to `{destination.name}` alone",
+            sender.span,
+            cause="nothing says from which addresses it calls",
+            hint="give it a `cidr`",
+        )
+    networks = {ipaddress.ip_network(cidr, strict=False) for cidr in sender.cidrs}
+    for network in sorted(networks, key=lambda n: (n.version, int(n.network_address), n.prefixlen)):
+        yield {"ipBlock": {"cidr": str(network)}}
+
+
+class _Shared(NamedTuple):
+    """A service whose labels other services have too, and why it was selected: to be closed, or to be admitted."""
+
+    service: Service
+    admitted_to: str | None
+    others: set[str]
+
+
+class _Selectors:
+    """Labels of services, checked once: legal in Kubernetes, and selecting no pods but those meant."""
+
+    def __init__(self, program: Program, findings: Diagnostics) -> None:
+        self._services = program.services
+        self._findings = findings
+        self._checked: set[str] = set()
+        self._by_label: dict[tuple[str, str, str], set[str]] = {}
+        self._shared: dict[tuple[str, tuple[tuple[str, str], ...]], _Shared] = {}
+        for service in program.services.values():
+            for key, value in pod_labels(service).items():
+                self._by_label.setdefault((service.namespace, key, value), set()).add(service.name)
+
+    def labels(self, service: Service, allowed: frozenset[str], admitted_to: str | None = None) -> dict[str, str]:
+        """Labels of a service that is to be closed, or admitted to another one; `allowed` may be selected too."""
+        labels = pod_labels(service)
+        if service.name not in self._checked:
+            self._checked.add(service.name)
+            self._check_legal(service, labels)
+        with_label = [self._by_label[service.namespace, *item] for item in labels.items()]
+        others = set.intersection(*sorted(with_label, key=len)) - allowed
+        if others:
+            key = service.namespace, tuple(labels.items())
+            self._shared.setdefault(key, _Shared(service, admitted_to, set())).others.update(others)
+        return labels
+
+    def report(self) -> None:
+        """Labels that select more pods than are meant: one finding for each such set of labels."""
+        for (_namespace, labels), (service, admitted_to, found) in self._shared.items():
+            others = sorted(found - {service.name})
+            shown = ", ".join(f'`{key} = "{value}"`' for key, value in labels)
+            quoted = [f"`{name}`" for name in others[:_NAMED]]
+            more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+            done = "closed" if admitted_to is None else f"admitted to `{admitted_to}`"
+            self._findings.error(
+                "ADM784",
+                f"the labels of `{service.name}`, {shown}, also select the pods of {', '.join(quoted)}{more}",
+                service.span,
+                cause=f"a NetworkPolicy selects pods by their labels alone: all pods with these would be {done}",
+                hint=f"give each of them a label that tells it apart, as in `{_told_apart(dict(labels))}`: a label "
+                "without a value has the service's own name",
+                related=tuple(
+                    Related(self._services[other].span, f"`{other}` has these labels too") for other in others[:_NAMED]
+                ),
+            )
+
+    def _check_legal(self, service: Service, labels: Mapping[str, str]) -> None:
+        wrong = [f'{key} = "{value}"' for key, value in labels.items() if not _legal_label(key, value)]
+        if wrong:
+            self._findings.error(
+                "ADM782",
+                f"{', '.join(f'`{label}`' for label in wrong)} of `{service.name}` is no legal Kubernetes label",
+                service.span,
+                hint="give the service labels of at most 63 letters, digits, `-`, `_` and `.`, "
+                "beginning and ending in a letter or digit",
+            )
+        if not _NAMESPACE.fullmatch(service.namespace):
+            self._findings.error(
+                "ADM782",
+                f"`{service.namespace}` of `{service.name}` is no legal Kubernetes namespace",
+                service.span,
+                hint="use at most 63 lower-case letters, digits and `-`, beginning and ending in a letter or digit",
+            )
+
+
+def _legal_label(key: str, value: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    if slash and not (len(prefix) <= 253 and _LABEL_PREFIX.fullmatch(prefix)):
+        return False
+    if not (len(name) <= 63 and _LABEL_NAME.fullmatch(name)):
+        return False
+    return value == "" or (len(value) <= 63 and _LABEL_NAME.fullmatch(value) is not None)

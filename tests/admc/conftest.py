@@ -1,0 +1,20 @@
+"""Fixtures of the application's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.admc.command import Admc
+from tests.admc.programs import SHOP, write
+
+
+@pytest.fixture
+def admc(capfd: pytest.CaptureFixture[str]) -> Admc:
+    return Admc(capfd)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return write(tmp_path, SHOP)

@@ -1,0 +1,180 @@
+"""Addresses that change in the middle of a transition are applied at once, to the configuration that proxies have."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from admc.serve.rollout.underway import Planned
+
+from admc.serve.build import snapshots as groups
+from admc.serve.build import source
+from admc.serve.build.source import Source, State
+from admc.serve.rollout import addresses
+from admc.transition.model import Phase
+from emitters.envoy import Mode
+from tests.serve.always_ack import Agreeing, begun, following, hasten, phase_of
+from tests.serve.server_process import served
+from tests.serve.test_server import ENDPOINTS_FILE, client, folder, write
+from tests.serve.test_server import PROGRAM as SERVED
+from xds_server.resources.types import ENDPOINTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+pytestmark = pytest.mark.long
+
+__all__ = ["folder"]
+
+PROGRAM = """\
+app shop
+service web   { http 8080 }
+service cart  { http 8081  replicas 2 }
+service other { http 8082 }
+service stock { http 8083 }
+call web -> cart
+call other -> stock
+policy p = set_request_header(name: "x-tier", value: "gold") on web -> cart
+policy q = set_request_header(name: "x-tier", value: "gold") on other -> stock
+policy r = load_balancing(policy: round_robin) on other -> stock
+pin p at SIDE
+pin q at egress
+"""
+
+
+class _Counted(Agreeing):
+    """Each service has a given number of proxies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replicas = {"cart": 2}
+
+    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
+        return tuple(
+            SimpleNamespace(**{**vars(each), "node": SimpleNamespace(id=f"{each.group}/{number}")})
+            for each in super().views(groups)
+            for number in range(self.replicas.get(each.group, 1))
+        )
+
+
+def planned(folder: Path, side: str, cart: tuple[str, ...], stock: str = "10.1.0.6", value: str = "gold") -> Planned:
+    services = {
+        "web": {"pods": ["10.1.0.2"]},
+        "cart": {"addresses": ["10.2.0.1"], "pods": cart},
+        "other": {"pods": ["10.1.0.5"]},
+        "stock": {"addresses": ["10.2.0.2"], "pods": [stock]},
+    }
+    path = folder / f"{side}-{value}.adm"
+    path.write_text(PROGRAM.replace("SIDE", side).replace('"gold") on web', f'"{value}") on web'))
+    read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), with_recipe=True)
+    assert read.state is not None, read.findings
+    return Planned(read.state, read.recipe)
+
+
+@pytest.mark.parametrize("with_the_plan", [True, False])
+def test_addresses_hold_while_a_plan_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_the_plan: bool
+) -> None:
+    """`with_the_plan`: the addresses change together with the newer plan, or after it."""
+    hasten(monkeypatch, 0.1)
+    before, after = ("10.1.0.3", "10.1.0.4"), ("10.1.0.7",)
+    egress, ingress = planned(tmp_path, "egress", before), planned(tmp_path, "ingress", before)
+    newer = planned(tmp_path, "egress", before, value="bronze")
+    moved = planned(tmp_path, "egress", after, "10.1.0.8", value="bronze")
+    server = _Counted()
+
+    def told(service: str) -> str:
+        found = server.store.current(service)
+        return "" if found is None else " ".join(str(it) for part in found.collections.values() for it in _texts(part))
+
+    async def run() -> None:
+        moving = await begun(server, egress, tmp_path)
+        async with following(moving) as until:
+            await moving.change(egress, ingress, groups.snapshots(ingress.state))
+            await until(lambda: phase_of(moving) is Phase.PREPARE)
+            place = tmp_path / "interception" / "cart"
+            await until((place / "digest").exists)
+            (place / "loaded").write_bytes((place / "digest").read_bytes())
+            await until(lambda: phase_of(moving) is Phase.RECEIVERS)
+            # One replica less, and another one: no other proxy acknowledges in its place.
+            server.replicas["cart"] = 1
+            if with_the_plan:
+                await moving.change(ingress, moved, groups.snapshots(moved.state))
+            else:
+                await moving.change(ingress, newer, groups.snapshots(newer.state))
+                await moving.relocate(moved, groups.snapshots(moved.state))
+            assert moving.underway is not None
+            assert moving.underway.walk.back
+            assert "10.1.0.7" in told("web")
+            assert "10.1.0.3" not in told("web")
+            # A service outside of the transition gets the new addresses, too.
+            assert "10.1.0.8" in told("other")
+            await until(lambda: moving.underway is None)
+            assert "10.1.0.7" in told("web")
+
+    asyncio.run(run())
+
+
+def _texts(part: Any) -> Iterable[str]:
+    return (str(resource.body) for resource in part.resources.values())
+
+
+def test_a_restarted_server_continues_a_step_at_the_current_addresses(folder: Path) -> None:
+    options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
+    with served(folder, *options) as server:
+        server.until_event("compiled")
+        write(folder / "policies.adm", f"{SERVED}pin tier at ingress\n")
+        server.until_event("transition_step")
+        server.stop(signal.SIGKILL)
+    moved = json.dumps(ENDPOINTS_FILE).replace("10.1.0.2", "10.1.0.77")
+    write(folder / "endpoints.json", moved)
+    # No compile follows that could correct it.
+    write(folder / "policies.adm", "half of")
+    with served(folder, *options) as server:
+
+        def told() -> bytes:
+            with client(server.xds, "web") as web, contextlib.suppress(grpc.RpcError):
+                (found,) = web.ask(ENDPOINTS, ("egress/cart:8081/even",))
+                return bytes(found.value)
+            return b""  # it waits for the first compile, as long as that is bearable
+
+        first = server.until(told)
+        assert b"10.1.0.77" in first
+        assert b"10.1.0.2" not in first
+
+
+GONE = (
+    "external partner { http 80 }\nservice old { http 80 }\ncall partner, old -> web\npolicy g = deny() on old -> web\n"
+)
+NOW: dict[str, object] = {"services": {"web": {"pods": ["10.1.0.2"]}, "new": {"pods": ["10.1.0.3"]}}}
+BEFORE = {
+    "services": {"web": {"pods": ["10.1.0.2"]}, "old": {"pods": ["10.1.0.4", "10.1.0.5"]}},
+    "externals": {"partner": {"addresses": ["10.1.0.3", "10.1.0.6", "10.1.0.8/31"]}, "client": {"addresses": []}},
+}
+
+
+def test_a_removed_service_keeps_no_address_that_another_party_has(tmp_path: Path) -> None:
+    """Otherwise an earlier policy would admit, or refuse, the new party in place of the removed one."""
+    now = {**NOW, "externals": {"client": {"addresses": ["10.1.0.5"]}}}
+    shared = "app shop\nexternal client { http 80 }\nservice web { http 80 }\n"
+
+    def state(name: str, text: str, endpoints: object) -> State:
+        path = tmp_path / name
+        path.write_text(shared + text)
+        read = source.read(Source(path, Mode.REDIRECT), (json.dumps(endpoints).encode(),))
+        assert read.state is not None, read.findings
+        return read.state
+
+    both = addresses.during(state("a.adm", GONE, BEFORE), state("b.adm", "service new { http 80 }\n", now)).addresses
+    assert both.service_addresses("partner") == ("10.1.0.6", "10.1.0.8/31")
+    assert both.pod_addresses("old") == ("10.1.0.4",)
+    kept = json.loads(addresses.overlaid(json.dumps(BEFORE).encode(), json.dumps(now).encode()))
+    assert kept["externals"]["partner"] == {"addresses": ["10.1.0.6", "10.1.0.8/31"]}
+    assert kept["services"]["old"]["pods"] == ["10.1.0.4"]

@@ -1,0 +1,55 @@
+"""Options of `admc serve` that are rejected, or that cause a warning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from admc.__main__ import main
+from tests.serve.server_process import served
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--ops", "18001"], "write `--ops 127.0.0.1:18001`"),
+        (["--xds", "localhost:0"], "`localhost` is a name"),
+        (["--tls-cert", "a.crt"], "leave `--tls-cert` out"),
+    ],
+)
+def test_wrong_usage_says_what_to_write(
+    options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = [] if "--xds" in options else ["--xds", "127.0.0.1:0"]
+    assert main(["serve", str(tmp_path / "policies.adm"), "--plaintext", *where, *options]) == 1
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--admin", "bob"], "`--admin`: `bob` is not an identity"),
+        (["--trust-domain", "A_B"], "`--trust-domain`: `A_B` is not a trust domain"),
+    ],
+)
+def test_invalid_options_are_rejected_at_the_start(
+    options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--tls-client-ca", "ca.crt"]
+    assert main(["serve", str(tmp_path / "policies.adm"), "--xds", "127.0.0.1:0", *files, *options]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_redirection_without_endpoints_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "policies.adm").write_text("app one\nservice a { http 80 }\n")
+    with served(tmp_path, "policies.adm") as server:
+        assert "--endpoints" in server.until_event("no_endpoints")["text"]
+        server.until_event("compiled")
+        assert server.stop() == 0
+    with served(tmp_path, "policies.adm", "--mode", "explicit") as server:
+        server.until_event("compiled")
+        assert not server.events("no_endpoints")

@@ -1,0 +1,302 @@
+"""What is kept comes back as it was, survives every death, and is refused where anybody touched it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from envoy.config.cluster.v3 import cluster_pb2
+from envoy.config.endpoint.v3 import endpoint_pb2
+
+from admc.exits import CommandError
+from admc.rollout.reducer import Command, CommandName, Observation, reduce
+from admc.rollout.rollout_state import begun
+from admc.serve.state_dir.store import Position, Recipe, StoredState, open_state_dir
+from admc.testbed.envoys import LAUNCHER
+from xds_server.resources.snapshot import Resource, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECIPE = Recipe("policies.adm", "redirect", {"policies.adm": b"app shop\n"}, b"{}", b'{"services": {}}')
+POSITION = Position(begun("plan", bytes(32)), {"plan": RECIPE}, {})
+
+
+def recall(folder: Path) -> StoredState:
+    with closing(open_state_dir(folder)) as kept:
+        found = kept.load()
+    assert found is not None
+    return found
+
+
+def snapshot(*names: str) -> Snapshot:
+    return Snapshot.of(Resource.of(cluster_pb2.Cluster(name=name)) for name in names)
+
+
+def test_what_is_kept_comes_back(tmp_path: Path) -> None:
+    endpoints = Resource.of(endpoint_pb2.ClusterLoadAssignment(cluster_name="own"))
+    groups = {"a": snapshot("x", "y"), "b": Snapshot.of([endpoints], elsewhere=["own"])}
+    kept = open_state_dir(tmp_path / "state")
+    assert kept.load() is None
+    assert kept.save(POSITION, groups)
+    assert not kept.save(POSITION, groups)
+    kept.close()
+
+    again = open_state_dir(tmp_path / "state")
+    found = again.load()
+    assert found is not None
+    assert found.position == POSITION
+    assert found.problems == ()
+    assert {name: item.version for name, item in found.groups.items()} == {
+        name: item.version for name, item in groups.items()
+    }
+    assert found.groups["b"].elsewhere == {"own"}
+    # Nothing has changed, and without a recipe the one that is kept stays.
+    assert not again.save(None, groups)
+    assert again.save(None, {"a": snapshot("z")})
+    again.close()
+    last = recall(tmp_path / "state")
+    assert last.position == POSITION
+    assert list(last.groups) == ["a"]
+    # One snapshot, and the recipe's three parts.
+    assert len(list((tmp_path / "state" / "objects").iterdir())) == 4
+
+
+@pytest.mark.parametrize("kept_before", [True, False])
+def test_a_folder_that_goes_is_noticed_by_a_server_that_has_written_nothing(tmp_path: Path, kept_before: bool) -> None:
+    folder, groups = tmp_path / "state", {"a": snapshot("x")}
+    if kept_before:
+        with closing(open_state_dir(folder)) as kept:
+            kept.save(POSITION, groups)
+    with closing(open_state_dir(folder)) as again:
+        assert (again.load() is not None) is kept_before
+        if kept_before:
+            assert not again.save(POSITION, groups)
+        assert not again.renew()
+        shutil.rmtree(folder)
+        assert again.renew()
+        assert again.save(POSITION, groups)
+    assert recall(folder).position == POSITION
+
+
+@pytest.mark.parametrize("gone", ["objects", "state.json", "lock"])
+def test_a_part_of_the_folder_that_goes_is_there_again_at_once(gone: str, tmp_path: Path) -> None:
+    folder, groups = tmp_path / "state", {"a": snapshot("x")}
+    with closing(open_state_dir(folder)) as kept:
+        kept.save(POSITION, groups)
+        shutil.rmtree(folder / gone) if gone == "objects" else (folder / gone).unlink()
+        assert kept.renew()
+        assert kept.save(POSITION, groups)
+        with pytest.raises(CommandError, match="another server keeps its state"):
+            open_state_dir(folder)
+    assert recall(folder).position == POSITION
+
+
+def test_a_full_disk_is_not_taken_for_somebody_who_touches_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with closing(open_state_dir(tmp_path)) as kept:
+        kept.save(POSITION, {"a": snapshot("x")})
+        with monkeypatch.context() as patches:
+            patches.setattr(Path, "write_bytes", full)
+            for _ in range(2):
+                with pytest.raises(CommandError, match="cannot keep the state"):
+                    kept.save(POSITION, {"a": snapshot("y")})
+                assert not kept.renew()
+        # Nor does it hide whoever does.
+        (tmp_path / "state.json").unlink()
+        assert kept.renew()
+        assert kept.save(POSITION, {"a": snapshot("y")})
+
+
+def test_two_servers_do_not_share_a_folder(tmp_path: Path) -> None:
+    kept = open_state_dir(tmp_path)
+    with pytest.raises(CommandError) as caught:
+        open_state_dir(tmp_path)
+    assert caught.value.diagnostics[0].code == "ADM854"
+    kept.close()
+    open_state_dir(tmp_path).close()
+
+
+def _change(folder: Path, change: Callable[[dict[str, object]], object]) -> None:
+    path = folder / "state.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "cut short": (lambda f: os.truncate(f / "state.json", 40), "cut short"),
+    "newer": (lambda f: _change(f, lambda c: c.update(schema_version=3)), "schema version 3"),
+    "no version": (lambda f: _change(f, lambda c: c.pop("schema_version")), "no `schema_version`"),
+    "a list": (lambda f: (f / "state.json").write_text("[]"), "no `schema_version`"),
+    "deep": (lambda f: (f / "state.json").write_text("[" * 200_000), "not JSON"),
+    "binary": (lambda f: (f / "state.json").write_bytes(b"\xff\xfe\0"), "not JSON"),
+    "another field": (lambda f: _change(f, lambda c: c.update(more=1)), "unknown field"),
+    "a path for a digest": (
+        lambda f: _change(f, lambda c: c["groups"]["a"].update(object="../../../etc/passwd")),  # type: ignore[index]
+        "not named by a digest",
+    ),
+    "no plan": (lambda f: _change(f, lambda c: c["plans"].clear()), "lacks the plan `plan`"),  # type: ignore[attr-defined]
+    "an input that was changed": (
+        lambda f: [p.write_bytes(b"app mine\n") for p in (f / "objects").iterdir() if p.read_bytes() == b"app shop\n"],
+        "not what was kept",
+    ),
+    "an input that is gone": (
+        lambda f: [p.unlink() for p in (f / "objects").iterdir() if p.read_bytes() == b"app shop\n"],
+        "cannot be read",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_somebody_touched_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+    kept = open_state_dir(tmp_path)
+    kept.save(POSITION, {"a": snapshot("x")})
+    kept.close()
+    spoil, words = BROKEN[name]
+    spoil(tmp_path)
+    with closing(open_state_dir(tmp_path)) as again:
+        with pytest.raises(CommandError) as caught:
+            again.load()
+        (finding,) = caught.value.diagnostics
+        assert finding.code == "ADM854"
+        assert words in (finding.cause or "")
+        # And the next save puts it right.
+        assert again.save(POSITION, {"a": snapshot("y")})
+    assert recall(tmp_path).position == POSITION
+
+
+def test_a_snapshot_that_was_touched_costs_its_own_group_only(tmp_path: Path) -> None:
+    kept = open_state_dir(tmp_path)
+    kept.save(POSITION, {"a": snapshot("x"), "b": snapshot("y")})
+    kept.close()
+    groups = json.loads((tmp_path / "state.json").read_text())["groups"]
+    (tmp_path / "objects" / groups["a"]["object"]).write_bytes(b"\xff" * 100)
+    found = recall(tmp_path)
+    assert list(found.groups) == ["b"]
+    assert found.problems == ("`a`: a part of it is not what was kept",)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.serve.test_state_dir import POSITION, RECIPE, snapshot
+from admc.serve.state_dir.store import open_state_dir
+kept = open_state_dir(Path(sys.argv[1]))
+for number in range(1_000_000):
+    recipe = RECIPE._replace(endpoints=str(number).encode())
+    kept.save(POSITION._replace(plans={"plan": recipe}), {f"group{n}": snapshot(f"cluster{number}") for n in range(5)})
+    if number == 0:
+        print("begun", flush=True)
+"""
+
+
+def _until_written(path: Path, times: int) -> None:
+    """Wait until a file has been replaced so often, on any disk."""
+    seen = path.stat()
+    deadline = time.monotonic() + 60
+    while times > 0:
+        assert time.monotonic() < deadline
+        found = path.stat()
+        if (found.st_ino, found.st_mtime_ns) != (seen.st_ino, seen.st_mtime_ns):
+            seen, times = found, times - 1
+        time.sleep(0.0002)
+
+
+def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
+    """Whenever the writer dies, what is found belongs together."""
+    numbers = set()
+    for attempt in range(6):
+        command = [sys.executable, str(LAUNCHER), str(os.getpid()), sys.executable, "-c", WRITER, str(tmp_path)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        _until_written(tmp_path / "state.json", attempt)
+        time.sleep(attempt * 0.007)  # a moment of no meaning, and another each time
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        found = recall(tmp_path)
+        assert found.position is not None
+        endpoints = found.position.plans["plan"].endpoints
+        assert endpoints is not None
+        assert found.problems == ()
+        number = int(endpoints)
+        numbers.add(number)
+        assert {item.version for item in found.groups.values()} == {snapshot(f"cluster{number}").version}
+        assert len(found.groups) == 5
+    assert max(numbers) >= 5  # not all of them died at the same place
+
+
+def test_the_manifest_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path) -> None:
+    """It has the secret of the markers, and the folder may be one that others can look into."""
+    path = tmp_path / "state.json"
+    path.touch(0o644)
+    with closing(open_state_dir(tmp_path)) as kept:
+        kept.save(POSITION, {})
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert recall(tmp_path).position == POSITION
+
+
+def test_a_manifest_that_cannot_be_used_in_the_middle_is_no_reason_to_begin_anew(tmp_path: Path) -> None:
+    state = reduce(begun("old", bytes(32)), Observation((), True, moved, moved), Command(CommandName.PLAN, "new"))
+    state = reduce(state, Observation((), True, moved, moved))
+    assert state.now.goal == "new"
+    with closing(open_state_dir(tmp_path)) as kept:
+        kept.save(Position(state, dict.fromkeys(("old", "new"), RECIPE), {"a": snapshot("x")}), {})
+        assert not kept.may_begin_anew
+    with closing(open_state_dir(tmp_path)) as kept:
+        found = kept.load()
+        assert found is not None
+        assert found.position is not None
+        assert found.position.rollout == state
+        assert found.position.frozen["a"].version == snapshot("x").version
+    (tmp_path / "state.json").write_text("{")
+    with closing(open_state_dir(tmp_path)) as kept:
+        with pytest.raises(CommandError) as caught:
+            kept.load()
+        assert "more than one plan" in (caught.value.diagnostics[0].hint or "")
+        assert not kept.may_begin_anew
+
+
+def moved(old: str, new: str) -> frozenset[str]:
+    return frozenset(("a",)) if old != new else frozenset()
+
+
+def test_a_change_that_an_earlier_release_was_in_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "transition.json").write_text('{"schema_version": 5}')
+    with closing(open_state_dir(tmp_path)) as kept:
+        with pytest.raises(CommandError, match="is of an earlier release, which was in the middle of a change"):
+            kept.load()
+        assert not kept.may_begin_anew
+
+
+def test_what_has_to_be_known_is_kept_in_no_folder_of_another_server(tmp_path: Path) -> None:
+    folder, groups = tmp_path / "state", {"a": snapshot("x")}
+    with closing(open_state_dir(folder)) as kept:
+        kept.save_as_owner(POSITION, groups)
+        found = kept.load()
+        assert found is not None
+        assert (found.position, found.groups.keys()) == (POSITION, groups.keys())
+        folder.rename(tmp_path / "away")
+        with pytest.raises(CommandError, match="cannot keep the state"):
+            kept.save_as_owner(None, groups)
+        with closing(open_state_dir(folder)) as another:
+            with pytest.raises(CommandError, match="cannot keep the state"):
+                kept.save_as_owner(POSITION, {})
+            assert another.load() is None

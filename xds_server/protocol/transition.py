@@ -1,0 +1,204 @@
+"""The transition of one stream from the resources that a client has to a new snapshot.
+
+A transition runs in phases. First the client receives the trial extension, if there is one. Then the stream sends all
+new resources in the order clusters, endpoints, extensions, listeners, routes; each type waits until the client has
+acknowledged the types before it, and new clusters until it has acknowledged their endpoints. Last, the stream removes
+resources that are no longer used. One snapshot, the latest, waits meanwhile; only endpoints and secrets do not wait. A
+NACK stops the transition where it is: the client has old and new resources side by side, and the next snapshot
+continues from there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from xds_server.protocol.cluster_handover import HandoverStep
+from xds_server.protocol.responses import Responder
+from xds_server.protocol.sequencing import (
+    STAGED,
+    TransitionPhase,
+    complete,
+    removed_clusters_unsubscribed,
+    trial,
+    users_may_follow,
+)
+from xds_server.resources.ack_events import Event, SnapshotAcked, SnapshotAckedExceptUrgent
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES, TRIAL
+
+if TYPE_CHECKING:
+    from xds_server.protocol.shared_results import SharedResults
+    from xds_server.protocol.wire import Response
+    from xds_server.resources.earlier_streams import EarlierStreams
+    from xds_server.resources.snapshot import Snapshot
+
+
+class Wait(NamedTuple):
+    """The stream waits for a request of the client, or gives it some time."""
+
+    snapshot: Snapshot
+    type_url: str
+    handover: bool = False
+    """Whether a client of gRPC gets time to apply a step of a handover between clusters: that takes a moment."""
+
+
+class Transition(Responder):
+    """A stream without its requests: which responses a new snapshot, an ACK or the end of a wait causes."""
+
+    def __init__(self, snapshot: Snapshot, shared: SharedResults, past: EarlierStreams, *, empty_is_all: bool) -> None:
+        super().__init__(snapshot, shared, past)
+        self._empty_is_all = empty_is_all
+        """Whether an empty first request is a wildcard. It never is for clients of gRPC, and these get handovers."""
+        self._returned = False
+        """Whether the client has said which resources it has from an earlier stream."""
+        self._events: list[Event] = []
+        self._completed: Snapshot | None = None
+        self._acked_except_urgent: Snapshot | None = None
+
+    # Input.
+
+    def publish(self, snapshot: Snapshot) -> list[Response]:
+        """Take a new snapshot in place of one that waits."""
+        self._next = snapshot
+        return self._advance()
+
+    def end_wait(self) -> list[Response]:
+        """Continue without endpoints to which the client has not subscribed, although its clusters need them; and
+        remove clusters to which it still subscribes. Or begin the next step of a handover."""
+        unsent = self._unsent_endpoints()
+        for name in unsent:
+            del self._warming[name]
+        if not unsent and self._in_handover:
+            self._continue_handover(self._states[ROUTES])
+        elif not unsent:
+            self._patient = False
+        return self._advance()
+
+    # Observations.
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The target of the present transition."""
+        return self._target
+
+    @property
+    def completed(self) -> Snapshot | None:
+        """The last snapshot of which the client acknowledged all resources that it can use."""
+        return self._completed
+
+    @property
+    def changing(self) -> bool:
+        """Whether the client may have other resources than those of `completed`."""
+        return self._completed is not (self._next or self._target)
+
+    @property
+    def waits_for(self) -> Wait | None:
+        """What the stream waits for, besides ACKs. Each wait has its own time limit."""
+        if self._warming and self._unsent_endpoints():
+            return Wait(self._target, ENDPOINTS)
+        if self._phase is TransitionPhase.TRY:
+            return Wait(self._target, EXTENSION) if self._awaits_extensions() else None
+        if self._handover is not None and self._in_handover:
+            # The time of a step begins when the client has acknowledged it and the clusters that it requested then.
+            busy = self._warming or any(self._states[kind].pending_acks for kind in STAGED & self._states.keys())
+            return None if busy else Wait(self._target, ROUTES, handover=True)
+        if self._phase is TransitionPhase.MAKE:
+            return Wait(self._target, LISTENER) if self.idle and self._awaits_users() else None
+        if self._patient and not removed_clusters_unsubscribed(self._states, self._target):
+            return Wait(self._target, CLUSTER)
+        return None
+
+    @property
+    def idle(self) -> bool:
+        """Whether the client owes no ACK."""
+        return not any(state.pending_acks for state in self._states.values())
+
+    def take_events(self) -> list[Event]:
+        """The events since the last call."""
+        if not self._events:
+            return []
+        events, self._events = self._events, []
+        return events
+
+    # Phases.
+
+    def _advance(self) -> list[Response]:
+        out: list[Response] = []
+        while True:
+            if self._phase is TransitionPhase.TRY and not self._in_trial():
+                self._phase, self._patient = TransitionPhase.MAKE, True
+            for state in self._states.values():
+                self._serve(state, out)
+            if not self._next_step():
+                return out
+
+    def _next_step(self) -> bool:
+        """Begin the next phase or transition, if the present one is complete; whether there is more to send."""
+        if self._warming:
+            return False
+        if self._phase is TransitionPhase.TRY:
+            state = self._states.get(EXTENSION)
+            return state is not None and TRIAL in state.nacked and self._next_target()
+        stuck = False
+        for state in self._states.values():
+            if state.pending_acks and state.type_url in STAGED:
+                return False
+            stuck = stuck or state.in_doubt
+        if self._handover is not None and self._in_handover:
+            if not stuck:
+                return False
+            self._end_handover()
+            return True
+        if not stuck and self._phase is TransitionPhase.MAKE and not self._awaits_users():
+            self._phase = TransitionPhase.BREAK
+            return True
+        if not stuck and self._phase is not TransitionPhase.MAKE:
+            self._phase = TransitionPhase.DONE
+            for state in self._states.values():
+                state.error = ""  # the refused resources are removed, by themselves or with their users
+            if self._completed is not self._target and complete(self._states, self._target, self._shared):
+                self._completed = self._acked_except_urgent = self._target
+                self._events.append(SnapshotAcked(self._target))
+            elif self._acked_except_urgent is not self._target:
+                self._note_acked_except_urgent()
+        return self._next_target()
+
+    def _next_target(self) -> bool:
+        if self._next is None:
+            return False
+        self._target, self._next, self._phase, self._patient = self._next, None, TransitionPhase.TRY, True
+        self._handover = None if self._empty_is_all else HandoverStep.PENDING
+        return True
+
+    def _note_acked_except_urgent(self) -> None:
+        """Report the snapshot if the client has acknowledged all of it but endpoints and secrets."""
+        if self._past.last_acked.is_whole(self._target):
+            self._acked_except_urgent = self._target
+        elif complete(self._states, self._target, self._shared, urgent=False):
+            self._acked_except_urgent = self._target
+            self._events.append(SnapshotAckedExceptUrgent(self._target))
+
+    @property
+    def _in_handover(self) -> bool:
+        return self._handover is not None and self._handover is not HandoverStep.PENDING
+
+    def _in_trial(self) -> bool:
+        """Whether nothing but the trial extension may change yet."""
+        state = self._states.get(EXTENSION)
+        if self._awaits_extensions() or (
+            state is not None and any(TRIAL in pending.content for pending in state.pending_acks.values())
+        ):
+            return True
+        return trial(self._states, self._target) is not None
+
+    def _awaits_extensions(self) -> bool:
+        """Whether a client that came back has not said yet which trial extension it has."""
+        state = self._states.get(EXTENSION)
+        there = TRIAL in self._target.of_type(EXTENSION).resources
+        return self._returned and self._patient and there and (state is None or not state.requested)
+
+    def _awaits_users(self) -> bool:
+        """Whether a client that came back may still name listeners or routes that use resources to be removed."""
+        return self._returned and self._patient and users_may_follow(self._states, self._target)
+
+    def _unsent_endpoints(self) -> list[str]:
+        return [name for name, nonce in self._warming.items() if not nonce]

@@ -1,0 +1,54 @@
+"""Events of a stream: its client has acknowledged or refused a response, a type or a whole snapshot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xds_server.resources.snapshot import Resource, Snapshot
+
+
+class Acked(NamedTuple):
+    """The client acknowledged a response."""
+
+    type_url: str
+    version: str
+
+
+class Nacked(NamedTuple):
+    """The client refused a response, with this message."""
+
+    type_url: str
+    version: str
+    error: str
+    snapshot: Snapshot
+    resources: Mapping[str, str | None]
+    """The versions of all resources in it, and of those that the client refused before and that have not changed since;
+    None is a removal."""
+
+
+class SnapshotAcked(NamedTuple):
+    """The client has acknowledged all resources of a snapshot that it can use."""
+
+    snapshot: Snapshot
+
+
+class TypeAcked(NamedTuple):
+    """The client has acknowledged all resources of one type in a snapshot to which it subscribes. It may have others
+    besides: removals come at the end."""
+
+    snapshot: Snapshot
+    type_url: str
+    resources: Mapping[str, Resource]
+
+
+class SnapshotAckedExceptUrgent(NamedTuple):
+    """The client has acknowledged all resources of a snapshot that it can use, but of some endpoints or secrets it may
+    have earlier versions. Of a busy service it always does."""
+
+    snapshot: Snapshot
+
+
+Event = Acked | Nacked | SnapshotAcked | TypeAcked | SnapshotAckedExceptUrgent
