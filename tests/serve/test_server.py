@@ -65,7 +65,7 @@ class Client:
     def __init__(self, address: str, service: str) -> None:
         self._channel = grpc.insecure_channel(address)
         self._requests: list[discovery_pb2.DiscoveryRequest] = []
-        self._node = base_pb2.ClientNode(id="one", cluster=service)
+        self._node = base_pb2.Node(id="one", cluster=service)
         self._stub = ads_pb2_grpc.AggregatedDiscoveryServiceStub(self._channel)
 
     def ask(self, type_url: str, names: tuple[str, ...] = ()) -> list[Any]:
