@@ -63,6 +63,7 @@ class Agreeing:
         self.older: dict[str, frozenset[str]] = {}
         """Service -> names that its older connections subscribe to."""
         self.away: set[str] = set()
+        self.explicit = True
         self.kept: StateDir | None = None
         self.failures: list[str] = []
 
@@ -104,8 +105,9 @@ def planned_by(path: Path, text: str, mode: Mode = Mode.EXPLICIT) -> Planned:
     return Planned(read.state, read.recipe, groups.snapshots(read.state))
 
 
-async def begun(server: Agreeing, first: Planned, folder: Path | None) -> Rollout:
-    """A server that serves its first plan."""
+async def begun(server: Agreeing, first: Planned, folder: Path | None, *, explicit: bool | None = None) -> Rollout:
+    """A server that serves its first plan. `explicit`: whether nothing is redirected; else the plan says so."""
+    server.explicit = first.state.source.mode is Mode.EXPLICIT if explicit is None else explicit
     rollout = made(server, folder)
     await rollout.accept(first)
     return rollout
@@ -119,7 +121,7 @@ def made(server: Agreeing, folder: Path | None) -> Rollout:
         if kept is not None:
             await asyncio.to_thread(kept.save_as_owner, position, {})
 
-    redirection = Redirection(folder, explicit=True)
+    redirection = Redirection(folder, explicit=server.explicit)
     return Rollout(server, store, redirection, lambda: server.failures.append(""))  # type: ignore[arg-type]
 
 

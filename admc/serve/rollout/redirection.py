@@ -87,15 +87,15 @@ class Redirection:
 
     @property
     def text(self) -> str:
-        """What somebody has to do, in a sentence; empty where there is nothing, or nobody to be told by."""
+        """What an operator has to load, in a sentence; empty if it is nothing, or without a folder."""
         if self._folder is None or self._known is None or not self._known.asked:
             return ""
         names = sorted(self._known.asked)
         shown = ", ".join(f"`{name}`" for name in names[:SHOWN])
         more = f" and {len(names) - SHOWN} more services" if names[SHOWN:] else ""
         return (
-            f"nobody has said that all redirection is loaded at {shown}{more}: policies that need it meet nothing "
-            f"until then; load the rules in `{self._folder / 'interception' / names[0]}` and write `loaded` there"
+            f"redirection is not confirmed at {shown}{more}: without it no request meets the policies that need it; "
+            f"load the rules in `{self._folder / 'interception' / names[0]}` and write `loaded` there"
         )
 
     def recall(self) -> None:
@@ -321,7 +321,7 @@ def _said(folder: Path, service: str) -> str:
     try:
         return read_bounded(path, MAX_LOADED, "a confirmation", regular=True).decode("ascii", "replace").strip()
     except CommandError:
-        return ""  # nobody has said anything yet
+        return ""  # nothing is confirmed yet
 
 
 def _rules_there(folder: Path, service: str) -> Rules | None:
