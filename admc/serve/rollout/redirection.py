@@ -178,9 +178,10 @@ class Redirection:
 
     def ask(self, redirected: Mapping[str, Placed], addresses: Addresses) -> None:
         """Ask for what is needed and not known to be loaded. Raises `CommandError` where the folder takes nothing."""
-        if self._folder is None or not redirected:
-            return
-        needed, known = _of_parts(redirected), self._known or Known({}, {}, {})
+        known = self._known
+        if self._folder is None or known is None or not redirected:
+            return  # without a record this is the first plan, whose rules are assumed to be loaded
+        needed = _of_parts(redirected)
         missing = {name for name, names in needed.items() if not names <= known.redirected.get(name, frozenset())}
         concerned = {name: own for name, own in redirected.items() if name in missing or name in known.digests}
         rules = {
