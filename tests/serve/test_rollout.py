@@ -81,7 +81,7 @@ def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) ->
             (folder / "objects").rename(tmp_path / "objects")
             await until(lambda: bool(server.failures))
             assert at(rollout) == StepName.PREPARE
-            assert any("cannot keep the state" in each for each in rollout.waits)
+            assert any("cannot store the state" in each for each in rollout.waits)
             assert {name: server.store.current(name) for name in server.store.groups} == before
             (tmp_path / "objects").rename(folder / "objects")
             await until(lambda: at(rollout) == EGRESS)
@@ -175,7 +175,7 @@ def test_a_plan_that_is_not_safe_is_refused_and_nothing_changes(tmp_path: Path) 
         rollout = await begun(server, planned(tmp_path, "ingress"), tmp_path / "state")
         shutil.rmtree(tmp_path / "state")
         async with following(rollout) as until:
-            with pytest.raises(Exception, match="cannot keep"):
+            with pytest.raises(Exception, match="cannot store"):
                 await rollout.accept(planned(tmp_path, "egress"))
             await until(lambda: True)
             assert at(rollout) == INGRESS

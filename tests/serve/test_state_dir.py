@@ -114,7 +114,7 @@ def test_a_full_disk_is_not_taken_for_somebody_who_touches_the_folder(
         with monkeypatch.context() as patches:
             patches.setattr(Path, "write_bytes", full)
             for _ in range(2):
-                with pytest.raises(CommandError, match="cannot keep the state"):
+                with pytest.raises(CommandError, match="cannot store the state"):
                     kept.save(POSITION, {"a": snapshot("y")})
                 assert not kept.renew()
         # Nor does it hide whoever does.
@@ -189,7 +189,7 @@ def test_a_snapshot_that_was_touched_costs_its_own_group_only(tmp_path: Path) ->
     (tmp_path / "objects" / groups["a"]["object"]).write_bytes(b"\xff" * 100)
     found = recall(tmp_path)
     assert list(found.groups) == ["b"]
-    assert found.problems == ("`a`: a part of it is not what was kept",)
+    assert found.problems == ("`a`: a part of it is not what admc stored",)
 
 
 WRITER = """
@@ -294,9 +294,9 @@ def test_what_has_to_be_known_is_kept_in_no_folder_of_another_server(tmp_path: P
         assert found is not None
         assert (found.position, found.groups.keys()) == (POSITION, groups.keys())
         folder.rename(tmp_path / "away")
-        with pytest.raises(CommandError, match="cannot keep the state"):
+        with pytest.raises(CommandError, match="cannot store the state"):
             kept.save_as_owner(None, groups)
         with closing(open_state_dir(folder)) as another:
-            with pytest.raises(CommandError, match="cannot keep the state"):
+            with pytest.raises(CommandError, match="cannot store the state"):
                 kept.save_as_owner(POSITION, {})
             assert another.load() is None

@@ -102,7 +102,7 @@ class StateDir:
     def load(self) -> StoredState | None:
         """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used, with
         `may_begin_anew` saying what follows."""
-        self._left = self._looks()
+        self._left = self._stats()
         old = self.folder / FIRST_RELEASE
         if old.exists():
             raise _too_old(old)
@@ -114,7 +114,7 @@ class StateDir:
         except CommandError as error:
             raise self._unusable(error.diagnostics[0].cause or "it cannot be read") from error
         try:
-            return self._recalled(from_json(content))
+            return self._loaded(from_json(content))
         except ManifestError as error:
             raise self._unusable(str(error)) from error
 
@@ -123,7 +123,7 @@ class StateDir:
         """Whether a manifest that cannot be used may be replaced: proxies have one plan, as far as is known."""
         return not (self.folder / UNDER_WAY).exists() and not (self.folder / FIRST_RELEASE).exists()
 
-    def _recalled(self, manifest: Manifest) -> StoredState:
+    def _loaded(self, manifest: Manifest) -> StoredState:
         plans = {name: self._recipe_of(recipe) for name, recipe in manifest.plans.items()}
         problems: list[str] = []
         groups = self._snapshots(manifest.groups, problems)
@@ -166,19 +166,19 @@ class StateDir:
         except CommandError as error:
             raise ManifestError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
         if hashlib.sha256(content).hexdigest() != digest:
-            raise ManifestError("a part of it is not what was kept")
+            raise ManifestError("a part of it is not what admc stored")
         self._sound.add(digest)
         return content
 
     # ---- writing ----
 
     def renew(self) -> bool:
-        """Whether somebody has removed, replaced or touched what was kept. Then the folder is there again, this
+        """Whether the stored files were removed, replaced or changed from outside. Then the folder is there again, this
         process's alone, and the next `save` writes everything. Raises `CommandError` where that cannot be."""
         with self._writing:
-            if self._left is None or self._looks() == self._left:
+            if self._left is None or self._stats() == self._left:
                 return False
-            if self._is_own():
+            if self._holds_lock():
                 _made(self.folder)  # not locked again: that is refused to whoever has the lock
             else:
                 lock = _locked(self.folder)
@@ -189,11 +189,11 @@ class StateDir:
             self._sound.clear()
             return True
 
-    def _looks(self) -> tuple[FileStat | None, ...]:
+    def _stats(self) -> tuple[FileStat | None, ...]:
         # One inside the other would change with every file of somebody else's in it: so not the folder itself.
         return tuple(look(self.folder / name) for name in ("lock", "objects", "state.json"))
 
-    def _is_own(self) -> bool:
+    def _holds_lock(self) -> bool:
         """Whether the lock is that of the folder that is there now."""
         there, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
         return there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
@@ -202,8 +202,8 @@ class StateDir:
         """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where
         the folder is not this process's any more: what another one keeps there is left alone."""
         with self._writing:
-            if not self._is_own() or not (self.folder / "objects").is_dir():
-                raise _cannot_keep(self.folder, "somebody has removed or replaced it")
+            if not self._holds_lock() or not (self.folder / "objects").is_dir():
+                raise _not_writable(self.folder, "it was removed or replaced")
         self.save(position, groups)
 
     def save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> bool:
@@ -216,7 +216,7 @@ class StateDir:
                 return self._save(position, groups)
             except CommandError:
                 # What an attempt has left among the objects is this process's own doing.
-                now = self._looks()
+                now = self._stats()
                 if self._left is not None and now[1] is not None:
                     self._left = (self._left[0], now[1], self._left[2])
                 raise
@@ -241,14 +241,14 @@ class StateDir:
             if not under_way:
                 (self.folder / UNDER_WAY).unlink(missing_ok=True)
         except CommandError as error:
-            raise _cannot_keep(self.folder, error.diagnostics[0].cause) from error
+            raise _not_writable(self.folder, error.diagnostics[0].cause) from error
         except OSError as error:
-            raise _cannot_keep(self.folder, system_message(error)) from error
+            raise _not_writable(self.folder, system_message(error)) from error
         self._manifest = manifest
         try:
-            self._sweep()
+            self._remove_unused_objects()
         finally:
-            self._left = self._looks()
+            self._left = self._stats()
         return True
 
     def close(self) -> None:
@@ -288,10 +288,10 @@ class StateDir:
                     raise
                 self._sound.add(digest)
         except OSError as error:
-            raise _cannot_keep(self.folder, system_message(error)) from error
+            raise _not_writable(self.folder, system_message(error)) from error
         return digest
 
-    def _sweep(self) -> None:
+    def _remove_unused_objects(self) -> None:
         """Remove the objects that the manifest does not name any more, and what killed servers left among them."""
         wanted = self._manifest.objects
         self._saved = {item: version for item, version in self._saved.items() if item.object in wanted}
@@ -301,14 +301,14 @@ class StateDir:
                     path.unlink(missing_ok=True)
                     self._sound.discard(path.name)
         except OSError as error:
-            raise _cannot_keep(self.folder, system_message(error)) from error
+            raise _not_writable(self.folder, system_message(error)) from error
 
     def _unusable(self, cause: str) -> CommandError:
         hint = "the server goes on without it, and keeps a new one once proxies have acknowledged what it compiles"
         if not self.may_begin_anew:
             hint = "proxies may have more than one plan: remove the folder once each has the configuration of one"
         return wrong_usage(
-            "ADM854", f"the kept state `{self.folder / 'state.json'}` cannot be used", cause=cause, hint=hint
+            "ADM854", f"the stored state `{self.folder / 'state.json'}` cannot be used", cause=cause, hint=hint
         )
 
 
@@ -322,9 +322,9 @@ def _made(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / "objects").mkdir(mode=0o700, exist_ok=True)
     except FileExistsError as error:
-        raise _cannot_keep(folder, "it is no folder") from error
+        raise _not_writable(folder, "it is no folder") from error
     except OSError as error:
-        raise _cannot_keep(folder, system_message(error)) from error
+        raise _not_writable(folder, system_message(error)) from error
 
 
 def _locked(folder: Path) -> IO[bytes]:
@@ -332,7 +332,7 @@ def _locked(folder: Path) -> IO[bytes]:
     try:
         lock = (folder / "lock").open("ab")
     except OSError as error:
-        raise _cannot_keep(folder, system_message(error)) from error
+        raise _not_writable(folder, system_message(error)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -346,7 +346,7 @@ def _locked(folder: Path) -> IO[bytes]:
         _clear(folder)
     except OSError as error:
         lock.close()
-        raise _cannot_keep(folder, system_message(error)) from error
+        raise _not_writable(folder, system_message(error)) from error
     return lock
 
 
@@ -359,16 +359,16 @@ def _clear(folder: Path) -> None:
 def _too_old(path: Path) -> CommandError:
     return wrong_usage(
         "ADM854",
-        f"`{path}` is of an earlier release, which was in the middle of a change",
+        f"`{path}` is of an earlier release, which was in the middle of a transition",
         cause="its steps are not those of this release",
         hint="let the earlier release finish, or remove the folder once every proxy has the configuration of one plan",
     )
 
 
-def _cannot_keep(folder: Path, cause: str | None) -> CommandError:
+def _not_writable(folder: Path, cause: str | None) -> CommandError:
     return wrong_usage(
         "ADM854",
-        f"cannot keep the state in `{folder}`",
+        f"cannot store the state in `{folder}`",
         cause=cause,
-        hint="give a folder that admc may write to; what was kept there before is as it was",
+        hint="give a folder that admc may write to; the previous content of this one is unchanged",
     )
