@@ -52,7 +52,7 @@ def test_a_plan_that_a_full_disk_does_not_take_goes_into_force_by_itself_when_th
     with served(folder, *OPTIONS, before=small_disk(folder / "state")) as server:
         disk = fill_disk(server, folder / "state")
         write(folder / "policies.adm", text(2))
-        server.until(lambda: "`state/" in why(server))
+        server.until(lambda: "`state`" in why(server))
         errors = server.metric("admc_kept_errors_total")
         server.until(lambda: server.metric("admc_kept_errors_total") > errors + 1)  # it is tried again
         assert tier(server) == "0001"
@@ -70,7 +70,7 @@ def test_a_plan_that_a_full_disk_does_not_take_goes_into_force_by_itself_when_th
         server.until(lambda: tier(server) == "0002")
         server.until(lambda: json.loads((disk / "state.json").read_text())["rollout"]["queued"] is None)
         assert server.metric("admc_compiles_total") == 2.0
-        server.until(lambda: "`state/" not in why(server))
+        server.until(lambda: "`state`" not in why(server))
 
 
 def test_newer_text_takes_the_place_of_a_plan_that_the_folder_does_not_take(folder: Path) -> None:
@@ -79,14 +79,14 @@ def test_newer_text_takes_the_place_of_a_plan_that_the_folder_does_not_take(fold
         server.until((folder / "state" / "state.json").exists)
         (folder / "state" / UNDER_WAY).mkdir()
         write(folder / "policies.adm", text(2))
-        server.until(lambda: "`state/" in why(server))
+        server.until(lambda: "`state`" in why(server))
         write(folder / "policies.adm", text(3))
         errors = server.metric("admc_kept_errors_total")
         server.until(lambda: server.metric("admc_kept_errors_total") > errors + 2)
         assert tier(server) == "0001"
         (folder / "state" / UNDER_WAY).rmdir()
         server.until(lambda: tier(server) == "0003")
-        server.until(lambda: "`state/" not in why(server))
+        server.until(lambda: "`state`" not in why(server))
         assert server.stop() == 0
 
 
@@ -185,7 +185,7 @@ def test_new_identities_come_with_their_plan_and_revoked_ones_wait_for_nothing(s
         # The plan with the new service is correct, and cannot go into force now.
         (secured / "state" / UNDER_WAY).mkdir()
         write(secured / "policies.adm", MORE.replace("gold", "silver"))
-        server.until(lambda: "`state/" in why(server))
+        server.until(lambda: "`state`" in why(server))
         write(secured / "identities.json", identities("cart", "till"))
         server.until(lambda: admitted(server, web) == "PERMISSION_DENIED")
         assert admitted(server, cart) == "OK"
@@ -193,7 +193,7 @@ def test_new_identities_come_with_their_plan_and_revoked_ones_wait_for_nothing(s
         (secured / "state" / UNDER_WAY).rmdir()
         server.until(lambda: admitted(server, till) == "OK")
         assert admitted(server, web) == "PERMISSION_DENIED"
-        server.until(lambda: not any(word in why(server) for word in ("identities", "`state/")))
+        server.until(lambda: not any(word in why(server) for word in ("identities", "`state`")))
 
 
 def test_a_revocation_does_not_wait_for_a_program_that_is_broken(secured: Path) -> None:
