@@ -122,7 +122,16 @@ class Plans:
 
     @no_collection()
     def content(self, label: Label, key: bytes) -> SnapshotSet:
-        """Raises `CommandError` where Envoy cannot express it."""
+        """The snapshots of a label. A service of its programs without an ADM gets the passthrough snapshot. Raises
+        `CommandError` if Envoy cannot express them."""
+        found = self._of_adms(label, key)
+        if found.passthrough is None:
+            return found
+        services = (self._plans[name].state.program.services for name in label.plans)
+        passed = dict.fromkeys((name for each in services for name in each), found.passthrough)
+        return found._replace(by_service={**passed, **found.by_service})
+
+    def _of_adms(self, label: Label, key: bytes) -> SnapshotSet:
         base = self._made(label.base)
         if label.goal is None:
             return base
