@@ -1,4 +1,4 @@
-"""Files that vanish, come back, are swapped or too large, and those that change while nobody serves."""
+"""Files that are deleted, restored or too large, and those that change while no server runs."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ if TYPE_CHECKING:
 __all__ = ["folder"]
 
 ENVOY = envoy_binary()
+pytestmark = pytest.mark.long
+
 SECRET = bytes(32)
 EVEN = "egress/cart:8081/even"
 TIER = "egress/cart:8081@d0beee01/tier:set_request_header"
 
 
 def pods(server: Served) -> bytes:
-    """What `web` is told of the pods of `cart`."""
+    """The pods of `cart` in the configuration of `web`."""
     with client(server.xds, "web") as web:
         (found,) = web.ask(ENDPOINTS, (EVEN,))
     content: bytes = found.value
@@ -86,7 +88,7 @@ def test_an_endpoints_file_over_the_bound_is_refused_and_the_last_good_one_stays
         server.until(lambda: server.status()["server"]["why"] == "" and b"10.1.0.9" in pods(server))
 
 
-def test_addresses_that_changed_while_nobody_served_are_told_though_the_program_is_broken(folder: Path) -> None:
+def test_addresses_that_changed_between_servers_are_published_though_the_program_has_errors(folder: Path) -> None:
     options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
     with served(folder, *options) as server:
         server.until_event("compiled")
@@ -103,7 +105,7 @@ def test_addresses_that_changed_while_nobody_served_are_told_though_the_program_
         assert b"10.1.0.9" in pods(server)
 
 
-def test_nobody_is_told_what_is_older_than_the_program_that_is_being_compiled(folder: Path) -> None:
+def test_no_stored_snapshot_is_published_before_the_first_compile(folder: Path) -> None:
     options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
     read = source.read(
         Source(folder / "policies.adm", Mode.REDIRECT), (json.dumps(ENDPOINTS_FILE).encode(),), with_recipe=True
@@ -111,8 +113,10 @@ def test_nobody_is_told_what_is_older_than_the_program_that_is_being_compiled(fo
     assert read.state is not None
     assert read.recipe is not None
     with closing(open_state_dir(folder / "state")) as kept:
-        kept.save(read.recipe, snapshots.snapshots(read.state).by_service)
-    # What was published last may not have been kept any more when the server was killed.
+        name = digest_of(Placed(read.state.program, read.state.placement))
+        position = Position(begun(name, SECRET), {name: read.recipe}, {})
+        kept.save(position, snapshots.snapshots(read.state).by_service)
+    # The last published snapshot may not have been stored when the server was killed.
     write(folder / "policies.adm", PROGRAM.replace("gold", "bronze"))
     with served(folder, *options) as server:
         server.until_event("recalled")
@@ -125,7 +129,7 @@ def test_nobody_is_told_what_is_older_than_the_program_that_is_being_compiled(fo
 
 
 @pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
-def test_a_policy_that_changed_sides_while_nobody_served_moves_step_by_step(tmp_path: Path) -> None:
+def test_a_policy_that_changed_sides_between_servers_moves_step_by_step(tmp_path: Path) -> None:
     program = tmp_path / "policies.adm"
     program.write_text(moving("ingress"))
     port = free_port()
@@ -150,7 +154,7 @@ def test_a_policy_that_changed_sides_while_nobody_served_moves_step_by_step(tmp_
 
 
 class Made(NamedTuple):
-    """What a server keeps of a program at some address, and what it publishes."""
+    """What a server stores of a program at an address, and what it publishes."""
 
     name: str
     recipe: Recipe
@@ -168,8 +172,8 @@ def made(path: Path, text: str, pod: str) -> Made:
     return Made(name, read.recipe, snapshots.snapshots(read.state), read.state.version)
 
 
-def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_told_again(folder: Path) -> None:
-    """The proxy had not acknowledged all of the newest when the server was killed, and nothing better is compiled."""
+def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_published_again(folder: Path) -> None:
+    """The proxy had not acknowledged the newest snapshot when the server was killed, and the program has errors now."""
     older = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
     newer = made(folder / "policies.adm", PROGRAM, "10.1.0.9")
     with closing(open_state_dir(folder / "state")) as kept:
@@ -185,7 +189,7 @@ def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_told_again
 
 
 def test_a_plan_that_waits_is_in_force_in_the_end_at_the_latest_addresses(folder: Path) -> None:
-    """Though the server was killed while it waited, and its program cannot be read any more."""
+    """The server was killed while the plan waited, and the program has errors now."""
     first = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
     second = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.9")
     held = tuple(Holding(Label(each.name), frozenset(("web",)), proven=each is first) for each in (first, second))

@@ -1,4 +1,4 @@
-"""What is kept comes back as it was, survives every death, and is refused where anybody touched it."""
+"""The stored state is read back unchanged, survives every kill, and is rejected if it was changed from outside."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def snapshot(*names: str) -> Snapshot:
     return Snapshot.of(Resource.of(cluster_pb2.Cluster(name=name)) for name in names)
 
 
-def test_what_is_kept_comes_back(tmp_path: Path) -> None:
+def test_the_stored_state_is_read_back(tmp_path: Path) -> None:
     endpoints = Resource.of(endpoint_pb2.ClusterLoadAssignment(cluster_name="own"))
     groups = {"a": snapshot("x", "y"), "b": Snapshot.of([endpoints], elsewhere=["own"])}
     kept = open_state_dir(tmp_path / "state")
@@ -61,7 +61,7 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
         name: item.version for name, item in groups.items()
     }
     assert found.groups["b"].elsewhere == {"own"}
-    # Nothing has changed, and without a recipe the one that is kept stays.
+    # Nothing has changed, and without a position the stored one stays.
     assert not again.save(None, groups)
     assert again.save(None, {"a": snapshot("z")})
     again.close()
@@ -102,9 +102,7 @@ def test_a_part_of_the_folder_that_goes_is_there_again_at_once(gone: str, tmp_pa
     assert recall(folder).position == POSITION
 
 
-def test_a_full_disk_is_not_taken_for_somebody_who_touches_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_no_change_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, content: bytes) -> int:
         path.touch()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -117,7 +115,7 @@ def test_a_full_disk_is_not_taken_for_somebody_who_touches_the_folder(
                 with pytest.raises(CommandError, match="cannot store the state"):
                     kept.save(POSITION, {"a": snapshot("y")})
                 assert not kept.renew()
-        # Nor does it hide whoever does.
+        # It does not hide such a change either.
         (tmp_path / "state.json").unlink()
         assert kept.renew()
         assert kept.save(POSITION, {"a": snapshot("y")})
@@ -154,7 +152,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "no plan": (lambda f: _change(f, lambda c: c["plans"].clear()), "lacks the plan `plan`"),  # type: ignore[attr-defined]
     "an input that was changed": (
         lambda f: [p.write_bytes(b"app mine\n") for p in (f / "objects").iterdir() if p.read_bytes() == b"app shop\n"],
-        "not what was kept",
+        "not what admc stored",
     ),
     "an input that is gone": (
         lambda f: [p.unlink() for p in (f / "objects").iterdir() if p.read_bytes() == b"app shop\n"],
@@ -164,7 +162,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_somebody_touched_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+def test_a_changed_state_is_rejected_with_the_reason(name: str, tmp_path: Path) -> None:
     kept = open_state_dir(tmp_path)
     kept.save(POSITION, {"a": snapshot("x")})
     kept.close()
@@ -176,12 +174,12 @@ def test_what_somebody_touched_is_refused_with_the_reason(name: str, tmp_path: P
         (finding,) = caught.value.diagnostics
         assert finding.code == "ADM854"
         assert words in (finding.cause or "")
-        # And the next save puts it right.
+        # The next save writes a correct state.
         assert again.save(POSITION, {"a": snapshot("y")})
     assert recall(tmp_path).position == POSITION
 
 
-def test_a_snapshot_that_was_touched_costs_its_own_group_only(tmp_path: Path) -> None:
+def test_a_changed_snapshot_affects_only_its_own_service(tmp_path: Path) -> None:
     kept = open_state_dir(tmp_path)
     kept.save(POSITION, {"a": snapshot("x"), "b": snapshot("y")})
     kept.close()
@@ -219,7 +217,7 @@ def _until_written(path: Path, times: int) -> None:
 
 
 def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
-    """Whenever the writer dies, what is found belongs together."""
+    """Whenever the writer is killed, the stored state is consistent."""
     numbers = set()
     for attempt in range(6):
         command = [sys.executable, str(LAUNCHER), str(os.getpid()), sys.executable, "-c", WRITER, str(tmp_path)]
@@ -243,8 +241,8 @@ def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
     assert max(numbers) >= 5  # not all of them died at the same place
 
 
-def test_the_manifest_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path) -> None:
-    """It has the secret of the markers, and the folder may be one that others can look into."""
+def test_the_manifest_is_for_the_owner_alone_wherever_it_is_stored(tmp_path: Path) -> None:
+    """The file has the secret of the markers, and other users may be able to read the folder."""
     path = tmp_path / "state.json"
     path.touch(0o644)
     with closing(open_state_dir(tmp_path)) as kept:
@@ -253,7 +251,7 @@ def test_the_manifest_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path)
     assert recall(tmp_path).position == POSITION
 
 
-def test_a_manifest_that_cannot_be_used_in_the_middle_is_no_reason_to_begin_anew(tmp_path: Path) -> None:
+def test_a_manifest_with_errors_is_not_replaced_in_the_middle_of_a_rollout(tmp_path: Path) -> None:
     state = reduce(begun("old", bytes(32)), Observation((), True, moved, moved), Command(CommandName.PLAN, "new"))
     state = reduce(state, Observation((), True, moved, moved))
     assert state.now.goal == "new"
@@ -278,15 +276,15 @@ def moved(old: str, new: str) -> frozenset[str]:
     return frozenset(("a",)) if old != new else frozenset()
 
 
-def test_a_change_that_an_earlier_release_was_in_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_transition_of_an_earlier_release_is_rejected_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "transition.json").write_text('{"schema_version": 5}')
     with closing(open_state_dir(tmp_path)) as kept:
-        with pytest.raises(CommandError, match="is of an earlier release, which was in the middle of a change"):
+        with pytest.raises(CommandError, match="is of an earlier release, which was in the middle of a transition"):
             kept.load()
         assert not kept.may_begin_anew
 
 
-def test_what_has_to_be_known_is_kept_in_no_folder_of_another_server(tmp_path: Path) -> None:
+def test_nothing_is_stored_in_the_folder_of_another_server(tmp_path: Path) -> None:
     folder, groups = tmp_path / "state", {"a": snapshot("x")}
     with closing(open_state_dir(folder)) as kept:
         kept.save_as_owner(POSITION, groups)

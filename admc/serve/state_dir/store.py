@@ -322,7 +322,7 @@ def _made(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / "objects").mkdir(mode=0o700, exist_ok=True)
     except FileExistsError as error:
-        raise _not_writable(folder, "it is no folder") from error
+        raise _not_writable(folder, "it is not a folder") from error
     except OSError as error:
         raise _not_writable(folder, system_message(error)) from error
 
