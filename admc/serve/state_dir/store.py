@@ -351,8 +351,9 @@ def _locked(folder: Path) -> IO[bytes]:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what servers that were killed have left half written: a full disk may be full of it."""
-    for left in (*folder.glob(".*.json.*.tmp"), *(folder / "objects").glob("*.tmp")):
+    """Remove the temporary files of killed servers, which may fill the disk."""
+    marker = folder.glob(f".{UNDER_WAY}.*.tmp")
+    for left in (*folder.glob(".*.json.*.tmp"), *marker, *(folder / "objects").glob("*.tmp")):
         left.unlink(missing_ok=True)
 
 
