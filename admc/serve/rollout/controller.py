@@ -111,6 +111,8 @@ class Rollout:
                 await self._command(Command(CommandName.PLAN, name))
             finally:
                 self.plans.forget_all_but(plans_of(self.state))
+            # While the plan waits, its addresses are published with the label that proxies have.
+            await asyncio.to_thread(self.plans.relocate, name, planned)
             await self._again()
 
     async def relocate(self, planned: Planned) -> None:
