@@ -23,7 +23,7 @@ from tests.serve.always_ack import Agreeing, at, begun, close_all, following, ha
 from tests.serve.server_process import served
 from tests.serve.test_server import ENDPOINTS_FILE, client, folder, write
 from tests.serve.test_server import PROGRAM as SERVED
-from xds_server.resources.types import ENDPOINTS
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -189,3 +189,25 @@ def test_a_removed_service_keeps_no_address_that_another_party_has(tmp_path: Pat
     both = addresses.during(state("a.adm", GONE, BEFORE), state("b.adm", "service new { http 80 }\n", now)).addresses
     assert both.service_addresses("partner") == ("10.1.0.6", "10.1.0.8/31")
     assert both.pod_addresses("old") == ("10.1.0.4",)
+
+
+def redirected(folder: Path, side: str, cart: tuple[str, ...]) -> State:
+    return planned(folder, side, cart).state
+
+
+def test_a_listener_of_earlier_addresses_refers_to_nothing_that_other_addresses_take_away(tmp_path: Path) -> None:
+    """Connections use it for a whole drain, and nothing is kept for them while only addresses change."""
+    seen = 0
+    places = [("10.1.0.3",), ("10.1.0.4", "10.1.0.5"), ("fd00::3",), ("10.1.0.9",), ()]
+    for side in ("egress", "ingress"):
+        told = [groups.snapshots(redirected(tmp_path, side, pods)).by_service for pods in places]
+        for before in told:
+            for after in told:
+                for service, snapshot in before.items():
+                    there = after[service]
+                    for listener in snapshot.of_type(LISTENER).resources.values():
+                        for needed in listener.references:
+                            known = needed.name in there.of_type(needed.type_url).resources
+                            assert known or (needed.type_url == CLUSTER and needed.name in there.elsewhere), needed
+                            seen += after is not before
+    assert seen > 20
