@@ -10,7 +10,7 @@ import pytest
 from admc.rollout.model import StepName
 from emitters.envoy import Mode
 from tests.serve.always_ack import PROGRAM, Agreeing, at, begun, close_all, following, hasten, planned_by
-from xds_server.resources.types import EXTENSION, LISTENER, ROUTES
+from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,12 @@ def confirm_all(folder: Path) -> None:
             (place / "loaded").write_bytes((place / "digest").read_bytes())
 
 
-@pytest.mark.parametrize("mode", list(Mode))
+LOOPBACK = pytest.mark.xfail(
+    strict=True, reason="in explicit mode the new program's listeners may have the loopback addresses of removed ones"
+)
+
+
+@pytest.mark.parametrize("mode", [Mode.REDIRECT, pytest.param(Mode.EXPLICIT, marks=LOOPBACK)])
 def test_a_removed_service_keeps_its_policies_and_holds_nothing_up(tmp_path: Path, mode: Mode) -> None:
     more = "service till { http 8082 }\ncall till -> cart\n"
     policy = PROGRAM.replace("web -> cart\npin", "* -> cart\npin")
@@ -80,8 +85,8 @@ def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_use(t
             await until(lambda: is_proven(rollout))
             before = server.store.current("cart")
             assert before is not None
-            tables = frozenset(before.collections[ROUTES].resources)
-            server.older = {"cart": tables}
+            used = {name for kind in (ROUTES, EXTENSION) for name in before.collections[kind].resources} - {TRIAL}
+            server.older = {"cart": frozenset(used)}
             await rollout.accept(second)
             final = server.store.current("cart")
             assert final is not None
