@@ -24,10 +24,10 @@ from emitters.envoy import Mode
 from tests.serve.server_process import served
 from tests.serve.test_server import ENDPOINTS_FILE, PROGRAM, client, folder, write
 from tests.testbed.ports import free_port
-from tests.transition.bed import Bed
-from tests.transition.callers import Keeper
-from tests.transition.move import once, phases, placed
-from tests.transition.move import text as moving
+from tests.rollout.envoy_bed import Bed
+from tests.rollout.callers import Keeper
+from tests.rollout.move import once, phases, placed
+from tests.rollout.move import text as moving
 from xds_server.resources.types import ENDPOINTS, EXTENSION
 
 if TYPE_CHECKING:
