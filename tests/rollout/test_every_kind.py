@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.testbed.echo import Seen
-    from tests.transition.cases import Ask, Case
+    from tests.rollout.cases import Ask, Case
 
 ENVOY = envoy_binary()
 pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
