@@ -179,7 +179,7 @@ class StateDir:
             if self._left is None or self._stats() == self._left:
                 return False
             if self._holds_lock():
-                _made(self.folder)  # not locked again: that is refused to whoever has the lock
+                _made(self.folder)  # not locked again: the process that has the lock may not lock it again
             else:
                 lock = _locked(self.folder)
                 self._lock.close()
@@ -190,7 +190,7 @@ class StateDir:
             return True
 
     def _stats(self) -> tuple[FileStat | None, ...]:
-        # One inside the other would change with every file of somebody else's in it: so not the folder itself.
+        # Not the folder itself: other files in it would change it.
         return tuple(look(self.folder / name) for name in ("lock", "objects", "state.json"))
 
     def _holds_lock(self) -> bool:
