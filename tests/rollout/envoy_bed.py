@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from google.protobuf import json_format
 
@@ -118,7 +118,7 @@ class Bed:
         self._stack.callback(self.server.close)
         self.told = emit(program, placed.placement, self.addresses, Mode.EXPLICIT)
 
-    def __enter__(self) -> Bed:
+    def __enter__(self) -> Self:
         with self._stack as stack:
             stack.enter_context(self.services)
             stack.enter_context(self.envoys)

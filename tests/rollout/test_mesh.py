@@ -15,7 +15,7 @@ from admc.serve.build.snapshots import snapshot
 from dsl import load_text
 from emitters.envoy import Mode, emit
 from solver.place import place
-from tests.rollout import pods
+from tests.rollout import pods as callers_and_pods
 from tests.rollout.callers import Keeper, answered
 from tests.rollout.envoy_bed import DRAIN_SECONDS, Server
 from tests.testbed.mesh.mesh import Mesh
@@ -47,7 +47,7 @@ def placed(side: str) -> Placed:
     return Placed(program, place(program))
 
 
-class Pods(pods.Pods):
+class Pods(callers_and_pods.Pods):
     """A mesh whose proxies, one at each replica, follow a rollout."""
 
     def at_rest(self, plan: Placed) -> dict[str, Snapshot]:
@@ -94,17 +94,17 @@ def test_a_policy_moves_to_adms_that_were_not_there(
             passed = [caller(0), caller(1)]
             refused = [caller(0, x_out="1"), caller(1, x_out="1", x_admc_met="guess")]
             with passed[0], passed[1], refused[0], refused[1]:
-                pods.go_round((*passed, *refused))
+                callers_and_pods.go_round((*passed, *refused))
                 for name, step in walked.items():
                     pods.publish(pods.step(step))
                     if name is StepName.PREPARE:
                         for service in step.redirected:
                             pods.load(step.redirected[service], (service,))  # type: ignore[arg-type]
                         pods.until_older_connections_are_closed()
-                    pods.go_round((*passed, *refused))
+                    callers_and_pods.go_round((*passed, *refused))
                 pods.publish(pods.at_rest(new))
                 pods.until_older_connections_are_closed()
-                pods.go_round((*passed, *refused))
+                callers_and_pods.go_round((*passed, *refused))
             answers = [answer for keeper in passed for answer in keeper.answers]
             # Rules that are loaded at a receiver that runs cut what is open there, and with it what is under way.
             cut = [answer for answer in answers if answer[1] != 200]

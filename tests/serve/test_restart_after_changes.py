@@ -21,13 +21,13 @@ from admc.serve.build.source import Source
 from admc.serve.state_dir.store import Position, open_state_dir
 from admc.testbed.envoys import envoy_binary
 from emitters.envoy import Mode
+from tests.rollout.callers import Keeper
+from tests.rollout.envoy_bed import Bed
+from tests.rollout.move import once, phases, placed
+from tests.rollout.move import text as moving
 from tests.serve.server_process import served
 from tests.serve.test_server import ENDPOINTS_FILE, PROGRAM, client, folder, write
 from tests.testbed.ports import free_port
-from tests.rollout.envoy_bed import Bed
-from tests.rollout.callers import Keeper
-from tests.rollout.move import once, phases, placed
-from tests.rollout.move import text as moving
 from xds_server.resources.types import ENDPOINTS, EXTENSION
 
 if TYPE_CHECKING:
