@@ -71,9 +71,7 @@ class Pods(callers_and_pods.Pods):
 
 
 @pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
-def test_a_policy_moves_to_adms_that_were_not_there(
-    sides: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policy_moves_to_adms_that_were_not_there(sides: tuple[str, str], tmp_path: Path) -> None:
     if missing():
         pytest.skip("; ".join(missing()))
     old, new = placed(sides[0]), placed(sides[1])
@@ -84,7 +82,7 @@ def test_a_policy_moves_to_adms_that_were_not_there(
             walked = steps(old, new, KEY)
             pods = Pods(mesh, server, tmp_path, path, walked[StepName.PREPARE])
             pods.publish(pods.at_rest(old))
-            pods.load(old, tuple(old.program.services))  # type: ignore[arg-type]
+            pods.load(old, tuple(old.program.services))
             address = mesh.address("cart")
 
             def caller(replica: int, **headers: str) -> Keeper:
@@ -99,7 +97,7 @@ def test_a_policy_moves_to_adms_that_were_not_there(
                     pods.publish(pods.step(step))
                     if name is StepName.PREPARE:
                         for service in step.redirected:
-                            pods.load(step.redirected[service], (service,))  # type: ignore[arg-type]
+                            pods.load(step.redirected[service], (service,))
                         pods.until_older_connections_are_closed()
                     callers_and_pods.go_round((*passed, *refused))
                 pods.publish(pods.at_rest(new))

@@ -107,7 +107,7 @@ def test_addresses_are_pushed_and_newer_text_wins_while_a_solve_takes_long(tmp_p
             (found,) = s0.ask(ENDPOINTS, ("egress/s1:80/even",))
             assert b"10.2.0.3" in found.value
             assert any(
-                b"two" in item.value for item in s0.ask(EXTENSION, ("egress/s1:80@d0beee01/tier:set_request_header",))
+                b"two" in item.value for item in s0.ask(EXTENSION, ("egress/s1:80@2702e68e/tier:set_request_header",))
             )
         # The worker of the cancelled solve has ended, and does not count as an error.
         assert server.metric("admc_compile_errors_total") == 0.0
