@@ -140,12 +140,13 @@ def _texts(part: Any) -> Iterable[str]:
     return (str(resource.body) for resource in part.resources.values())
 
 
-def test_a_restarted_server_continues_a_step_at_the_current_addresses(folder: Path) -> None:
+def test_a_restarted_server_serves_at_the_current_addresses_while_a_plan_waits(folder: Path) -> None:
     options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
     with served(folder, *options) as server:
         server.until_event("compiled")
         write(folder / "policies.adm", f"{SERVED}pin tier at ingress\n")
-        server.until_event("transition_step")
+        # No proxy is connected that could acknowledge the first plan, so the second one waits.
+        server.until(lambda: json.loads((folder / "state" / "state.json").read_text())["rollout"]["queued"])
         server.stop(signal.SIGKILL)
     moved = json.dumps(ENDPOINTS_FILE).replace("10.1.0.2", "10.1.0.77")
     write(folder / "endpoints.json", moved)
@@ -198,7 +199,7 @@ def redirected(folder: Path, side: str, cart: tuple[str, ...]) -> State:
 def test_a_listener_of_earlier_addresses_refers_to_nothing_that_other_addresses_take_away(tmp_path: Path) -> None:
     """Connections use it for a whole drain, and nothing is kept for them while only addresses change."""
     seen = 0
-    places = [("10.1.0.3",), ("10.1.0.4", "10.1.0.5"), ("fd00::3",), ("10.1.0.9",), ()]
+    places = [("10.1.0.3",), ("10.1.0.4", "10.1.0.14"), ("fd00::3",), ("10.1.0.9",), ()]
     for side in ("egress", "ingress"):
         told = [groups.snapshots(redirected(tmp_path, side, pods)).by_service for pods in places]
         for before in told:
