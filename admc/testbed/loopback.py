@@ -43,13 +43,15 @@ class LoopbackLayout:
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The sockets of the echo services."""
+        """The sockets of the echo services: one where several ports of a service lead to one target."""
         parties: dict[str, Service | External] = {**self.program.services, **self.program.externals}
         protocols = {(name, port.number): port.protocol for name, party in parties.items() for port in party.ports}
-        return tuple(
-            Endpoint(bind.service, bind.number, protocols[bind.service, bind.number].value, bind.address, bind.port)
-            for bind in binds(self.program, self.placement, self.addresses)
-        )
+        found: dict[tuple[str, int, str], Endpoint] = {}
+        for bind in binds(self.program, self.placement, self.addresses):
+            protocol = protocols[bind.service, bind.number].value
+            endpoint = Endpoint(bind.service, bind.number, protocol, bind.address, bind.port)
+            found.setdefault((bind.address, bind.port, protocol), endpoint)
+        return tuple(found.values())
 
     def target(self, call: Call, source: str | None = None) -> Target:
         """Where a call is dialled. Another `source` than the call's own dials the destination's own address."""

@@ -20,6 +20,7 @@ from admc.testbed.findings import (
     judged,
     rejected,
     request_for,
+    result,
     unobservable,
 )
 from admc.testbed.matching import holds, meeting, policies_on
@@ -87,7 +88,7 @@ def _call(bed: Bed, call: Call) -> Finding:
     protocols = ("http", "h2c") if call.port.protocol is Protocol.HTTP else (call.port.protocol.value,)
     guards = [p for p in policies_on(program, call) if holds(p.match, request) and denies(p, call.source)]
     replies = [bed.send(call, request, protocol=protocol) for protocol in protocols]
-    right = all(rejected(reply) if guards else _answered(program, call, reply) for reply in replies)
+    right = all(rejected(call, reply) if guards else _answered(program, call, reply) for reply in replies)
     expected = f"rejected by `{guards[0].name}`" if guards else f"an answer of `{call.destination}`"
     sent = described(call, request)
     if len(protocols) > 1:
@@ -104,7 +105,7 @@ def _answered(program: Program, call: Call, reply: Reply) -> bool:
 def _result(call: Call, reply: Reply) -> str:
     if reply.seen is None:
         return reply.label
-    label = "connected" if reply.ok and call.port.protocol is Protocol.TCP else reply.label
+    label = result(call, reply)
     return label if reply.seen.service == call.destination else f"{label} from `{reply.seen.service}`"
 
 
@@ -189,7 +190,7 @@ def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Ite
 def _rejection(bed: Bed, call: Call, request: Request, source: str) -> Finding:
     reply = bed.send(call, request, source=source)
     sent = f"{described(call, request)} from `{source}`, undeclared"
-    return judged(rejected(reply), sent, "rejected", reply.label)
+    return judged(rejected(call, reply), sent, "rejected", result(call, reply))
 
 
 def _row(policy: Policy, on: Sequence[Call], side: Side, finding: Finding) -> PolicyRow:
