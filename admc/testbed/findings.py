@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 TRIES = 80
 """Requests after which an answer of the destination itself, beside a split, is missing."""
+STRANGER = "(no service)"
+"""As the source of a request: an address that no service and no outside party has."""
 DOUBT = 1e-6
 """How improbable it has to be that a share of the requests shows in none of them by chance."""
 
@@ -76,7 +78,8 @@ class Bed(Protocol):
         timeout: float = 10.0,
         protocol: str | None = None,
     ) -> Reply:
-        """Send on a declared call, as its source or as another service; `h2c` is the other protocol of http calls."""
+        """Send on a declared call, as its source, as another service or as `STRANGER`. `h2c` is the other protocol of
+        http calls."""
         ...
 
     def concurrently(self, call: Call, requests: Sequence[Request]) -> list[Reply]:

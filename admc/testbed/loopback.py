@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from admc.testbed.client import Target
 from admc.testbed.echo import Endpoint
+from admc.testbed.findings import STRANGER
 from emitters.addresses import Addresses, loopback
 from emitters.addresses.dialing import Dial, binds, dials, sender
 from emitters.envoy import Mode
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     from dsl.program import Call, External, Program, Service
     from solver.placement import Placement
+
+
+_STRANGER = "127.255.255.254"
+"""`loopback` gives it to no party: it begins at the other end."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,8 @@ class LoopbackLayout:
         if source is None:
             return Target(dial.sender, dial.address, dial.port, authority)
         address = self.addresses.service_addresses(call.destination)[0]
-        return Target(sender(self.addresses, source), address, call.port.number, authority)
+        origin = _STRANGER if source == STRANGER else sender(self.addresses, source)
+        return Target(origin, address, call.port.number, authority)
 
     def write(self) -> dict[str, Path]:
         """Write the emitted configuration. The bootstrap of each ADM."""

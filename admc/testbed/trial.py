@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.testbed.facts import callers, denies, is_quota, is_split
 from admc.testbed.findings import (
+    STRANGER,
     Bed,
     Finding,
     Outcome,
@@ -169,7 +170,8 @@ def _smaller_quota(program: Program, call: Call, policy: Policy, request: Reques
 
 
 def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:
-    """A service without a declared call sends to a destination that a guard protects at ingress."""
+    """A service without a declared call sends to a destination that a guard protects at ingress; where each service
+    has one, an unknown address does."""
     admitted = callers(policy)
     alone = policy.kind.traits.judges_caller_alone
     if not alone or side is not Side.INGRESS or admitted is None or not decision.calls:
@@ -181,6 +183,8 @@ def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Ite
         for name, service in program.services.items()
         if name not in declared | {call.destination, *admitted} and not service.host_network
     ]
+    if not others and not any(name in program.externals for name in (*declared, *admitted)):
+        others = [STRANGER]  # with an outside party among the callers, an unknown address may be one of its own
     request = meeting(program, call, policy)
     if policy.open_sources and others and request is not None:
         finding = _tried(bed, lambda: _rejection(bed, call, request, others[0]))
@@ -189,7 +193,8 @@ def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Ite
 
 def _rejection(bed: Bed, call: Call, request: Request, source: str) -> Finding:
     reply = bed.send(call, request, source=source)
-    sent = f"{described(call, request)} from `{source}`, undeclared"
+    origin = "an unknown address" if source == STRANGER else f"`{source}`, undeclared"
+    sent = f"{described(call, request)} from {origin}"
     return judged(rejected(call, reply), sent, "rejected", result(call, reply))
 
 
