@@ -125,6 +125,7 @@ def test_a_small_share_is_found_and_one_that_may_not_show_is_not_judged(shares: 
     assert {row.sources for row in rows if row.policy == "y1"} >= {("web",), (STRANGER,)}
 
 
+@pytest.mark.long
 def test_a_small_share_and_an_unknown_address_are_missed_without_envoy(shares: LoopbackLayout) -> None:
     placement = replace(shares.placement, decisions=(), adms=(), closed=())
     with Testbed(LoopbackLayout(shares.program, placement, shares.folder), None, patience=0.2) as bed:
