@@ -41,7 +41,7 @@ class StateRow(NamedTuple):
     @property
     def objects(self) -> frozenset[str]:
         """The digests of all its objects."""
-        return frozenset({*self.inputs.values(), self.plan} | ({self.endpoints} if self.endpoints else set()))
+        return frozenset({*self.inputs.values(), self.plan} | (set() if self.endpoints is None else {self.endpoints}))
 
 
 class SnapshotRow(NamedTuple):
