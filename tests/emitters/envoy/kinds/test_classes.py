@@ -63,6 +63,12 @@ def test_the_attributes_of_a_class_are_the_parameters_of_its_kind(name: str) -> 
     assert list(found) == [each.name for each in parameters]
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_no_parameter_hides_a_member_of_the_interface(name: str) -> None:
+    """Arguments become attributes of an instance, which Python prefers to methods and facts of the class."""
+    assert {each.name for each in KINDS[name].parameters}.isdisjoint(dir(EnvoyKind))
+
+
 def needed(kind: Kind) -> Iterator[str]:
     """The methods that a kind needs for the places where its annotations and protocols put it."""
     for stage in kind.sides.values():
