@@ -1,6 +1,6 @@
 """Large applications for benchmarks and tests: seeded, of any size, with a correct placement by construction.
 
-The call graph grows like real ones: every service is called by somebody before it, most likely by one that calls many
+The call graph grows like real ones: every service is called by an earlier one, most likely by one that calls many
 already, and the calls beyond that go from the busy to the favourites (`powerlaw`); `uniform` ones have no shape at all.
 Some leaves are databases on tcp, some of which host no ADM.
 """
@@ -25,7 +25,7 @@ BUSY = 0.5
 
 @dataclass(frozen=True)
 class Application:
-    """A call graph: services by number, the first of them entries. Leaves call nobody."""
+    """A call graph: services by number, the first of them entries. Leaves make no calls."""
 
     names: tuple[str, ...]
     protocols: tuple[str, ...]

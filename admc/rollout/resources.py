@@ -26,48 +26,30 @@ if TYPE_CHECKING:
     from emitters.hops import Hop
 
 
-class _Emitter:
-    def __init__(self, addresses: Addresses, mode: Mode) -> None:
-        self._addresses = addresses
-        self._mode = mode
-
-    def plan(self, placed: Placed, only: Collection[str]) -> dict[str, AdmResources]:
-        made = emit(*placed, self._addresses, self._mode, waiting=self._waiting, only=only, by_chain=True)
-        return {each.service: each for each in made}
-
-    def hops(self, placed: Placed, held: Mapping[str, tuple[Hop, ...]]) -> dict[str, AdmResources]:
-        made = emit(
-            *placed,
-            self._addresses,
-            self._mode,
-            waiting=self._waiting,
-            enforced=held,
-            by_chain=True,
-            checked=True,
-        )
-        return {each.service: each for each in made}
-
-    @property
-    def _waiting(self) -> bool:
-        return self._mode is Mode.REDIRECT
-
-
 def resources(
     step: Step, addresses: Addresses, mode: Mode, only: Collection[str] | None = None
 ) -> dict[str, AdmResources]:
     """The resources of every ADM in a step, or of those in `only`. Raises `EmitError` where Envoy cannot express it."""
-    emitter = _Emitter(addresses, mode)
+
+    def emitted(
+        placed: Placed, only: Collection[str], held: Mapping[str, tuple[Hop, ...]] | None = None
+    ) -> dict[str, AdmResources]:
+        waiting = mode is Mode.REDIRECT
+        checked = held is not None  # as what each plan has by itself
+        made = emit(*placed, addresses, mode, waiting=waiting, only=only, enforced=held, by_chain=True, checked=checked)
+        return {each.service: each for each in made}
+
     parts = {service: part for service, part in step.parts.items() if only is None or service in only}
     mixed = {service: part for service, part in parts.items() if set(part.plans.values()) != {Plan.NEW}}
-    new = emitter.plan(step.new, parts.keys())
+    new = emitted(step.new, parts.keys())
     if not mixed:
         return new
-    old = emitter.plan(step.old, mixed.keys())
+    old = emitted(step.old, mixed.keys())
     placed = next(iter(mixed.values())).placed
-    whole = emitter.hops(placed, {service: part.hops for service, part in mixed.items()})
+    whole = emitted(placed, mixed, {service: part.hops for service, part in mixed.items()})
     lacking = {service: _lacking(part, old.get(service), new.get(service)) for service, part in mixed.items()}
     lacking = {service: held for service, held in lacking.items() if held}
-    bare = emitter.hops(placed, lacking) if lacking else {}
+    bare = emitted(placed, lacking, lacking) if lacking else {}
     found = {service: made for service, made in new.items() if service not in mixed}
     for service, part in mixed.items():
         plans = {plan: made[service] for plan, made in ((Plan.OLD, old), (Plan.NEW, new)) if service in made}

@@ -82,10 +82,11 @@ def emit(
     return tuple(found)
 
 
-def passthrough(program: Program, addresses: Addresses, *, by_chain: bool = False) -> AdmResources | None:
+def passthrough(program: Program, addresses: Addresses, *, by_chain: bool = True) -> AdmResources | None:
     """Listeners of an ADM that enforces nothing, for services whose connections are still redirected to it.
 
-    Every service gets the same ones; None for a program without a service.
+    Every service gets the same ones; None for a program without a service. They come from a server in any case, so they
+    have names by chain: it sees which connections pass through an older chain.
     """
     from emitters.envoy.listeners import resources
 

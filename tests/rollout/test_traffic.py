@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +16,7 @@ from dsl import load_text
 from solver.place import place
 from tests.rollout.bed import KEY, Bed
 from tests.testbed.ports import program_port
-from tests.transition.callers import Http2Keeper, Keeper, answered, more
+from tests.transition.callers import Http2Keeper, Keeper, answered, more, over
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,3 +173,39 @@ def test_a_guard_that_changes_its_side_and_its_match_admits_one_caller_in_each_s
         statuses = [[answer[1] for answer in each.answers] for each in callers]
         assert statuses[0] == sorted(statuses[0])
         assert statuses[1] == sorted(statuses[1], reverse=True)
+
+
+@NEEDS_ENVOY
+def test_a_revocation_reaches_older_connections_whose_chain_changes(tmp_path: Path, alone: None) -> None:
+    assert ENVOY is not None
+
+    def admits(callers: str, before: str) -> Placed:
+        program = load_text(
+            PROGRAM.partition("policy once")[0].replace("PORT", str(PORT))
+            + before
+            + f"policy who = allow(callers: [{callers}]) on {{shop, till}} -> cart\npin who at egress\n"
+            + "policy breaker = circuit_breaking(max_requests: 1000) on {shop, till} -> cart\n"
+        )
+        return Placed(program, place(program))
+
+    header = 'policy mark = set_response_header(name: "x-mark", value: "1") on {shop, till} -> cart\n'
+    old, new = admits("shop, till", header + "pin mark at egress\n"), admits("shop", "")
+    with Bed(old, tmp_path, ENVOY) as bed:
+        dial = bed.egress("till", "cart")
+
+        def asked(connection: http.client.HTTPConnection) -> tuple[int, bool]:
+            connection.request("GET", "/")
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status, "x-mark" in answer.headers
+
+        kept = over(dial)
+        assert asked(kept) == (200, True)
+        bed.rest(old, new)
+        time.sleep(0.2)
+        # The older chain has its other filters as before.
+        assert asked(kept) == (403, True)
+        kept.close()
+        fresh = over(dial)
+        assert asked(fresh) == (403, False)
+        fresh.close()

@@ -401,10 +401,16 @@ def test_a_machine_without_free_ports_is_no_policy_that_is_not_enforced(
 # ---- that it ends what it starts ----
 
 
+# `nohup`, under which tests may run, has SIGHUP ignored, and a child inherits that.
+WITH_SIGHUP = (
+    "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execv(sys.executable, sys.argv[1:])"
+)
+
+
 def started(program: Path, folder: Path, *options: str) -> subprocess.Popen[str]:
     """The command, once an Envoy of its own runs."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "admc", "try", str(program), "--json", *options],
+        [sys.executable, "-c", WITH_SIGHUP, sys.executable, "-m", "admc", "try", str(program), "--json", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

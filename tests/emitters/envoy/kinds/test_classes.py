@@ -95,8 +95,13 @@ def test_a_class_works_wherever_its_kind_may_be_enforced(name: str) -> None:
 
 # ---- names of kinds, elsewhere ----
 
+PROBES = ROOT / "admc" / "testbed" / "probes"
+"""One probe for each kind, found by its name: a request that shows the kind at work."""
 SOURCES = sorted(
-    path for folder in ("emitters", "admc") for path in (ROOT / folder).rglob("*.py") if ROOM not in path.parents
+    path
+    for folder in ("emitters", "admc")
+    for path in (ROOT / folder).rglob("*.py")
+    if ROOM not in path.parents and PROBES not in path.parents
 )
 
 
