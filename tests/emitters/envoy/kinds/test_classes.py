@@ -31,7 +31,8 @@ TYPES: dict[str, Any] = {"int": int, "duration": int, "size": int, "percent": fl
 
 
 def test_each_kind_has_one_file() -> None:
-    assert {path.stem for path in ROOM.glob("*.py")} - FRAMEWORK == KINDS.keys()
+    files = {path.stem for path in ROOM.glob("*.py")} - FRAMEWORK
+    assert files == KINDS.keys(), f"write one file for each kind of `dsl/prelude.adm`, in `{ROOM.relative_to(ROOT)}`"
 
 
 @pytest.mark.parametrize("name", KINDS)
