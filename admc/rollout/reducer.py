@@ -1,0 +1,299 @@
+"""The next state of a rollout, from the present one, an observation and perhaps a command: pure, no clock, no I/O.
+
+    reduce(RolloutState, Observation, Command | None) -> RolloutState
+
+The caller stores the result, and then publishes `now` if it is another. So proxies have what `may_have` says, whenever
+the server is killed. The rules:
+
+- A move goes on as soon as every proxy that its step is about has the step; at `prepare` also older connections have to
+  be closed, redirection loaded, and destinations closed by NetworkPolicies. No time that passes replaces any of these.
+- Back is the same list backwards, at once. After the goal was published it waits once, at `release`, for connections
+  that were made at the goal.
+- A newer plan turns a move at `prepare`, or where a proxy refuses the step; else it waits for the end of the move.
+- At rest a plan is published at once if it moves no destination against a plan that a proxy of that destination may
+  have. Where it moves something against the present plan only, its move begins. Else it waits until proxies have the
+  present plan; and where one of these refuses the present plan, the plan before is published again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from admc.rollout.rollout_state import NO_SERVICES, STEPS, Chain, Holding, Label, RolloutState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Between = Callable[[str, str], frozenset[str]]
+"""(plan, plan) -> services."""
+
+
+class CommandName(StrEnum):
+    PLAN = "plan"
+    ABORT = "abort"
+    CONTINUE = "continue"
+
+
+class Command(NamedTuple):
+    """What arrives from outside: a plan that was accepted, or a word of the operator."""
+
+    name: CommandName
+    plan: str = ""
+
+
+class Client(NamedTuple):
+    """A proxy that its source lists, or that is connected."""
+
+    service: str
+    served: bool
+    """It may have received what is published: since that was published, a stream of its service was open."""
+    has_now: bool
+    """It acknowledged the version that is published, and its workers have had the time to follow."""
+    refuses: bool
+    """It refuses the version that is published."""
+    fresh: bool = False
+    """It had nothing when its stream began, and received nothing since but what is published."""
+    is_away: bool = False
+    """Its source lists it, and it is not connected."""
+    older: frozenset[str] = frozenset()
+    """Names of chains that it still subscribes to and that `now` does not have."""
+
+
+class Observation(NamedTuple):
+    """What can be seen at one moment, of what `now` is."""
+
+    clients: tuple[Client, ...]
+    ready: bool
+    """Redirection is loaded and destinations are closed, as `now` needs."""
+    moves: Between
+    """The services at the ends of the destinations that change at both their ends between two plans."""
+    changes: Between
+    """The services whose ADM differs between two plans."""
+    involved: frozenset[str] | None = None
+    """The services that the step is about; None: all."""
+    chains: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """Service -> names of the chains in what is published."""
+
+
+def reduce(state: RolloutState, seen: Observation, command: Command | None = None) -> RolloutState:
+    """The next state. Apply it until nothing changes: each call publishes one label at most."""
+    state = _observed(state, seen)
+    if command is not None:
+        return _commanded(state, seen, command)
+    return _rest(state, seen) if state.now.goal is None else _move(state, seen)
+
+
+def lacking(state: RolloutState, seen: Observation) -> tuple[Client, ...]:
+    """The proxies without which a move does not go on. The way back does not need a proxy that has just started and
+    refuses the step: what it has is of this step alone."""
+    return tuple(
+        each for each in seen.clients if _is_about(each, seen) and not (each.has_now or (state.back and each.fresh))
+    )
+
+
+def blocking(state: RolloutState, seen: Observation, plan: str) -> frozenset[str]:
+    """The services that keep a plan from beginning, at rest. Some proxy of theirs, or an older connection through it,
+    may have another plan than the present one, against which a destination of the service moves. Or a move changes
+    their ADM, and some proxy of theirs does not have the present plan."""
+    others = (holding for holding in state.may_have if holding.label != state.now)
+    found = _moved(others, seen, plan)
+    if seen.moves(state.now.base, plan):
+        # `prepare` has parts of the present plan. A proxy that refuses that would refuse `prepare`, too.
+        changed = seen.changes(state.now.base, plan)
+        found |= {each.service for each in seen.clients if not each.has_now and each.service in changed}
+    return found
+
+
+def _moved(holdings: Iterable[Holding], seen: Observation, plan: str) -> frozenset[str]:
+    found: set[str] = set()
+    for holding in holdings:
+        for held in holding.label.plans:
+            found |= holding.services & seen.moves(held, plan)
+    return frozenset(found)
+
+
+# ---- what is seen ----
+
+
+def _observed(state: RolloutState, seen: Observation) -> RolloutState:
+    """What proxies may have, and which frozen chains they may need, after an observation."""
+    by_service: defaultdict[str, list[Client]] = defaultdict(list)
+    for client in seen.clients:
+        by_service[client.service].append(client)
+    have = frozenset(
+        name for name, clients in by_service.items() if all(each.has_now or each.fresh for each in clients)
+    )
+    older = {Chain(name, chain) for name in have for each in by_service[name] for chain in each.older}
+    kept = {chain for chain in state.kept if chain.service in by_service and chain.service not in have}
+    # A connection that was made with an earlier label holds it as its proxy did.
+    caught_up = have - {chain.service for chain in older}
+    served = frozenset(name for name, clients in by_service.items() if any(each.served for each in clients))
+    may_have = []
+    for holding in state.may_have:
+        services = holding.services & by_service.keys()
+        left = services | served if holding.label == state.now else services - caught_up
+        may_have.append(holding._replace(services=left))
+    if all(each.has_now for each in seen.clients):
+        may_have = [each._replace(proven=each.label == state.now) for each in may_have]
+    # As long as a proxy lacks the present plan, the plan before is one to return to, though no proxy has it now.
+    behind = any(not each.has_now or each.older for each in seen.clients)
+    needed = {state.now, *state.before[-1:]} if behind else {state.now}
+    may_have = [each for each in may_have if each.services or each.proven or each.label in needed]
+    return replace(state, may_have=tuple(may_have), kept=frozenset(kept | older))
+
+
+def _is_about(client: Client, seen: Observation) -> bool:
+    return _about((client.service,), seen)
+
+
+def _about(services: Iterable[str], seen: Observation) -> bool:
+    """Whether the step is about one of these services."""
+    return seen.involved is None or any(service in seen.involved for service in services)
+
+
+def _refusing(seen: Observation) -> frozenset[str]:
+    return frozenset(each.service for each in seen.clients if each.refuses and _is_about(each, seen))
+
+
+# ---- what is commanded ----
+
+
+def _commanded(state: RolloutState, seen: Observation, command: Command) -> RolloutState:
+    match command.name:
+        case CommandName.PLAN:
+            return _accept(state, seen, command.plan)
+        case CommandName.ABORT:
+            return _abort(state, seen)
+        case CommandName.CONTINUE:
+            return _continue(state, seen)
+
+
+def _accept(state: RolloutState, seen: Observation, plan: str) -> RolloutState:
+    """Queue a plan, unless it is the newest already: an aborted one that is read again stays aborted."""
+    if plan == state.newest:
+        return state
+    state = replace(state, queued=plan, aborted=None)
+    if state.back and _refusing(seen):
+        return _turn(state, seen, back=False)  # each newer plan tries the other way
+    return state
+
+
+def _abort(state: RolloutState, seen: Observation) -> RolloutState:
+    """Take back what is under way, and let no plan begin that was accepted so far."""
+    newest = state.newest
+    if state.now.goal is not None:
+        state = replace(state, queued=newest, aborted=newest)
+        return state if state.back else _turn(state, seen, back=True)
+    before = [label for label in state.before if _may_return(state, seen, label)]
+    if not before and state.queued is None:
+        return state
+    state = replace(state, queued=newest, aborted=newest)
+    return _return_to(state, seen, before[-1]) if before else state
+
+
+def _continue(state: RolloutState, seen: Observation) -> RolloutState:
+    state = replace(state, aborted=None)
+    return _turn(state, seen, back=False) if state.back else state
+
+
+# ---- where it goes ----
+
+
+def _move(state: RolloutState, seen: Observation) -> RolloutState:
+    first, last = state.now.step is STEPS[0], state.now.step is STEPS[-1]
+    wanted = state.queued not in (None, state.now.goal)
+    if not state.back and wanted and (first or _refusing(seen)):
+        return _turn(state, seen, back=True)
+    if lacking(state, seen):
+        return state
+    # Chains change where a move begins and where it ends. Connections that are older lack filters of one plan.
+    if (last if state.back else first) and _older(seen):
+        return state
+    if first and not state.back and not seen.ready:
+        return state
+    return _publish(state, seen, state.now.neighbour(back=state.back))
+
+
+def _older(seen: Observation) -> bool:
+    """Whether a proxy that the step is about may have a connection that was made before it."""
+    return any(each.older for each in seen.clients if _is_about(each, seen))
+
+
+def _turn(state: RolloutState, seen: Observation, *, back: bool) -> RolloutState:
+    """Go the other way. If proxies have `now` or the label on that side of it, that label is published at once. Forward
+    from `prepare` it is only if a proxy refuses `prepare`: else the wait there begins again."""
+    state = replace(state, back=back)
+    beside = state.now.neighbour(back=back)
+    others = (each for each in state.may_have if each.label.move == state.now.move and each.label != state.now)
+    between = all(each.label == beside or not _about(each.services, seen) for each in others)
+    waits = not back and state.now.step is STEPS[0] and not _refusing(seen)
+    return _publish(state, seen, beside) if between and not waits else state
+
+
+def _rest(state: RolloutState, seen: Observation) -> RolloutState:
+    plan, base = state.queued, state.now.base
+    if plan is None or plan == state.aborted:
+        return state
+    if plan == base:
+        return replace(state, queued=None)
+    moving = bool(seen.moves(base, plan))
+    blocked = blocking(state, seen, plan)
+    if blocked & _refusing(seen):
+        before = [label for label in _towards_proven(state) if _may_return(state, seen, label)]
+        return _return_to(state, seen, before[0]) if before else state
+    if blocked:
+        return state
+    now = Label(base, plan, STEPS[0], state.moves + 1) if moving else Label(plan)
+    return _publish(replace(state, queued=None, moves=state.moves + moving), seen, now)
+
+
+def _towards_proven(state: RolloutState) -> list[Label]:
+    """Where to return from a plan that a proxy refuses: to the last label that every proxy had, or to one on the way
+    there. From that label itself nowhere: it would be refused there, too, and so on for ever."""
+    proven = state.proven
+    if proven is None:
+        return []
+    labels = [each.label for each in state.may_have]
+    first = labels.index(proven)
+    if first > labels.index(state.now):
+        return [proven] if state.now.follows(proven) else []
+    return [label for label in state.before if label in labels[first:]]
+
+
+def _may_return(state: RolloutState, seen: Observation, label: Label) -> bool:
+    """Whether a label from before may be published again: what it enforces moves nothing against what else proxies may
+    have. Of its own move they have the last step or the goal."""
+    others = (each for each in state.may_have if each.label != label and (label.goal is None or not _ends(each, label)))
+    return not _moved(others, seen, label.base)
+
+
+def _ends(holding: Holding, last: Label) -> bool:
+    return holding.label == Label(last.goal or "") or holding.label.move == last.move
+
+
+def _return_to(state: RolloutState, seen: Observation, label: Label) -> RolloutState:
+    """At rest: publish again what proxies had before, and leave all that came after it."""
+    after = [each.label for each in state.may_have]
+    after = after[after.index(label) + 1 :] if label in state.before else [state.now]
+    left = (each._replace(left=each.left or each.label in after) for each in state.may_have)
+    return _publish(replace(state, back=True, may_have=tuple(left)), seen, label)
+
+
+def _publish(state: RolloutState, seen: Observation, now: Label) -> RolloutState:
+    """Another label. A plan at rest that a rollout has come to is the last in the order, though proxies may have had it
+    before."""
+    chains = {Chain(service, name) for service, names in seen.chains.items() for name in names}
+    own = next((each._replace(left=False) for each in state.may_have if each.label == now), Holding(now, NO_SERVICES))
+    stays = (now.goal is not None or state.back) and any(each.label == now for each in state.may_have)
+    if stays:
+        may_have = tuple(own if each.label == now else each for each in state.may_have)
+    else:
+        may_have = (*(each for each in state.may_have if each.label != now), own)
+    return replace(
+        state, now=now, back=state.back and now.goal is not None, may_have=may_have, kept=state.kept | chains
+    )

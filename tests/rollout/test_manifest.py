@@ -1,0 +1,139 @@
+"""The kept state of a rollout comes back as it was, and what is damaged or hostile is refused with a reason."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from admc.rollout.model import StepName
+from admc.rollout.rollout_state import Chain, Holding, Label, RolloutState, begun
+from admc.serve.state_dir.rollout_manifest import (
+    Manifest,
+    ManifestError,
+    RecipeDigests,
+    SavedSnapshot,
+    from_json,
+    to_json,
+)
+from emitters.envoy import Mode
+from tests.rollout.simulate import Simulation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+A, B, C = "a" * 64, "b" * 64, "c" * 64
+RECIPE = RecipeDigests("policies.adm", Mode.REDIRECT, {"policies.adm": A}, B, None)
+SECRET = bytes(range(32))
+STATE = RolloutState(
+    Label("old", "new", StepName.SENDERS, 7),
+    (
+        Holding(Label("old"), frozenset(("web",)), proven=True),
+        Holding(Label("old", "new", StepName.SENDERS, 7), frozenset(("web", "cart"))),
+    ),
+    back=True,
+    moves=7,
+    secret=SECRET,
+    queued="newest",
+    aborted="newest",
+    kept=frozenset((Chain("web", "egress/cart:80@1"), Chain("web", "egress/cart:80@2"))),
+)
+MANIFEST = Manifest(
+    STATE,
+    dict.fromkeys(("old", "new", "newest"), RECIPE),
+    {"web": SavedSnapshot(C, ("own",))},
+    {"web": SavedSnapshot(A, ())},
+)
+
+
+def test_a_manifest_comes_back_as_it_was() -> None:
+    assert from_json(to_json(MANIFEST)) == MANIFEST
+    assert MANIFEST.objects == {A, B, C}
+    assert SECRET.hex() not in repr(from_json(to_json(MANIFEST)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_state_of_a_simulation_comes_back(seed: int) -> None:
+    simulation = Simulation(seed)
+    for _ in range(200):
+        simulation.step()
+        state = simulation.disk
+        whole = RolloutState(**{**_fields(state), "secret": SECRET})
+        manifest = Manifest(whole, dict.fromkeys(simulation.world.plans, RECIPE), {})
+        assert from_json(to_json(manifest)).rollout == whole
+
+
+def _fields(state: RolloutState) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in RolloutState.__dataclass_fields__}
+
+
+def test_kept_state_of_the_first_release_is_read() -> None:
+    document = {
+        "schema_version": 1,
+        "state": {"main": "p.adm", "mode": "explicit", "inputs": {"p.adm": A}, "plan": B, "endpoints": C},
+        "groups": {"web": {"object": C, "elsewhere": ["own"]}},
+    }
+    found = from_json(json.dumps(document).encode())
+    assert found.rollout is None
+    assert list(found.plans.values()) == [RecipeDigests("p.adm", Mode.EXPLICIT, {"p.adm": A}, B, C)]
+    assert found.groups == {"web": SavedSnapshot(C, ("own",))}
+
+
+def edited(change: Callable[[dict[str, Any]], object]) -> bytes:
+    document = json.loads(to_json(MANIFEST))
+    change(document)
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda it: it.update(schema_version=3), "it has schema version 3, and this admc reads up to 2"),
+        (lambda it: it.update(schema_version="2"), "it has no `schema_version`"),
+        (lambda it: it.pop("plans"), "`the document` lacks `plans`"),
+        (lambda it: it.update(more=1), "`the document` has an unknown field `more`"),
+        (lambda it: it["plans"].pop("old"), "it lacks the plan `old`, which proxies may have"),
+        (lambda it: it["plans"]["old"].update(main="x"), "its plan `old` lacks the program"),
+        (lambda it: it["plans"]["old"].update(plan="../x"), "an object of it is not named by a digest"),
+        (lambda it: it["groups"]["web"].update(object="/etc/passwd"), "an object of it is not named by a digest"),
+        (lambda it: it["rollout"]["may_have"].pop(), "what is published is not once among what proxies may have"),
+        (lambda it: it["rollout"]["now"].update(step="never"), "`rollout.now.step` must be"),
+        (lambda it: it["rollout"]["now"].update(move=-1), "`rollout.now.move` must be a whole number"),
+        (lambda it: it["rollout"]["may_have"][0]["label"].update(move=3), "neither a plan at rest nor a step"),
+        (lambda it: it["rollout"].update(moves=6), "neither a plan at rest nor a step"),
+        (lambda it: it["rollout"]["may_have"][1].update(proven=True), "more than one label is proven"),
+        (lambda it: it["rollout"].update({"secret": "&"}), "its secret is not in base 64"),
+        (lambda it: it["rollout"].update({"secret": ""}), "its secret has another length"),
+        (lambda it: it["rollout"].update(aborted="old"), "its aborted plan is not the newest one"),
+        (lambda it: it["rollout"].update(kept={"web": "x"}), "`rollout.kept.web` must be a list"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_a_reason(change: Callable[[dict[str, Any]], object], said: str) -> None:
+    with pytest.raises(ManifestError) as error:
+        from_json(edited(change))
+    assert said in str(error.value)
+
+
+def test_a_damaged_manifest_is_refused_or_means_the_same() -> None:
+    chance, content = random.Random(3), to_json(MANIFEST)  # noqa: S311 - reproducible, not secret
+    refused = 0
+    for _ in range(3000):
+        at = chance.randrange(len(content))
+        damaged = content[:at] + bytes((chance.randrange(256),)) * chance.randrange(2) + content[at + 1 :]
+        try:
+            found = from_json(damaged)
+        except ManifestError:
+            refused += 1
+        else:
+            assert isinstance(found, Manifest)
+    assert refused > 2000
+    for size in range(0, len(content) - 1, 7):
+        with pytest.raises(ManifestError):
+            from_json(content[:size])
+
+
+def test_a_new_folder_has_one_plan_at_rest() -> None:
+    manifest = Manifest(begun("first", SECRET), {"first": RECIPE}, {})
+    assert from_json(to_json(manifest)) == manifest
