@@ -82,6 +82,13 @@ def test_one_word_is_found_in_each_shape(text: str) -> None:
         '"wild " f"goose"',
         "'wild'\n  \"goose\"",
         'x = "wild\\ngoose"',
+        'x = "wild\\tgoose"',
+        'x = "wild " \\\n    "goose"',
+        'x = "wild " + "goose"',
+        "wild [goose](a.md)",
+        "wild&nbsp;goose",
+        "wild<br>goose",
+        "wild\u00a0goose",
     ],
 )
 def test_a_phrase_is_found_in_each_shape_and_its_line_is_where_it_begins(text: str) -> None:
@@ -106,7 +113,8 @@ def test_all_tracked_files_are_searched_but_those_of_others(tmp_path: Path) -> N
     for name in files:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("one\nheron\n", encoding="utf-8")
-    (tmp_path / "picture").write_bytes(b"\xff heron")
+    (tmp_path / "picture").write_bytes(b"\x89PNG\0 heron")
+    (tmp_path / "latin").write_bytes(b"\xe9t\xe9\nheron\n")
     for command in (["init", "--quiet"], ["add", "."], ["rm", "--quiet", "--cached", "untracked.py"]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     (tmp_path / "gone.py").unlink()
@@ -114,10 +122,11 @@ def test_all_tracked_files_are_searched_but_those_of_others(tmp_path: Path) -> N
         ("Makefile", 2),
         ("a.golden", 2),
         ("docs/a.md", 2),
+        ("latin", 2),
         ("shell", 2),
     ]
     searched = search(tmp_path, WORDS, ["docs/*.md", "shell"])
-    assert [finding.path for finding in searched] == ["Makefile", "a.golden"]
+    assert [finding.path for finding in searched] == ["Makefile", "a.golden", "latin"]
 
 
 def test_each_file_that_is_not_searched_is_there() -> None:

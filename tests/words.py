@@ -22,12 +22,16 @@ LIST = ROOT / "tests" / "words.toml"
 # The licence is not our text, and the others hold digests.
 NOT_OURS = ("LICENSE", "*.lock", "*.sum")
 
+# Git takes a file with a zero byte in so many of its first bytes for binary.
+BINARY = 8000
+
 # What parts a name into words without a character between them: `theName`, `HTTPName`.
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 # Between two words of one phrase: spaces and line ends, in names `_` and `-`, in comments and quotations the sign at
-# which a line begins, between two parts of one text the quotation marks, in Markdown what sets words apart.
-GAP = r"""(?:[\s_\-#/*>|"'`]|\\n|\b[frb]{1,2}(?=["']))+"""
+# which a line begins, between two parts of one text the quotation marks, in Markdown and HTML what
+# sets words apart.
+GAP = r"""(?:\\[nt]|[\s_\-#/*>|"'`\[+\\\u00ad\u200b]|&nbsp;|<br */?>|\b[frb]{1,2}(?=["']))+"""
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,11 @@ def search(root: Path, words: Mapping[str, str], replaced: Collection[str] = ())
         path = root / name
         if path.resolve() == LIST or not path.is_file() or any(PurePosixPath(name).match(other) for other in skipped):
             continue
-        try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            continue  # Not a text.
-        yield from find(name, text, words)
+        content = path.read_bytes()
+        if b"\0" in content[:BINARY]:
+            continue
+        # In another encoding the letters of the list are the same.
+        yield from find(name, content.decode("utf-8", errors="replace"), words)
 
 
 def _pattern(words: Mapping[str, str]) -> re.Pattern[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
     from dsl.program import Call, Policy, Program
 
 TRIES = 80
-"""Requests after which a share that has not come by now is missing."""
+"""Requests after which an answer of the destination itself, beside a split, is missing."""
+STRANGER = "(no service)"
+"""As the source of a request: an address that no service and no outside party has."""
+DOUBT = 1e-6
+"""How improbable it has to be that a share of the requests shows in none of them by chance."""
 
 
 class Outcome(StrEnum):
@@ -73,7 +78,8 @@ class Bed(Protocol):
         timeout: float = 10.0,
         protocol: str | None = None,
     ) -> Reply:
-        """Send on a declared call, as its source or as another service; `h2c` is the other protocol of http calls."""
+        """Send on a declared call, as its source, as another service or as `STRANGER`. `h2c` is the other protocol of
+        http calls."""
         ...
 
     def concurrently(self, call: Call, requests: Sequence[Request]) -> list[Reply]:
@@ -119,6 +125,18 @@ def unobservable(reason: str) -> Finding:
     return Finding(Outcome.NOT_OBSERVABLE, reason)
 
 
+def tries(percent: float) -> int:
+    """Requests of which at least one shows a share of `percent`: none does by chance with the probability `DOUBT`."""
+    return 1 if percent >= 100 else math.ceil(math.log(DOUBT) / math.log1p(-percent / 100))
+
+
+def too_rare(percent: float, most: int) -> Finding | None:
+    """The finding where `most` requests are too few for a share to show for certain."""
+    if percent > 0 and tries(percent) <= most:
+        return None
+    return unobservable(f"{percent:g}% may show in none of the {most} requests that can be sent here")
+
+
 _identities = itertools.count(1)
 
 
@@ -139,9 +157,21 @@ def described(call: Call, request: Request) -> str:
     return ", ".join([start, *headers])
 
 
-def rejected(reply: Reply) -> bool:
-    """Whether this is the answer of a guard, in the caller's protocol."""
-    return reply.label in ("401", "403", "PERMISSION_DENIED", "UNAUTHENTICATED", "connection closed")
+REJECTIONS = {
+    "tcp": ("connection closed",),
+    "grpc": ("PERMISSION_DENIED", "UNAUTHENTICATED"),
+    "http": ("401", "403"),
+}
+
+
+def rejected(call: Call, reply: Reply) -> bool:
+    """Whether this is the answer of a guard, in the caller's protocol, and not of the service."""
+    return reply.label in REJECTIONS[call.port.protocol.value] and reply.seen is None
+
+
+def result(call: Call, reply: Reply) -> str:
+    """A reply in a word: a connection has no status."""
+    return "connected" if reply.ok and call.port.protocol.value == "tcp" else reply.label
 
 
 def reach(bed: Bed, call: Call, request: Request) -> Reply:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from admc.testbed.client import Target
 from admc.testbed.echo import Endpoint
+from admc.testbed.findings import STRANGER
 from emitters.addresses import Addresses, loopback
 from emitters.addresses.dialing import Dial, binds, dials, sender
 from emitters.envoy import Mode
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     from dsl.program import Call, External, Program, Service
     from solver.placement import Placement
+
+
+_STRANGER = "127.255.255.254"
+"""`loopback` gives it to no party: it begins at the other end."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +48,15 @@ class LoopbackLayout:
 
     @cached_property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The sockets of the echo services."""
+        """The sockets of the echo services: one where several ports of a service lead to one target."""
         parties: dict[str, Service | External] = {**self.program.services, **self.program.externals}
         protocols = {(name, port.number): port.protocol for name, party in parties.items() for port in party.ports}
-        return tuple(
-            Endpoint(bind.service, bind.number, protocols[bind.service, bind.number].value, bind.address, bind.port)
-            for bind in binds(self.program, self.placement, self.addresses)
-        )
+        found: dict[tuple[str, int, str], Endpoint] = {}
+        for bind in binds(self.program, self.placement, self.addresses):
+            protocol = protocols[bind.service, bind.number].value
+            endpoint = Endpoint(bind.service, bind.number, protocol, bind.address, bind.port)
+            found.setdefault((bind.address, bind.port, protocol), endpoint)
+        return tuple(found.values())
 
     def target(self, call: Call, source: str | None = None) -> Target:
         """Where a call is dialled. Another `source` than the call's own dials the destination's own address."""
@@ -58,7 +65,8 @@ class LoopbackLayout:
         if source is None:
             return Target(dial.sender, dial.address, dial.port, authority)
         address = self.addresses.service_addresses(call.destination)[0]
-        return Target(sender(self.addresses, source), address, call.port.number, authority)
+        origin = _STRANGER if source == STRANGER else sender(self.addresses, source)
+        return Target(origin, address, call.port.number, authority)
 
     def write(self) -> dict[str, Path]:
         """Write the emitted configuration. The bootstrap of each ADM."""

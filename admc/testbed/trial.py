@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.testbed.facts import callers, denies, is_quota, is_split
 from admc.testbed.findings import (
+    STRANGER,
     Bed,
     Finding,
     Outcome,
@@ -20,6 +21,7 @@ from admc.testbed.findings import (
     judged,
     rejected,
     request_for,
+    result,
     unobservable,
 )
 from admc.testbed.matching import holds, meeting, policies_on
@@ -87,7 +89,7 @@ def _call(bed: Bed, call: Call) -> Finding:
     protocols = ("http", "h2c") if call.port.protocol is Protocol.HTTP else (call.port.protocol.value,)
     guards = [p for p in policies_on(program, call) if holds(p.match, request) and denies(p, call.source)]
     replies = [bed.send(call, request, protocol=protocol) for protocol in protocols]
-    right = all(rejected(reply) if guards else _answered(program, call, reply) for reply in replies)
+    right = all(rejected(call, reply) if guards else _answered(program, call, reply) for reply in replies)
     expected = f"rejected by `{guards[0].name}`" if guards else f"an answer of `{call.destination}`"
     sent = described(call, request)
     if len(protocols) > 1:
@@ -104,7 +106,7 @@ def _answered(program: Program, call: Call, reply: Reply) -> bool:
 def _result(call: Call, reply: Reply) -> str:
     if reply.seen is None:
         return reply.label
-    label = "connected" if reply.ok and call.port.protocol is Protocol.TCP else reply.label
+    label = result(call, reply)
     return label if reply.seen.service == call.destination else f"{label} from `{reply.seen.service}`"
 
 
@@ -168,7 +170,8 @@ def _smaller_quota(program: Program, call: Call, policy: Policy, request: Reques
 
 
 def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Iterator[PolicyRow]:
-    """A service without a declared call sends to a destination that a guard protects at ingress."""
+    """A service without a declared call sends to a destination that a guard protects at ingress; where each service
+    has one, an unknown address does."""
     admitted = callers(policy)
     alone = policy.kind.traits.judges_caller_alone
     if not alone or side is not Side.INGRESS or admitted is None or not decision.calls:
@@ -180,6 +183,8 @@ def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Ite
         for name, service in program.services.items()
         if name not in declared | {call.destination, *admitted} and not service.host_network
     ]
+    if not others and not any(name in program.externals for name in (*declared, *admitted)):
+        others = [STRANGER]  # with an outside party among the callers, an unknown address may be one of its own
     request = meeting(program, call, policy)
     if policy.open_sources and others and request is not None:
         finding = _tried(bed, lambda: _rejection(bed, call, request, others[0]))
@@ -188,8 +193,9 @@ def _undeclared(bed: Bed, policy: Policy, decision: Decision, side: Side) -> Ite
 
 def _rejection(bed: Bed, call: Call, request: Request, source: str) -> Finding:
     reply = bed.send(call, request, source=source)
-    sent = f"{described(call, request)} from `{source}`, undeclared"
-    return judged(rejected(reply), sent, "rejected", reply.label)
+    origin = "an unknown address" if source == STRANGER else f"`{source}`, undeclared"
+    sent = f"{described(call, request)} from {origin}"
+    return judged(rejected(call, reply), sent, "rejected", result(call, reply))
 
 
 def _row(policy: Policy, on: Sequence[Call], side: Side, finding: Finding) -> PolicyRow:

@@ -48,7 +48,7 @@ def _kind(name: str) -> Iterator[str]:
 def test_the_page_shows_what_stands_once(part: re.Pattern[str], content: str) -> None:
     shown = part.search(PAGE.read_text(encoding="utf-8"))
     assert shown is not None
-    assert shown[1] == content
+    assert shown[1] == content, "write it anew with `python -m tests.dsl.test_kinds_page`"
 
 
 def _rewrite() -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.compile.pipeline import compile_program
+from admc.testbed.client import Reply
 from admc.testbed.envoys import envoy_binary
-from admc.testbed.findings import Outcome
+from admc.testbed.findings import DOUBT, STRANGER, Outcome, rejected, too_rare, tries
 from admc.testbed.loopback import LoopbackLayout
 from admc.testbed.probes import PROBES
 from admc.testbed.testbed import Testbed
@@ -89,6 +90,103 @@ def test_probes_find_nothing_enforced_without_envoy(everything: LoopbackLayout) 
     assert {row.finding.outcome for row in rows if row not in admitting} == {Outcome.NOT_ENFORCED}
     undeclared = [row for row in rows if row.kind == "allow" and row.sources != ("web",)]
     assert undeclared
+
+
+SHARES = """
+app shares
+service web, api, copy, canary, other { http 18080 }
+service db { tcp 15432 }
+call web -> api, copy, canary, other, db
+call api, copy, canary, other -> db
+policy m1 = mirror(to: copy, percent: 10%) on web -> api when header("x-copy") == "yes"
+policy s1 = split(to: canary, percent: 10%) on web -> api when header("x-canary") == "yes"
+policy s2 = split(to: canary, percent: 0.001%) on web -> other when header("x-rare") == "yes"
+policy f1 = fault_abort(status: 503, percent: 2%) on web -> api when header("x-fail") == "yes"
+policy f2 = fault_abort(status: 200) on web -> api when header("x-well") == "yes"
+@ingress
+policy y1 = allow(callers: [web, api, copy, canary, other]) on * -> db
+"""
+
+
+@pytest.fixture
+def shares(tmp_path: Path) -> LoopbackLayout:
+    path = tmp_path / "policies.adm"
+    path.write_text(SHARES)
+    compiled = compile_program(path)
+    return LoopbackLayout(compiled.program, compiled.placement, tmp_path / "out")
+
+
+@needs_envoy
+def test_a_small_share_is_found_and_one_that_may_not_show_is_not_judged(shares: LoopbackLayout) -> None:
+    with Testbed(shares, envoy_binary()) as bed:
+        rows = list(policies(bed, shares.placement))
+    assert {row.policy for row in rows if row.finding.outcome is Outcome.NOT_OBSERVABLE} == {"s2"}
+    assert {row.finding.outcome for row in rows if row.policy != "s2"} == {Outcome.ENFORCED}
+    assert {row.sources for row in rows if row.policy == "y1"} >= {("web",), (STRANGER,)}
+
+
+@pytest.mark.long
+def test_a_small_share_and_an_unknown_address_are_missed_without_envoy(shares: LoopbackLayout) -> None:
+    placement = replace(shares.placement, decisions=(), adms=(), closed=())
+    with Testbed(LoopbackLayout(shares.program, placement, shares.folder), None, patience=0.2) as bed:
+        rows = list(policies(bed, shares.placement))
+    found = {row.policy: row.finding.outcome for row in rows if row.policy != "y1" or row.sources == (STRANGER,)}
+    assert found == dict.fromkeys(("s1", "m1", "f1", "f2", "y1"), Outcome.NOT_ENFORCED) | {"s2": Outcome.NOT_OBSERVABLE}
+
+
+@pytest.mark.parametrize("percent", [0.5, 1.0, 10.0, 50.0, 99.0])
+def test_a_share_that_is_missing_is_no_chance(percent: float) -> None:
+    assert (1 - percent / 100) ** tries(percent) <= DOUBT
+    assert too_rare(percent, tries(percent)) is None
+    assert too_rare(percent, tries(percent) - 1) is not None
+
+
+@pytest.mark.parametrize("percent", [0.0, 0.001])
+def test_a_share_that_hardly_shows_is_not_observable(percent: float) -> None:
+    finding = too_rare(percent, 1500)
+    assert finding is not None
+    assert finding.outcome is Outcome.NOT_OBSERVABLE
+
+
+TWO_PORTS = """
+app ports
+service web { http 18080 }
+service api { http one 18080 -> 19000  http two 18081 -> 19000 }
+call web -> api:one, api:two
+policy h1 = set_request_header(name: "x-set", value: "one") on web -> api:one
+policy h2 = set_request_header(name: "x-set", value: "two") on web -> api:two
+"""
+
+
+@needs_envoy
+@pytest.mark.parametrize("side", ["ingress", "egress"])
+def test_two_ports_of_a_service_may_lead_to_one_target(side: str, tmp_path: Path) -> None:
+    path = tmp_path / "policies.adm"
+    path.write_text(TWO_PORTS.replace("policy", f"@{side}\npolicy"))
+    compiled = compile_program(path)
+    layout = LoopbackLayout(compiled.program, compiled.placement, tmp_path / "out")
+    with Testbed(layout, envoy_binary()) as bed:
+        rows = [*calls(bed, compiled.placement), *policies(bed, compiled.placement)]
+    assert [row.finding.outcome for row in rows] == [Outcome.ENFORCED] * 4
+
+
+@pytest.mark.parametrize(
+    ("protocol", "reply", "expected"),
+    [
+        ("http", Reply(403), True),
+        ("http", Reply(None, error="connection closed"), False),
+        ("grpc", Reply(7, grpc=True), True),
+        ("grpc", Reply(None, error="connection closed", grpc=True), False),
+        ("grpc", Reply(14, grpc=True), False),
+        ("tcp", Reply(None, error="connection closed"), True),
+        ("tcp", Reply(None, error="connection refused"), False),
+    ],
+)
+def test_a_broken_connection_is_a_rejection_for_tcp_alone(
+    protocol: str, reply: Reply, expected: bool, everything: LoopbackLayout
+) -> None:
+    call = next(call for call in everything.program.calls if call.port.protocol.value == protocol)
+    assert rejected(call, reply) is expected
 
 
 def test_nothing_is_sent_when_the_time_is_over(everything: LoopbackLayout) -> None:

@@ -190,3 +190,7 @@ async def test_of_names_that_a_client_made_up_a_view_holds_so_many_and_all_that_
         assert unreferenced(server) == [{ROUTES: frozenset(served + made_up[:MAX_UNREFERENCED])}]
         first, second = (server.registry.views(["web"])[0].unreferenced for _ in range(2))
         assert first[ROUTES] is second[ROUTES], "a poll computes nothing anew"
+        changed = world("clusters a=1; endpoints a=2; routes " + " ".join(f"{name}=1" for name in served))
+        server.store.publish("web", changed)
+        (third,) = server.registry.views(["web"])
+        assert first[ROUTES] is third.unreferenced[ROUTES], "nor after a change of endpoints alone"

@@ -61,7 +61,7 @@ def _all(snapshot: Snapshot) -> list[Resource]:
 async def test_no_call_is_lost_while_routes_switch_clusters(
     worlds_of: Callable[[int, int], tuple[Snapshot, ...]],
 ) -> None:
-    """Without being told of clusters ahead, a client loses some calls of each thousand (`docs/xds.md`)."""
+    """A client that receives no clusters ahead of routes loses some calls of each thousand (`docs/xds.md`)."""
     program = await asyncio.to_thread(built, SOURCES, "xds-caller")
     async with backend("one") as one, backend("two") as two:
         store = SnapshotCache()

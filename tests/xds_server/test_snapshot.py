@@ -122,3 +122,15 @@ def test_the_difference_between_two_collections() -> None:
     new = Snapshot.of([resource(ROUTES, "a", 1), resource(ROUTES, "b", 2), resource(ROUTES, "d", 1)])
     step = difference(old, new.of_type(ROUTES).resources)
     assert (sorted(step.changed), step.removed, sorted(step.kept)) == (["b", "d"], {"c"}, ["a", "b", "c", "d"])
+
+
+def test_the_names_that_a_snapshot_refers_to_come_from_all_of_its_types() -> None:
+    listeners = [resource(LISTENER, "l", 1, ("r",)), resource(LISTENER, "m", 1, ("s",))]
+    routes = [resource(ROUTES, name, 1, ("a",)) for name in ("r", "s")]
+    clusters = [resource(CLUSTER, "a", 1)]
+    snapshot = Snapshot.of([*listeners, *routes, *clusters])
+    assert snapshot.referenced == {ROUTES: {"r", "s"}, CLUSTER: {"a"}, ENDPOINTS: {"a"}}
+    both = Snapshot.of([resource(CLUSTER, "a", 1), resource(ROUTES, "r", 1, ("a", "b")), *listeners[:1]])
+    assert both.referenced[CLUSTER] == {"a", "b"}
+    newer = Snapshot.of([*listeners, *routes, *clusters, resource(ENDPOINTS, "a", 2)]).sharing(snapshot)
+    assert newer.referenced[ROUTES] is snapshot.referenced[ROUTES]

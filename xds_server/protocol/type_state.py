@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NOTHING: Final[Mapping[str, ClientResource]] = MappingProxyType({})
 
+NO_NAMES: Final[frozenset[str]] = frozenset()
 MAX_UNREFERENCED: Final = 1_000
 """`TypeState.unreferenced` has at most so many names that the snapshot does not have."""
 
@@ -53,6 +54,23 @@ class TypeStatus(NamedTuple):
     error: str
 
 
+class _Unreferenced(NamedTuple):
+    """The last result of `TypeState.unreferenced` with its operands."""
+
+    referenced: frozenset[str]
+    collection: Collection
+    subscription: Subscription
+    result: frozenset[str]
+
+    def fits(self, referenced: frozenset[str], collection: Collection, subscription: Subscription) -> bool:
+        """Whether the operands are the same. Most snapshots differ from the one before in endpoints alone."""
+        return (
+            self.subscription is subscription
+            and self.collection is collection
+            and (self.referenced is referenced or self.referenced == referenced)
+        )
+
+
 @dataclass(slots=True, eq=False)
 class TypeState:
     """See the module."""
@@ -82,7 +100,7 @@ class TypeState:
     error: str = ""
     """The message of the last NACK, until the client has acknowledged another version or ended its subscription."""
     _wanted: tuple[Collection, Subscription, Mapping[str, Resource]] | None = None
-    _unreferenced: tuple[Snapshot, Subscription, frozenset[str]] | None = None
+    _unreferenced: _Unreferenced | None = None
 
     @property
     def last_nonce(self) -> str:
@@ -104,15 +122,16 @@ class TypeState:
     def unreferenced(self, snapshot: Snapshot) -> frozenset[str]:
         """The names in the subscription that no resource of a snapshot refers to: all of those that the snapshot has,
         and at most `MAX_UNREFERENCED` others."""
+        referenced, collection = snapshot.referenced.get(self.type_url, NO_NAMES), snapshot.of_type(self.type_url)
         cached = self._unreferenced
-        if cached is not None and cached[0] is snapshot and cached[1] is self.subscription:
-            return cached[2]
-        found = self.subscription.names - snapshot.referenced.get(self.type_url, frozenset())
-        if len(found) > MAX_UNREFERENCED:
-            served = found & snapshot.of_type(self.type_url).resources.keys()
-            found = served.union(sorted(found - served)[:MAX_UNREFERENCED])
-        self._unreferenced = (snapshot, self.subscription, found)
-        return found
+        if cached is not None and cached.fits(referenced, collection, self.subscription):
+            return cached.result
+        result = self.subscription.names - referenced
+        if len(result) > MAX_UNREFERENCED:
+            served = result & collection.resources.keys()
+            result = served.union(sorted(result - served)[:MAX_UNREFERENCED])
+        self._unreferenced = _Unreferenced(referenced, collection, self.subscription, result)
+        return result
 
     def subscribe(self, subscription: Subscription) -> None:
         """Replace the subscription. Resources outside of it are forgotten."""

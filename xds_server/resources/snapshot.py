@@ -127,6 +127,15 @@ class Collection:
     def version(self) -> str:
         return version_of(self.resources)
 
+    @cached_property
+    def referenced(self) -> Mapping[str, frozenset[str]]:
+        """By type URL, the names that resources of the collection refer to."""
+        found: dict[str, set[str]] = {}
+        for resource in self.resources.values():
+            for reference in resource.references:
+                found.setdefault(reference.type_url, set()).add(reference.name)
+        return {type_url: frozenset(names) for type_url, names in found.items()}
+
     def sharing(self, other: Collection) -> Collection:
         """The same collection, with the objects of another one for unchanged resources."""
         if self.version == other.version:
@@ -183,13 +192,13 @@ class Snapshot:
 
     @cached_property
     def referenced(self) -> Mapping[str, frozenset[str]]:
-        """By type URL, the names that resources of the snapshot refer to."""
-        found: dict[str, set[str]] = {}
+        """By type URL, the names that resources of the snapshot refer to. If the resources of one type alone refer to
+        a type, the set of names is that of their collection, which later snapshots may share."""
+        found: dict[str, frozenset[str]] = {}
         for collection in self.collections.values():
-            for resource in collection.resources.values():
-                for reference in resource.references:
-                    found.setdefault(reference.type_url, set()).add(reference.name)
-        return {type_url: frozenset(names) for type_url, names in found.items()}
+            for type_url, names in collection.referenced.items():
+                found[type_url] = found[type_url] | names if type_url in found else names
+        return found
 
     def sharing(self, other: Snapshot) -> Snapshot:
         """The same snapshot, with the objects of another one for unchanged resources: streams compare identities."""

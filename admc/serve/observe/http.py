@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from admc.serve.observe.metrics import MetricSources
     from admc.serve.observe.status import ServerRow, Status
 
-LOG: Final = logging.getLogger("admc.serve.observe.http")
+LOG: Final = logging.getLogger("admc.serve.ops")
 _METHODS: Final = frozenset({"GET", "HEAD"})
 _TYPES: Final = {"/status.json": "application/json", "/metrics": CONTENT_TYPE}
 _SERVER: Final = {"Server": "admc"}

@@ -106,7 +106,7 @@ def _xds(metrics: Metrics) -> Iterator[Metric]:
     yield _number(
         "admc_xds_refused_snapshots", "Snapshots with references to missing resources", metrics.refused_snapshots
     )
-    yield GaugeMetricFamily("admc_xds_connected_clients", "Streams of authenticated clients", metrics.connected)
+    yield GaugeMetricFamily("admc_xds_connected_clients", "Open streams of admitted clients", metrics.connected)
     yield _histogram(
         "admc_proxy_convergence_seconds",
         "From the publication of a snapshot until a client had acknowledged all that it can use of it",
@@ -124,7 +124,9 @@ def _application(counts: Counts) -> Iterator[Metric]:
     yield _number(
         "admc_transition_errors", "Times that a step of a transition could not be taken", counts.transition_errors
     )
-    yield _number("admc_kept_errors", "Failures to read or write the stored state", counts.kept_errors)
+    yield _number(
+        "admc_kept_errors", "Failures to read or write the stored state, and changes from outside", counts.kept_errors
+    )
     yield GaugeMetricFamily("admc_changed_timestamp_seconds", "When the last state was put in force", counts.changed_at)
 
 

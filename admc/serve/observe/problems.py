@@ -41,7 +41,7 @@ class Counts:
     transition_errors: int = 0
     """Steps of transitions that failed, each of which is tried again."""
     kept_errors: int = 0
-    """Times that the stored state could not be read or written."""
+    """Times that the stored state could not be read or written, or was changed from outside."""
     compile_seconds: float = 0.0
     """Duration of the last compile whose state became active."""
     changed_at: float = 0.0

@@ -29,7 +29,7 @@ class ServerPhase(StrEnum):
     """The phase of a server's life."""
 
     STARTING = "starting"
-    """There is no snapshot yet."""
+    """There is no snapshot yet, or the stored ones wait for the first compile."""
     SERVING = "serving"
     DRAINING = "draining"
 
@@ -42,7 +42,8 @@ class TypeRow(NamedTuple):
     sent: str
     acknowledged: str
     error: str
-    """The error message of the client's last NACK; empty after an ACK."""
+    """The error message of the client's last NACK, until it has acknowledged other versions of the refused resources,
+    has ended its subscription to them, or they are removed; empty otherwise."""
 
 
 class NodeRow(NamedTuple):
@@ -61,7 +62,7 @@ class NodeRow(NamedTuple):
     sent: str
     """The version whose resources it was sent last."""
     acknowledged: str
-    """The last version of which it has acknowledged all resources that it subscribes to."""
+    """The last version of which it has acknowledged all resources that it can use."""
     in_sync: bool
     error: str
     """The first of its types' errors."""

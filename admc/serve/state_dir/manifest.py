@@ -45,7 +45,8 @@ class RecipeDigests(NamedTuple):
 
     @property
     def objects(self) -> frozenset[str]:
-        return frozenset({*self.inputs.values(), self.plan} | ({self.endpoints} if self.endpoints else set()))
+        """The digests of all its objects."""
+        return frozenset({*self.inputs.values(), self.plan} | (set() if self.endpoints is None else {self.endpoints}))
 
 
 class SavedSnapshot(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from admc.testbed.facts import denies
-from admc.testbed.findings import Bed, Finding, described, judged, rejected
+from admc.testbed.findings import Bed, Finding, described, judged, rejected, result
 from admc.testbed.matching import holds, missing, policies_on
 from dsl.program import callee
 
@@ -19,10 +19,10 @@ def guard(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     reply = bed.send(call, request)
     sent = f"{described(call, request)} from `{call.source}`"
     if not denies(policy, call.source):
-        return judged(reply.ok, sent, "admitted", reply.label)
+        return judged(reply.ok, sent, "admitted", result(call, reply))
     beside = missing(bed.program, call, policy)
-    if not rejected(reply) or beside is None or _denied(bed, call, beside):
-        return judged(rejected(reply), sent, "rejected", reply.label)
+    if not rejected(call, reply) or beside is None or _denied(bed, call, beside):
+        return judged(rejected(call, reply), sent, "rejected", result(call, reply))
     other = bed.send(call, beside)
     return judged(
         other.ok,

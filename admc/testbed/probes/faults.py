@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from admc.testbed.findings import TRIES, Bed, Finding, described, judged
+from admc.testbed.findings import Bed, Finding, described, judged, too_rare, tries
 from admc.testbed.probes.arguments import duration, integer, percent, seconds
 
 if TYPE_CHECKING:
     from admc.testbed.client import Request
     from dsl.program import Call, Policy
 
+MOST_REQUESTS = 1500
+"""A share that may show in none of so many requests is not waited for."""
+
 
 def delay(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """A share of the requests is answered after the delay, and the others at once."""
+    if (finding := too_rare(percent(policy), min(MOST_REQUESTS, bed.allowance(call, request)))) is not None:
+        return finding
     after = seconds(policy, "delay")
     sent, right = 0, False
-    while not right and sent < (1 if percent(policy) == 100 else TRIES):
+    while not right and sent < tries(percent(policy)):
         reply = bed.send(call, request, timeout=after + 10)
         sent, right = sent + 1, reply.seconds >= after * 0.95
     return judged(
@@ -27,11 +33,14 @@ def delay(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
 
 
 def abort(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
+    """A share of the requests is answered by the ADM: the service sees none of these, whatever their status."""
+    if (finding := too_rare(percent(policy), min(MOST_REQUESTS, bed.allowance(call, request)))) is not None:
+        return finding
     status = integer(policy, "status")
     sent, aborted = 0, False
-    while not aborted and sent < (1 if percent(policy) == 100 else TRIES):
+    while not aborted and sent < tries(percent(policy)):
         reply = bed.send(call, request)
-        sent, aborted = sent + 1, not reply.ok
+        sent, aborted = sent + 1, reply.seen is None
     right = aborted and (reply.grpc or reply.label == str(status))
     wanted = f"{status} from the ADM" if not reply.grpc else f"the gRPC error for {status}"
     return judged(right, _times(described(call, request), sent), _share(wanted, policy), reply.label)

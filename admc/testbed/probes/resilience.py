@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from admc.testbed import echo
 from admc.testbed.facts import copies, is_split, repeats
-from admc.testbed.findings import TRIES, Bed, Finding, described, identified, judged, unobservable
+from admc.testbed.findings import Bed, Finding, described, identified, judged, too_rare, tries, unobservable
 from admc.testbed.matching import holds, policies_on
 from admc.testbed.probes.arguments import duration, integer, listed, percent, seconds, text
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from admc.testbed.client import Reply, Request
     from dsl.program import Call, Policy
 
+MOST_REQUESTS = 1500
+"""A share that may show in none of so many requests is not waited for."""
+MOST_COPIES = 300
+"""The same for a copy, which may come after the answer: each request waits for it."""
 RETRIED = {
     "http": {"unavailable": (503, "503"), "gateway_error": (502, "502"), "server_error": (500, "500")},
     "grpc": {
@@ -75,12 +79,17 @@ def timeout(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
 def split(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
     """About the declared share reaches the other service."""
     to, part = text(policy, "to"), percent(policy)
-    total = min(200, bed.allowance(call, request))
+    left = min(MOST_REQUESTS, bed.allowance(call, request))
+    other = 100 - part if 0 < part < 100 else 100.0
+    if (finding := too_rare(min(part, other), left)) is not None:
+        return finding
+    total = min(left, max(200, tries(min(part, other))))
     services = [reply.seen.service for reply in (bed.send(call, request) for _ in range(total)) if reply.seen]
     share = 100 * services.count(to) / total
+    both = part >= 100 or 0 < share < 100  # a small share is less than the spread, and must show all the same
     spread = 500 * ((part / 100) * (1 - part / 100) / total) ** 0.5  # five standard deviations
     return judged(
-        len(services) == total and abs(share - part) <= spread,
+        len(services) == total and both and abs(share - part) <= spread,
         f"{described(call, request)}, {total} times",
         f"about {part:g}% reach `{to}`",
         f"{share:g}% ({services.count(to)}) reached `{to}`",
@@ -96,7 +105,9 @@ def mirror(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
         """The identity of a request of which a copy has arrived, however late."""
         return next((name for name in replies if any(each.service == to for each in bed.record.of(name))), "")
 
-    for _ in range(1 if part == 100 else TRIES):
+    if (finding := too_rare(part, min(MOST_COPIES, bed.allowance(call, request)))) is not None:
+        return finding
+    for _ in range(tries(part)):
         identity, sent = identified(request)
         replies[identity] = bed.send(call, sent)
         bed.wait(copied, 0.05)

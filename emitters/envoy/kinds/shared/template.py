@@ -14,7 +14,7 @@ from emitters.envoy.kinds.interface import EnvoyKind, HttpFilter, NetworkFilter
 from emitters.envoy.messages.typed import PREFIX, Json, UnknownTypeError, duration, message
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     import yaml
 
@@ -45,6 +45,11 @@ class TemplateKind(EnvoyKind):
     """The effects of the filter are unknown: it may write requests, act on responses and answer by itself."""
 
     replies_with_any_status: ClassVar[bool] = True
+
+    def __init__(self, arguments: Mapping[str, Value]) -> None:
+        """The arguments are no attributes: their names are the user's, and may be those of methods of this class.
+
+        `_configuration` takes them from the policy."""
 
     def check(self, context: Context, policy: Policy) -> None:
         _configuration(context, policy)

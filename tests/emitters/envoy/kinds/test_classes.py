@@ -31,7 +31,8 @@ TYPES: dict[str, Any] = {"int": int, "duration": int, "size": int, "percent": fl
 
 
 def test_each_kind_has_one_file() -> None:
-    assert {path.stem for path in ROOM.glob("*.py")} - FRAMEWORK == KINDS.keys()
+    files = {path.stem for path in ROOM.glob("*.py")} - FRAMEWORK
+    assert files == KINDS.keys(), f"write one file for each kind of `dsl/prelude.adm`, in `{ROOM.relative_to(ROOT)}`"
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -61,6 +62,12 @@ def test_the_attributes_of_a_class_are_the_parameters_of_its_kind(name: str) -> 
     parameters = KINDS[name].parameters
     assert found == {each.name: python_type(each.type, optional=each.optional) for each in parameters}
     assert list(found) == [each.name for each in parameters]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_parameter_hides_a_member_of_the_interface(name: str) -> None:
+    """Arguments become attributes of an instance, which Python prefers to methods and facts of the class."""
+    assert {each.name for each in KINDS[name].parameters}.isdisjoint(dir(EnvoyKind))
 
 
 def needed(kind: Kind) -> Iterator[str]:

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from emitters.addresses import loopback
 from emitters.envoy import check
+from emitters.envoy.kinds.shared.template import TemplateKind
 from emitters.envoy.messages import constraints
 from tests.emitters.envoy.support import ENVOY, bootstraps, load, validate
 from tests.fidelity.tokens import keys
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 APP: Final = """service a, b {{ http 8000 }}
@@ -115,6 +118,29 @@ def test_a_template_that_breaks_none(name: str, tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes(bootstraps(program, placement)["a"])
     assert not validate(path)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "type_name", "fields"),
+    [("http", *SOUND["buffer"]), ("tcp", "envoy.extensions.filters.network.rbac.v3.RBAC", "stat_prefix: x")],
+)
+def test_a_parameter_may_have_any_name(protocol: str, type_name: str, fields: str) -> None:
+    """Also that of an attribute of the class that configures such kinds, whose value it would replace."""
+
+    def emitted(parameters: str) -> Mapping[str, bytes]:
+        text = f"""service a, b {{ {protocol} 8000 }}
+call a -> b
+@ingress
+kind mine({parameters}) for {protocol} template "mine.yaml"
+policy m = mine() on a -> b
+"""
+        program, placement = load(text, {"mine.yaml": _template(type_name, fields)})
+        assert not check(program, placement)
+        return bootstraps(program, placement, addresses=loopback(program))
+
+    names = dir(TemplateKind)
+    assert {"check", "replies_with_any_status"} < set(names)
+    assert emitted(", ".join(f"{name}: bool = false" for name in names)) == emitted("")
 
 
 def test_a_network_that_envoy_would_read_as_another() -> None:
