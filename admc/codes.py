@@ -348,14 +348,14 @@ _USAGE = {
         "transition which it cannot read.",
     ),
     "ADM855": Code(
-        "no order of steps leads to this plan",
-        "An ADM sends requests of its own for an `external_authorization`. Only policies at the ingress of their "
-        "destination apply to them. So the ADM must stop these requests before policies leave that ingress, and begin "
-        "them after policies have come to it. If each of several changes would have to be the first one, the server "
-        "rejects the plan, and the active one stays. Make three plans of it: pin the policies on these requests to "
-        "that ingress; change the senders of the requests; remove the pins. There is also no order if a port gets "
-        "another target while a policy leaves its ingress: requests would reach pods at the old target before the "
-        "senders enforce the policy. Make two plans of that.",
+        "no steps lead safely to this plan",
+        "A plan that moves policies from one end of a call to the other is taken in four steps, in which each request "
+        "meets what exactly one of the two plans enforces. There are no such steps where policies move both ways at "
+        "one port, and those that go to senders change otherwise, too; where a port gets another number, target or "
+        "protocol while policies move at it; and where requests that ADMs send by themselves "
+        "(`external_authorization`, `mirror`, `split`) begin or end for a destination that moves, to one that moves "
+        "as well, or begin and end at one destination. The server refuses the plan and goes on with the one that it "
+        "has. Make two plans of it, one after the other: the message says which.",
     ),
 }
 

@@ -18,6 +18,7 @@ from admc.cli.fmt import fmt
 from admc.cli.graph import graph
 from admc.cli.output import write_out
 from admc.cli.parser import Command, Group, usage_error
+from admc.cli.rollout import rollout
 from admc.cli.serve import serve
 from admc.cli.status import status
 from admc.cli.try_ import try_
@@ -43,6 +44,7 @@ app.command("graph", cls=Command)(graph)
 app.command("try", cls=Command)(try_)
 app.command("serve", cls=Command)(serve)
 app.command("status", cls=Command)(status)
+app.command("rollout", cls=Command)(rollout)
 app.command("doctor", cls=Command)(doctor)
 app.command("completion", cls=Command)(completion)
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from admc.serve.auth.tls import TlsFiles
 
 
-MAX_DRAIN: Final = 86_400.0
 _AUTHENTICATION_HINT: Final = "give `--tls-client-ca FILE`, or `--token-keys FILE` with `--token-audience NAME`"
 USUAL_PORTS: Final = {"--xds": 18000, "--ops": 18001}
 
@@ -122,14 +121,6 @@ def serve(
     plaintext_anywhere: Annotated[
         bool, typer.Option("--plaintext-anywhere", help="Allow --plaintext on other addresses, too.")
     ] = False,
-    drain: Annotated[
-        float,
-        typer.Option(
-            "--drain",
-            metavar="SECONDS",
-            help="The proxies' --drain-time-s: how long they keep older connections when a plan changes.",
-        ),
-    ] = 600.0,
     include: IncludeOption = None,
     effort: EffortOption = None,
     log: Annotated[
@@ -164,8 +155,6 @@ def serve(
     _check_access(access, xds_address)
     if effort is not None and not 0 < effort < float("inf"):
         raise wrong_usage("ADM801", "`--effort` must be a number above 0")
-    if not 0 <= drain <= MAX_DRAIN:
-        raise wrong_usage("ADM801", f"`--drain` must be between 0 and {MAX_DRAIN:.0f}")
     from admc.serve.auth import handshakes
 
     with handshakes.grpc_tracing(tls=access.tls_cert is not None):
@@ -185,7 +174,7 @@ def serve(
     state_dir = None if state is None else open_state_dir(state)
     try:
         return serve_(
-            Options(source, endpoints, settings, state_dir, drain),
+            Options(source, endpoints, settings, state_dir),
             ListenOptions(xds_address, ops_address, _tls(access), form),
         )
     finally:

@@ -47,7 +47,7 @@ def status(
     from admc.serve.observe.status import StatusFormatError, from_json, to_json
 
     try:
-        found = from_json(_fetched(server))
+        found = from_json(fetched(server))
     except StatusFormatError as error:
         raise wrong_usage(
             "ADM824",
@@ -64,24 +64,24 @@ def status(
     return Exit.CHANGES if detailed_exitcode and not found.settled else Exit.DONE
 
 
-def _fetched(server: str) -> bytes:
+def fetched(server: str) -> bytes:
     """The body of the status document. Raises `CommandError`."""
     import http.client
 
-    connection, path = _connection(server)
+    talk, path = connection(server)
     try:
-        connection.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
-        response = connection.getresponse()
+        talk.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
+        response = talk.getresponse()
         if response.status != http.client.OK:
-            raise _unreachable(server, f"the response has HTTP status {response.status}")
-        return _read(server, response)
+            raise unreachable(server, f"the response has HTTP status {response.status}")
+        return read(server, response)
     except (OSError, http.client.HTTPException) as error:
-        raise _unreachable(server, _cause(error)) from error
+        raise unreachable(server, failure(error)) from error
     finally:
-        connection.close()
+        talk.close()
 
 
-def _connection(server: str) -> tuple[http.client.HTTPConnection, str]:
+def connection(server: str, document: str = "/status.json") -> tuple[http.client.HTTPConnection, str]:
     import http.client
     from urllib.parse import urlsplit
 
@@ -92,7 +92,7 @@ def _connection(server: str) -> tuple[http.client.HTTPConnection, str]:
         if not fine or host is None or not server.isascii() or not server.isprintable():
             raise ValueError
         kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-        return kind(host, port, timeout=SECONDS), url.path.rstrip("/") + "/status.json"
+        return kind(host, port, timeout=SECONDS), url.path.rstrip("/") + document
     except (ValueError, http.client.HTTPException) as error:
         raise wrong_usage(
             "ADM801",
@@ -101,20 +101,20 @@ def _connection(server: str) -> tuple[http.client.HTTPConnection, str]:
         ) from error
 
 
-def _read(server: str, response: http.client.HTTPResponse) -> bytes:
+def read(server: str, response: http.client.HTTPResponse) -> bytes:
     parts: list[bytes] = []
     size, deadline = 0, time.monotonic() + SECONDS
     while part := response.read1(1 << 16):
         parts.append(part)
         size += len(part)
         if size > MAX_BYTES:
-            raise _unreachable(server, f"the response has more than {MAX_BYTES // 1_000_000} MB")
+            raise unreachable(server, f"the response has more than {MAX_BYTES // 1_000_000} MB")
         if time.monotonic() > deadline:
-            raise _unreachable(server, f"the response takes more than {SECONDS:.0f} seconds")
+            raise unreachable(server, f"the response takes more than {SECONDS:.0f} seconds")
     return b"".join(parts)
 
 
-def _unreachable(server: str, cause: str) -> CommandError:
+def unreachable(server: str, cause: str) -> CommandError:
     return wrong_usage(
         "ADM823",
         f"cannot get the status of the server at `{visible(server)}`",
@@ -123,7 +123,7 @@ def _unreachable(server: str, cause: str) -> CommandError:
     )
 
 
-def _cause(error: Exception) -> str:
+def failure(error: Exception) -> str:
     """The cause of an error, without Python's names."""
     import ssl
 

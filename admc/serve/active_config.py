@@ -1,6 +1,6 @@
 """The active configuration: one state, the identities of its services, and how the next state replaces it.
 
-    StateUpdate --apply--> rollout --publish--> SnapshotCache --> XdsServer
+    StateUpdate --apply--> Rollout --publish--> SnapshotCache --> XdsServer
                            identities ------------------------------^
 
 All calls belong on the server's event loop, and do not block it.
@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.exits import CommandError, Exit
 from admc.serve import file_descriptors
 from admc.serve.auth import identity
-from admc.serve.rollout.controller import DRAIN_SECONDS, Moving
-from admc.serve.rollout.underway import Planned
+from admc.serve.rollout.controller import Rollout
+from admc.serve.rollout.plans import Planned
+from admc.serve.rollout.redirection import Redirection
+from emitters.envoy import Mode
 from xds_server.limits.limits import Limits
 from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.client import Admission
@@ -33,15 +35,13 @@ if TYPE_CHECKING:
     from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.build.source import Source, State
     from admc.serve.observe.problems import Problems
-    from admc.serve.state_dir.store import Recipe, StateDir
+    from admc.serve.state_dir.store import Position, Recipe, StateDir
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
     from xds_server.resources.snapshot import Snapshot
     from xds_server.transport.client import Caller
 
 LOG: Final = logging.getLogger("admc.serve")
-PUBLISH_BATCH: Final = 50
-"""Snapshots that are published before the event loop serves streams again."""
 
 
 class Options(NamedTuple):
@@ -52,8 +52,6 @@ class Options(NamedTuple):
     settings: Settings
     state_dir: StateDir | None = None
     """The folder of `--state`."""
-    drain_seconds: float = DRAIN_SECONDS
-    """How long proxies keep older connections open: their `--drain-time-s`."""
 
 
 class StateUpdate(NamedTuple):
@@ -91,14 +89,9 @@ class ActiveConfig:
         self.store = SnapshotCache()
         limits = Limits(connections=file_descriptors.connections(Limits().connections))
         self.server = XdsServer(self.store, self.identify, limits)
-        self.rollout = Moving(
-            self.server,
-            self.publish,
-            drain_seconds=options.drain_seconds,
-            folder=None if options.state_dir is None else options.state_dir.folder,
-            settle=self._save_state,
-            failed=self._step_failed,
-        )
+        folder = None if options.state_dir is None else options.state_dir.folder
+        redirection = Redirection(folder, explicit=options.source.mode is Mode.EXPLICIT)
+        self.rollout = Rollout(self.server, self._save_position, redirection, self._step_failed)
         self.state: State | None = None
         self.recipe: Recipe | None = None
         """The inputs from which the state can be built again."""
@@ -106,7 +99,6 @@ class ActiveConfig:
         self.startup_hold = False
         """The stored state of an earlier server is not served before the first compile. It may be slightly older than
         what proxies have, and proxies keep their configuration while they wait."""
-        self._passthrough: Snapshot | None = None
         self._identities_lock = asyncio.Lock()
 
     @property
@@ -118,7 +110,9 @@ class ActiveConfig:
         """The service of a client. Raises `DeniedError`. Before there is a program it is a name without a snapshot: the
         server asks the client to connect again."""
         known = None if self.startup_hold else self.identities
-        return Admission("") if known is None else known.identify(caller)
+        admission = Admission("") if known is None else known.identify(caller)
+        self.rollout.publisher.serve(admission.group)
+        return admission
 
     def may_administer(self, caller: Caller) -> bool:
         """Whether a client may read the configuration of every other one."""
@@ -187,48 +181,11 @@ class ActiveConfig:
             await self.reload_identities()
 
     async def _start(self, update: StateUpdate) -> None:
-        if update.old is None and self.rollout.underway is None:
-            # There is no active state to fall back to, so this one is served even if it cannot be stored. The next
-            # attempt to store it reports the failure.
-            with contextlib.suppress(CommandError):
-                await self._save_state(update.recipe)
-            await self.publish(update.snapshots, update.new)
-        elif update.only_addresses:
-            await self.rollout.relocate(Planned(update.new, update.recipe), update.snapshots)
+        planned = Planned(update.new, update.recipe, update.snapshots)
+        if update.old is not None and update.only_addresses:
+            await self.rollout.relocate(planned)
         else:
-            new = Planned(update.new, update.recipe)
-            old = new if update.old is None else Planned(update.old, self.recipe)
-            await self.rollout.change(old, new, update.snapshots)
-
-    async def publish(self, snapshots: SnapshotSet, state: State, held: frozenset[str] = frozenset()) -> None:
-        """Publish snapshots, except those of the services in `held`, which a transition publishes. A service without
-        an ADM, or that the program no longer has, gets the passthrough snapshot.
-
-        Raises `SnapshotError` before anything is published.
-        """
-        wanted: dict[str, Snapshot] = dict(snapshots.by_service)
-        passthrough = snapshots.passthrough or self._passthrough
-        if passthrough is not None:
-            hosts = {adm.service for adm in state.placement.adms}
-            for name in (*state.program.services, *self.store.groups):
-                if name not in hosts:
-                    wanted[name] = passthrough
-        new = {name: item for name, item in wanted.items() if name not in held and not self._is_current(name, item)}
-        names = list(new)
-        for start in range(0, len(names), PUBLISH_BATCH):
-            for name in names[start : start + PUBLISH_BATCH]:
-                new[name].check()
-            await asyncio.sleep(0)
-        self._passthrough = passthrough
-        for start in range(0, len(names), PUBLISH_BATCH):
-            self.store.publish_all({name: new[name] for name in names[start : start + PUBLISH_BATCH]})
-            await asyncio.sleep(0)
-        if new:
-            LOG.info("published", extra={"groups": len(new), "state": state.version})
-
-    def _is_current(self, name: str, snapshot: Snapshot) -> bool:
-        current = self.store.current(name)
-        return current is not None and (current is snapshot or current.version == snapshot.version)
+            await self.rollout.accept(planned)
 
     @property
     def acknowledged(self) -> dict[str, Snapshot]:
@@ -236,9 +193,9 @@ class ActiveConfig:
         found = {name: self.store.last_acked(name) for name in self.store.groups}
         return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
 
-    async def _save_state(self, recipe: Recipe | None) -> None:
+    async def _save_position(self, position: Position | None) -> None:
         if self.options.state_dir is not None:
-            await asyncio.to_thread(self.options.state_dir.save_as_owner, recipe, self.acknowledged)
+            await asyncio.to_thread(self.options.state_dir.save_as_owner, position, self.acknowledged)
 
     def _step_failed(self) -> None:
         self.problems.counts.transition_errors += 1

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc import __version__
 from admc.exits import Exit
+from admc.rollout.marker import concealed, concealed_text
 from admc.serve.auth import handshakes
 from admc.serve.auth.tls import Certificates, TlsFiles
 from admc.serve.observe import events as log
@@ -25,7 +26,6 @@ from admc.serve.observe import status
 from admc.serve.observe.metrics import Gauges, MetricSources
 from admc.serve.observe.status import ServerPhase
 from admc.serve.reconciler import Reconciler
-from admc.transition.marker import concealed, concealed_text
 from emitters.envoy import Mode
 from xds_server import csds
 from xds_server.health import Health
@@ -180,7 +180,9 @@ class _Server:
             None if self._certificates is None else self._certificates.counts,
             None if self._handshakes is None else self._handshakes.failed,
         )
-        return ops.View(self._status, self._server_row, sources)
+        rollout = self._config.rollout
+        commands = {"/rollout/abort": rollout.abort, "/rollout/continue": rollout.continue_}
+        return ops.View(self._status, self._server_row, sources, commands)
 
     @property
     def _phase(self) -> ServerPhase:
@@ -203,7 +205,7 @@ class _Server:
             adms_without_clients=len(adms - registry.groups),
             clients_out_of_sync=registry.behind,
             problem=bool(problems.summary),
-            transition_under_way=bool(self._config.rollout.said),
+            transition_under_way=bool(self._config.rollout.text),
             unlisted=len(problems.unlisted.names),
         )
 
@@ -217,8 +219,8 @@ class _Server:
             source=str(self._options.source.path.absolute()),
             state="" if state is None else state.version,
             started=self._started,
-            why=reconciler.problems.summary or self._config.rollout.said or ("" if self._config.ready else NOT_YET),
-            transition=self._config.rollout.said,
+            why=reconciler.problems.summary or self._config.rollout.text or ("" if self._config.ready else NOT_YET),
+            transition=self._config.rollout.text,
             unlisted=reconciler.problems.unlisted.names,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import subprocess
 import sys
@@ -11,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from admc.cli.options import AdmMode
-from admc.cli.serve import ServeLog, serve
+from admc.cli.serve import ServeLog
 from admc.serve.observe.events import LogFormat
-from admc.serve.rollout.controller import DRAIN_SECONDS
 from emitters.envoy import Mode
 from tests.admc.command import ROOT, Admc, process
 from tests.admc.programs import SHOP, write
@@ -248,4 +246,3 @@ def test_options_say_the_same_as_what_they_are_for() -> None:
     # Help does not import it, because that takes time.
     assert [*AdmMode] == [*Mode]
     assert [*ServeLog] == [*LogFormat]
-    assert inspect.signature(serve).parameters["drain"].default == DRAIN_SECONDS

@@ -10,7 +10,7 @@ from admc.rollout.resources import resources
 from admc.rollout.retention import retained, steady_guards
 from admc.serve.build.snapshots import snapshot
 from emitters.envoy import Mode, emit
-from tests.transition import bed
+from tests.rollout import envoy_bed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 KEY = b"a key of the server"
 
 
-class Bed(bed.Bed):
+class Bed(envoy_bed.Bed):
     """Use as a context. All resources have names by chain."""
 
     def __init__(self, placed: Placed, folder: Path, envoy: str) -> None:
-        super().__init__(placed, folder, envoy)  # type: ignore[arg-type]
+        super().__init__(placed, folder, envoy)
         self.told = emit(*placed, self.addresses, Mode.EXPLICIT, by_chain=True)
 
     def take(self, step: Step) -> None:

@@ -19,9 +19,9 @@ from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.envoy import Mode, emit, passthrough
 from emitters.envoy.bootstrap import xds_bootstrap
 from solver.place import place
+from tests.rollout.callers import Answers, Keeper, answered, more, over
+from tests.rollout.envoy_bed import Server
 from tests.testbed.ports import free_port, program_port
-from tests.transition.bed import Server
-from tests.transition.callers import Answers, Keeper, answered, more, over
 from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import LISTENER
 

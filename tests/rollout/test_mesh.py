@@ -13,14 +13,14 @@ from admc.rollout.resources import resources
 from admc.rollout.retention import retained
 from admc.serve.build.snapshots import snapshot
 from dsl import load_text
-from emitters.envoy import Mode, emit, passthrough
+from emitters.envoy import Mode, emit
 from solver.place import place
+from tests.rollout import pods as callers_and_pods
+from tests.rollout.callers import Keeper, answered
+from tests.rollout.envoy_bed import DRAIN_SECONDS, Server
 from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
 from tests.testbed.mesh.needs import missing
-from tests.transition import test_mesh as earlier
-from tests.transition.bed import DRAIN_SECONDS, Server
-from tests.transition.callers import Keeper, answered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,14 +47,8 @@ def placed(side: str) -> Placed:
     return Placed(program, place(program))
 
 
-class Pods(earlier.Pods):
+class Pods(callers_and_pods.Pods):
     """A mesh whose proxies, one at each replica, follow a rollout."""
-
-    def __init__(self, mesh: Mesh, server: Server, folder: Path, socket: str, middle: Step) -> None:
-        super().__init__(mesh, server, folder, socket, middle)  # type: ignore[arg-type]
-        passing = passthrough(mesh.program, mesh.addresses, by_chain=True)
-        assert passing is not None
-        self.passing = snapshot(passing)
 
     def at_rest(self, plan: Placed) -> dict[str, Snapshot]:
         made = emit(*plan, self.mesh.addresses, Mode.REDIRECT, waiting=True, by_chain=True)
@@ -77,21 +71,18 @@ class Pods(earlier.Pods):
 
 
 @pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
-def test_a_policy_moves_to_adms_that_were_not_there(
-    sides: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policy_moves_to_adms_that_were_not_there(sides: tuple[str, str], tmp_path: Path) -> None:
     if missing():
         pytest.skip("; ".join(missing()))
     old, new = placed(sides[0]), placed(sides[1])
     path = f"{tmp_path}/xds.sock"
     server = Server(f"unix:{path}")
-    monkeypatch.setattr(earlier, "resources", resources)
     try:
         with Mesh(old.program, None, Between.NONE) as mesh:
             walked = steps(old, new, KEY)
             pods = Pods(mesh, server, tmp_path, path, walked[StepName.PREPARE])
             pods.publish(pods.at_rest(old))
-            pods.load(old, tuple(old.program.services))  # type: ignore[arg-type]
+            pods.load(old, tuple(old.program.services))
             address = mesh.address("cart")
 
             def caller(replica: int, **headers: str) -> Keeper:
@@ -101,17 +92,17 @@ def test_a_policy_moves_to_adms_that_were_not_there(
             passed = [caller(0), caller(1)]
             refused = [caller(0, x_out="1"), caller(1, x_out="1", x_admc_met="guess")]
             with passed[0], passed[1], refused[0], refused[1]:
-                earlier.go_round((*passed, *refused))
+                callers_and_pods.go_round((*passed, *refused))
                 for name, step in walked.items():
                     pods.publish(pods.step(step))
                     if name is StepName.PREPARE:
                         for service in step.redirected:
-                            pods.load(step.redirected[service], (service,))  # type: ignore[arg-type]
+                            pods.load(step.redirected[service], (service,))
                         pods.until_older_connections_are_closed()
-                    earlier.go_round((*passed, *refused))
+                    callers_and_pods.go_round((*passed, *refused))
                 pods.publish(pods.at_rest(new))
                 pods.until_older_connections_are_closed()
-                earlier.go_round((*passed, *refused))
+                callers_and_pods.go_round((*passed, *refused))
             answers = [answer for keeper in passed for answer in keeper.answers]
             # Rules that are loaded at a receiver that runs cut what is open there, and with it what is under way.
             cut = [answer for answer in answers if answer[1] != 200]

@@ -15,8 +15,8 @@ from admc.testbed.envoys import envoy_binary
 from dsl import load_text
 from solver.place import place
 from tests.rollout.bed import KEY, Bed
+from tests.rollout.callers import Http2Keeper, Keeper, answered, more, over
 from tests.testbed.ports import program_port
-from tests.transition.callers import Http2Keeper, Keeper, answered, more, over
 
 if TYPE_CHECKING:
     from pathlib import Path

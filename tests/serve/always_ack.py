@@ -1,34 +1,34 @@
-"""A server whose proxies acknowledge everything, to test the steps of a rollout without proxies."""
+"""A server whose proxies agree to everything, so that what it moves and when can be seen without any."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from admc.serve.build import snapshots as groups
 from admc.serve.build import source
 from admc.serve.build.source import Source
-from admc.serve.rollout.controller import Moving
-from admc.serve.rollout.underway import Planned
-from admc.serve.state_dir import rollout_record
+from admc.serve.rollout.controller import Rollout
+from admc.serve.rollout.plans import Planned
+from admc.serve.rollout.redirection import Redirection
+from admc.serve.state_dir.store import open_state_dir
 from emitters.envoy import Mode
 from xds_server.resources.cache import SnapshotCache
+from xds_server.resources.types import ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
-    from pathlib import Path
 
     import pytest
 
-    from admc.serve.build.snapshots import SnapshotSet
-    from admc.serve.build.source import State
-    from admc.transition.model import Phase
+    from admc.serve.state_dir.store import Position, Recipe, StateDir
 
-SECONDS = 60.0
+SECONDS = 15.0
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 """Waits until something holds."""
 
@@ -43,18 +43,37 @@ pin p at SIDE
 PODS = {"web": {"pods": ["10.1.0.2"]}, "cart": {"addresses": ["10.2.0.1"], "pods": ["10.1.0.3"]}}
 
 
+OPENED: list[StateDir] = []
+
+
+def close_all() -> None:
+    """Close the folders that servers of a test had open."""
+    while OPENED:
+        OPENED.pop().close()
+
+
 class Agreeing:
-    """A server whose proxies acknowledge every version, except for those that they decline."""
+    """A server each of whose proxies has acknowledged all that there is, but for what they decline."""
 
     def __init__(self) -> None:
         self.store = SnapshotCache()
         self.refuses = False
         self.declined: set[str] = set()
-        """Versions for which every proxy sends a NACK."""
+        """Versions that no proxy takes."""
+        self.older: dict[str, frozenset[str]] = {}
+        """Service -> names that its older connections subscribe to."""
+        self.away: set[str] = set()
+        self.explicit = True
+        self.kept: StateDir | None = None
+        self.failures: list[str] = []
 
     @property
     def registry(self) -> Agreeing:
         return self
+
+    @property
+    def groups(self) -> frozenset[str]:
+        return frozenset(self.store.groups) - self.away
 
     def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
         current = {name: self.store.current(name) for name in groups}
@@ -65,9 +84,10 @@ class Agreeing:
                 acknowledged="" if it.version in self.declined else it.version,
                 refuses=self.refuses or it.version in self.declined,
                 fresh=False,
+                unreferenced={ROUTES: self.older.get(name, frozenset())},
             )
             for name, it in current.items()
-            if it
+            if it and name not in self.away
         )
 
 
@@ -82,29 +102,51 @@ def planned_by(path: Path, text: str, mode: Mode = Mode.EXPLICIT) -> Planned:
     endpoints = () if mode is Mode.EXPLICIT else (json.dumps({"services": PODS}).encode(),)
     read = source.read(Source(path, mode), endpoints, with_recipe=True)
     assert read.state is not None, read.findings
-    return Planned(read.state, read.recipe)
+    return Planned(read.state, read.recipe, groups.snapshots(read.state))
 
 
-async def begun(server: Agreeing, first: Planned, folder: Path | None) -> Moving:
-    async def publish(told: SnapshotSet, state: State, held: frozenset[str] = frozenset()) -> None:
-        server.store.publish_all({name: item for name, item in told.by_service.items() if name not in held})
+async def begun(server: Agreeing, first: Planned, folder: Path | None, *, explicit: bool | None = None) -> Rollout:
+    """A server that serves its first plan. `explicit`: whether nothing is redirected; else the plan says so."""
+    server.explicit = first.state.source.mode is Mode.EXPLICIT if explicit is None else explicit
+    rollout = made(server, folder)
+    await rollout.accept(first)
+    return rollout
 
-    await publish(groups.snapshots(first.state), first.state)
-    return Moving(server, publish, drain_seconds=0.0, folder=folder)  # type: ignore[arg-type]
+
+def made(server: Agreeing, folder: Path | None) -> Rollout:
+    kept = server.kept = None if folder is None else open_state_dir(folder)
+    OPENED.extend(() if kept is None else (kept,))
+
+    async def store(position: Position | None) -> None:
+        if kept is not None:
+            await asyncio.to_thread(kept.save_as_owner, position, {})
+
+    redirection = Redirection(folder, explicit=server.explicit)
+    return Rollout(server, store, redirection, lambda: server.failures.append(""))  # type: ignore[arg-type]
 
 
-async def back(moving: Moving, folder: Path, old: Planned, new: Planned) -> Moving:
-    """A restarted server that continues the transition of the previous one."""
-    kept = rollout_record.read(folder)
-    assert kept is not None
-    again = Moving(moving._telling._server, moving._publish, drain_seconds=0.0, folder=folder)
-    await again.resume(kept, old, new)
+async def back(server: Agreeing, folder: Path) -> Rollout:
+    """Another server process, with what the one before kept."""
+    if server.kept is not None:
+        server.kept.close()
+    with closing(open_state_dir(folder)) as kept:
+        found = kept.load()
+    assert found is not None
+    assert found.position is not None
+    again = made(server, folder)
+    plans = {name: _again(recipe) for name, recipe in found.position.plans.items()}
+    assert all(plan.digest == name for name, plan in plans.items())
+    await again.resume(found.position, plans)
     return again
 
 
+def _again(recipe: Recipe) -> Planned:
+    return Planned(source.restored(Source(Path(recipe.main), Mode(recipe.mode)), recipe), recipe)
+
+
 @asynccontextmanager
-async def following(moving: Moving) -> AsyncIterator[Until]:
-    """Runs the server; the function that it yields waits until a condition holds."""
+async def following(moving: Rollout) -> AsyncIterator[Until]:
+    """While it goes on by itself; what is given waits until something holds."""
     task = asyncio.create_task(moving.follow())
 
     async def until(holds: Callable[[], bool]) -> None:
@@ -120,11 +162,13 @@ async def following(moving: Moving) -> AsyncIterator[Until]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def phase_of(moving: Moving) -> Phase | None:
-    return None if moving.underway is None else moving.underway.walk.step.phase
+def at(rollout: Rollout) -> str:
+    """The step that is published, or the plan at rest."""
+    assert rollout.state is not None
+    now = rollout.state.now
+    return rollout.plans[now.base].state.program.inputs[0].path if now.step is None else now.step.value
 
 
-def hasten(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Set the time that proxies need to apply a step, and to close older connections."""
-    monkeypatch.setattr("admc.transition.driver.SETTLE_SECONDS", seconds)
-    monkeypatch.setattr("admc.transition.driver.MARGIN_SECONDS", seconds)
+def hasten(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.05) -> None:
+    """Let workers follow in so much time."""
+    monkeypatch.setattr("admc.serve.rollout.publisher.SETTLE_SECONDS", seconds)

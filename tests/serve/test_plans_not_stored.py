@@ -14,6 +14,7 @@ import pytest
 from envoy.config.core.v3 import base_pb2
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 
+from admc.serve.state_dir.store import UNDER_WAY
 from tests.serve.pki import Authority, Pair
 from tests.serve.server_process import served
 from tests.serve.small_disk import fill_disk, small_disk
@@ -51,13 +52,13 @@ def test_a_plan_that_a_full_disk_does_not_take_goes_into_force_by_itself_when_th
     with served(folder, *OPTIONS, before=small_disk(folder / "state")) as server:
         disk = fill_disk(server, folder / "state")
         write(folder / "policies.adm", text(2))
-        server.until(lambda: "`state/" in why(server))
+        server.until(lambda: "`state`" in why(server))
         errors = server.metric("admc_kept_errors_total")
         server.until(lambda: server.metric("admc_kept_errors_total") > errors + 1)  # it is tried again
         assert tier(server) == "0001"
         assert server.get("/readyz")[0] == 200
         told = [item for item in server.events("finding") if item["about"] == "program"]
-        assert [item["code"] for item in told] == ["ADM803"]  # said once
+        assert [item["code"] for item in told] == ["ADM854"]  # said once
         assert "tries again until it can write to the folder" in told[0]["text"]
         # New addresses do not wait, and also apply to the plan that waits.
         more = json.loads(json.dumps(ENDPOINTS_FILE))
@@ -67,25 +68,25 @@ def test_a_plan_that_a_full_disk_does_not_take_goes_into_force_by_itself_when_th
         assert tier(server) == "0001"
         (disk / "ballast").unlink()
         server.until(lambda: tier(server) == "0002")
-        server.until(lambda: json.loads((disk / "state.json").read_text())["state"]["endpoints"])
+        server.until(lambda: json.loads((disk / "state.json").read_text())["rollout"]["queued"] is None)
         assert server.metric("admc_compiles_total") == 2.0
-        server.until(lambda: "`state/" not in why(server))
+        server.until(lambda: "`state`" not in why(server))
 
 
 def test_newer_text_takes_the_place_of_a_plan_that_the_folder_does_not_take(folder: Path) -> None:
     write(folder / "policies.adm", text(1))
     with served(folder, *OPTIONS) as server:
         server.until((folder / "state" / "state.json").exists)
-        (folder / "state" / "transition.json").mkdir()
+        (folder / "state" / UNDER_WAY).mkdir()
         write(folder / "policies.adm", text(2))
-        server.until(lambda: "`state/" in why(server))
+        server.until(lambda: "`state`" in why(server))
         write(folder / "policies.adm", text(3))
         errors = server.metric("admc_kept_errors_total")
         server.until(lambda: server.metric("admc_kept_errors_total") > errors + 2)
         assert tier(server) == "0001"
-        (folder / "state" / "transition.json").rmdir()
+        (folder / "state" / UNDER_WAY).rmdir()
         server.until(lambda: tier(server) == "0003")
-        server.until(lambda: "`state/" not in why(server))
+        server.until(lambda: "`state`" not in why(server))
         assert server.stop() == 0
 
 
@@ -94,24 +95,24 @@ def test_a_folder_that_is_removed_is_made_again_with_all_that_was_in_it(folder: 
     write(folder / "policies.adm", text(1))
     with served(folder, *OPTIONS) as server:
         server.until((state / "state.json").exists)
-        # No proxy is connected that could acknowledge the change, so its transition does not end.
+        # No proxy is connected that could acknowledge the change, so its rollout does not end.
         write(folder / "policies.adm", text(2))
-        server.until((state / "transition.json").exists)
+        server.until((state / UNDER_WAY).exists)
         state.rename(folder / "gone")  # at once: the server may be writing
         server.until_event("kept_folder_renewed")
-        server.until(lambda: (state / "state.json").exists() and (state / "transition.json").exists())
+        server.until(lambda: (state / "state.json").exists() and (state / UNDER_WAY).exists())
         assert server.metric("admc_kept_errors_total") >= 1.0
-        (state / "transition.json").unlink()
-        server.until((state / "transition.json").exists)
+        (state / "state.json").unlink()
+        server.until((state / "state.json").exists)
         server.until(lambda: "stor" not in why(server))
         # The server does not use files of the folder that has replaced its own.
         other = folder / "other"
         other.mkdir()
-        (other / "transition.json").write_text("{}")
+        (other / "state.json").write_text("{}")
         swap(state, folder / "away", other)
         server.until_event("kept_folder_renewed", 2)
         server.until((state / "state.json").exists)
-        server.until(lambda: json.loads((state / "transition.json").read_text()) != {})
+        server.until(lambda: json.loads((state / "state.json").read_text()) != {})
         server.stop(signal.SIGKILL)
     write(folder / "policies.adm", text(2) + "nonsense\n")
     with served(folder, *OPTIONS) as server:
@@ -182,17 +183,17 @@ def test_new_identities_come_with_their_plan_and_revoked_ones_wait_for_nothing(s
         server.until((secured / "state" / "state.json").exists)
         assert [admitted(server, pair) for pair in (web, cart, till)] == ["OK", "OK", "PERMISSION_DENIED"]
         # The plan with the new service is correct, and cannot go into force now.
-        (secured / "state" / "transition.json").mkdir()
+        (secured / "state" / UNDER_WAY).mkdir()
         write(secured / "policies.adm", MORE.replace("gold", "silver"))
-        server.until(lambda: "`state/" in why(server))
+        server.until(lambda: "`state`" in why(server))
         write(secured / "identities.json", identities("cart", "till"))
         server.until(lambda: admitted(server, web) == "PERMISSION_DENIED")
         assert admitted(server, cart) == "OK"
         assert admitted(server, till) == "PERMISSION_DENIED"
-        (secured / "state" / "transition.json").rmdir()
+        (secured / "state" / UNDER_WAY).rmdir()
         server.until(lambda: admitted(server, till) == "OK")
         assert admitted(server, web) == "PERMISSION_DENIED"
-        server.until(lambda: not any(word in why(server) for word in ("identities", "`state/")))
+        server.until(lambda: not any(word in why(server) for word in ("identities", "`state`")))
 
 
 def test_a_revocation_does_not_wait_for_a_program_that_is_broken(secured: Path) -> None:

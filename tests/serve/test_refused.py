@@ -53,7 +53,7 @@ def program(cart: str, user: str, kbps: int | None = None) -> str:
 
 
 # Each request has a connection of its own, so that the wait for older ones may be short.
-OPTIONS = ("policies.adm", "--mode", "explicit", "--state", "state", "--drain", "1")
+OPTIONS = ("policies.adm", "--mode", "explicit", "--state", "state")
 
 
 @pytest.fixture

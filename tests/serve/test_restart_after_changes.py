@@ -7,25 +7,27 @@ import json
 import os
 import signal
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import grpc
 import pytest
 
 from admc.emit.emission import MAX_ENDPOINTS
+from admc.rollout.diff import version as digest_of
+from admc.rollout.model import Placed
+from admc.rollout.rollout_state import Holding, Label, RolloutState, begun
 from admc.serve.build import snapshots, source
 from admc.serve.build.source import Source
-from admc.serve.state_dir import rollout_record
-from admc.serve.state_dir.store import open_state_dir
+from admc.serve.state_dir.store import Position, open_state_dir
 from admc.testbed.envoys import envoy_binary
 from emitters.envoy import Mode
+from tests.rollout.callers import Keeper
+from tests.rollout.envoy_bed import Bed
+from tests.rollout.move import once, phases, placed
+from tests.rollout.move import text as moving
 from tests.serve.server_process import served
 from tests.serve.test_server import ENDPOINTS_FILE, PROGRAM, client, folder, write
 from tests.testbed.ports import free_port
-from tests.transition.bed import DRAIN_SECONDS, Bed
-from tests.transition.callers import Keeper
-from tests.transition.move import once, phases, placed
-from tests.transition.move import text as moving
 from xds_server.resources.types import ENDPOINTS, EXTENSION
 
 if TYPE_CHECKING:
@@ -35,13 +37,14 @@ if TYPE_CHECKING:
     from admc.serve.state_dir.store import Recipe
     from tests.serve.server_process import Served
 
-pytestmark = pytest.mark.long
-
 __all__ = ["folder"]
 
 ENVOY = envoy_binary()
+pytestmark = pytest.mark.long
+
+SECRET = bytes(32)
 EVEN = "egress/cart:8081/even"
-TIER = "egress/cart:8081/tier:set_request_header"
+TIER = "egress/cart:8081@d0beee01/tier:set_request_header"
 
 
 def pods(server: Served) -> bytes:
@@ -110,7 +113,9 @@ def test_no_stored_snapshot_is_published_before_the_first_compile(folder: Path) 
     assert read.state is not None
     assert read.recipe is not None
     with closing(open_state_dir(folder / "state")) as kept:
-        kept.save(read.recipe, snapshots.snapshots(read.state).by_service)
+        name = digest_of(Placed(read.state.program, read.state.placement))
+        position = Position(begun(name, SECRET), {name: read.recipe}, {})
+        kept.save(position, snapshots.snapshots(read.state).by_service)
     # The last published snapshot may not have been stored when the server was killed.
     write(folder / "policies.adm", PROGRAM.replace("gold", "bronze"))
     with served(folder, *options) as server:
@@ -129,7 +134,7 @@ def test_a_policy_that_changed_sides_between_servers_moves_step_by_step(tmp_path
     program.write_text(moving("ingress"))
     port = free_port()
     xds = f"127.0.0.1:{port}"
-    options = ("policies.adm", "--mode", "explicit", "--state", "kept", "--drain", str(DRAIN_SECONDS))
+    options = ("policies.adm", "--mode", "explicit", "--state", "kept")
     assert ENVOY is not None
     with served(tmp_path, *options, xds=xds) as server, Bed(placed("ingress"), tmp_path, ENVOY, port) as bed:
         shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
@@ -142,27 +147,37 @@ def test_a_policy_that_changed_sides_between_servers_moves_step_by_step(tmp_path
             with served(tmp_path, *options, xds=xds) as again:
                 again.until_event("recalled")
                 again.until_event("transition_over")
-                assert phases(again) == ["announce", "prepare", "senders", "receivers", "release", "final", "clean"]
+                assert phases(again) == ["prepare", "senders", "receivers", "release", "plan"]
                 counts = [len(keeper.answers) for keeper in (*passed, *refused)]
                 again.until(lambda: all(len(k.answers) > n for k, n in zip((*passed, *refused), counts, strict=True)))
         once(bed, passed, refused)
 
 
-def made(path: Path, text: str, pod: str) -> tuple[Recipe, SnapshotSet, str]:
-    """The recipe and the snapshots of a program at an address, and the version of that state."""
+class Made(NamedTuple):
+    """What a server stores of a program at an address, and what it publishes."""
+
+    name: str
+    recipe: Recipe
+    groups: SnapshotSet
+    version: str
+    """Of the state."""
+
+
+def made(path: Path, text: str, pod: str) -> Made:
     write(path, text)
     read = source.read(Source(path, Mode.REDIRECT), (with_pod(pod).encode(),), with_recipe=True)
     assert read.state is not None
     assert read.recipe is not None
-    return read.recipe, snapshots.snapshots(read.state), read.state.version
+    name = digest_of(Placed(read.state.program, read.state.placement))
+    return Made(name, read.recipe, snapshots.snapshots(read.state), read.state.version)
 
 
 def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_published_again(folder: Path) -> None:
     """The proxy had not acknowledged the newest snapshot when the server was killed, and the program has errors now."""
-    _, older, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
-    recipe, _, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.9")
+    older = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
+    newer = made(folder / "policies.adm", PROGRAM, "10.1.0.9")
     with closing(open_state_dir(folder / "state")) as kept:
-        kept.save(recipe, older.by_service)
+        kept.save(Position(begun(newer.name, SECRET), {newer.name: newer.recipe}, {}), older.groups.by_service)
     write(folder / "endpoints.json", with_pod("10.1.0.9"))
     write(folder / "policies.adm", PROGRAM + "nonsense\n")
     with served(folder, "policies.adm", "--endpoints", "endpoints.json", "--state", "state") as server:
@@ -173,20 +188,22 @@ def test_an_acknowledged_snapshot_that_is_older_than_the_state_is_not_published_
         assert b"10.1.0.2" not in told
 
 
-def test_of_a_transition_the_plan_that_it_leads_to_is_in_force_at_the_latest_addresses(folder: Path) -> None:
-    """Its step was stored with older addresses, and another plan waited when the server was killed."""
-    first, told, _ = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
-    second, _, _ = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.2")
-    _, _, version = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.9")
-    third, _, _ = made(folder / "policies.adm", PROGRAM.replace("gold", "bronze"), "10.1.0.9")
+def test_a_plan_that_waits_is_in_force_in_the_end_at_the_latest_addresses(folder: Path) -> None:
+    """The server was killed while the plan waited, and the program has errors now."""
+    first = made(folder / "policies.adm", PROGRAM, "10.1.0.2")
+    second = made(folder / "policies.adm", PROGRAM.replace("gold", "silver"), "10.1.0.9")
+    held = tuple(Holding(Label(each.name), frozenset(("web",)), proven=each is first) for each in (first, second))
+    rollout = RolloutState(held[0].label, held, secret=SECRET, queued=second.name)
+    plans = {each.name: each.recipe for each in (first, second)}
     with closing(open_state_dir(folder / "state")) as kept:
-        kept.save(third, told.by_service)
-        rollout_record.write(folder / "state", rollout_record.Record(first, second, 0, False, b"key"))
+        kept.save(Position(rollout, plans, {}), first.groups.by_service)
+    version = second.version
     write(folder / "policies.adm", PROGRAM + "nonsense\n")
     with served(folder, "policies.adm", "--state", "state") as server:
         server.until_event("last_good_state_stays")
         server.until(lambda: server.get("/readyz")[0] == 200)
         assert server.status()["server"]["state"] == version
+        server.until(lambda: b"10.1.0.9" in pods(server))
         told_now = pods(server)
         assert b"10.1.0.9" in told_now
         assert b"10.1.0.2" not in told_now

@@ -1,4 +1,4 @@
-"""Addresses that change in the middle of a transition are applied at once, to the configuration that proxies have."""
+"""Addresses that change in the middle of a rollout are applied at once, to the configuration that proxies have."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
+from admc.rollout.model import StepName
 from admc.serve.build import snapshots as groups
 from admc.serve.build import source
 from admc.serve.build.source import Source, State
 from admc.serve.rollout import addresses
-from admc.serve.rollout.underway import Planned
-from admc.transition.model import Phase
+from admc.serve.rollout.plans import Planned
 from emitters.envoy import Mode
-from tests.serve.always_ack import Agreeing, begun, following, hasten, phase_of
+from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten
 from tests.serve.server_process import served
 from tests.serve.test_server import ENDPOINTS_FILE, client, folder, write
 from tests.serve.test_server import PROGRAM as SERVED
-from xds_server.resources.types import ENDPOINTS
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.long
@@ -47,6 +47,13 @@ policy r = load_balancing(policy: round_robin) on other -> stock
 pin p at SIDE
 pin q at egress
 """
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    hasten(monkeypatch)
+    yield
+    close_all()
 
 
 class _Counted(Agreeing):
@@ -75,48 +82,55 @@ def planned(folder: Path, side: str, cart: tuple[str, ...], stock: str = "10.1.0
     path.write_text(PROGRAM.replace("SIDE", side).replace('"gold") on web', f'"{value}") on web'))
     read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": services}).encode(),), with_recipe=True)
     assert read.state is not None, read.findings
-    return Planned(read.state, read.recipe)
+    return Planned(read.state, read.recipe, groups.snapshots(read.state))
 
 
 @pytest.mark.parametrize("with_the_plan", [True, False])
-def test_addresses_hold_while_a_plan_is_taken_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_the_plan: bool
-) -> None:
-    """`with_the_plan`: the addresses change together with the newer plan, or after it."""
-    hasten(monkeypatch, 0.1)
+@pytest.mark.parametrize("back", [True, False])
+def test_addresses_hold_in_the_middle_of_a_rollout(tmp_path: Path, with_the_plan: bool, back: bool) -> None:
+    """`with_the_plan`: the addresses change together with a newer plan, or after it."""
     before, after = ("10.1.0.3", "10.1.0.4"), ("10.1.0.7",)
-    egress, ingress = planned(tmp_path, "egress", before), planned(tmp_path, "ingress", before)
+    ingress = planned(tmp_path, "ingress", before)
     newer = planned(tmp_path, "egress", before, value="bronze")
     moved = planned(tmp_path, "egress", after, "10.1.0.8", value="bronze")
     server = _Counted()
+    folder = tmp_path / "state"
 
     def told(service: str) -> str:
         found = server.store.current(service)
         return "" if found is None else " ".join(str(it) for part in found.collections.values() for it in _texts(part))
 
     async def run() -> None:
-        moving = await begun(server, egress, tmp_path)
-        async with following(moving) as until:
-            await moving.change(egress, ingress, groups.snapshots(ingress.state))
-            await until(lambda: phase_of(moving) is Phase.PREPARE)
-            place = tmp_path / "interception" / "cart"
+        rollout = await begun(server, planned(tmp_path, "egress", before), folder)
+        async with following(rollout) as until:
+            await rollout.accept(ingress)
+            place = folder / "interception" / "cart"
             await until((place / "digest").exists)
             (place / "loaded").write_bytes((place / "digest").read_bytes())
-            await until(lambda: phase_of(moving) is Phase.RECEIVERS)
+            await until(lambda: at(rollout) == StepName.SENDERS)
+            server.away = {"web"}
+            if back:
+                await rollout.abort()
             # One replica less, and another one: no other proxy acknowledges in its place.
             server.replicas["cart"] = 1
             if with_the_plan:
-                await moving.change(ingress, moved, groups.snapshots(moved.state))
+                await rollout.accept(moved)
             else:
-                await moving.change(ingress, newer, groups.snapshots(newer.state))
-                await moving.relocate(moved, groups.snapshots(moved.state))
-            assert moving.underway is not None
-            assert moving.underway.walk.back
+                await rollout.accept(newer)
+                await rollout.relocate(moved)
+            assert at(rollout) in list(StepName)
             assert "10.1.0.7" in told("web")
             assert "10.1.0.3" not in told("web")
-            # A service outside of the transition gets the new addresses, too.
+            # A service outside of the rollout gets the new addresses, too.
             assert "10.1.0.8" in told("other")
-            await until(lambda: moving.underway is None)
+            server.away = set()
+
+            def over() -> bool:
+                for place in (folder / "interception").iterdir():
+                    (place / "loaded").write_bytes((place / "digest").read_bytes())
+                return at(rollout) == "egress-bronze.adm"
+
+            await until(over)
             assert "10.1.0.7" in told("web")
 
     asyncio.run(run())
@@ -126,12 +140,13 @@ def _texts(part: Any) -> Iterable[str]:
     return (str(resource.body) for resource in part.resources.values())
 
 
-def test_a_restarted_server_continues_a_step_at_the_current_addresses(folder: Path) -> None:
+def test_a_restarted_server_serves_at_the_current_addresses_while_a_plan_waits(folder: Path) -> None:
     options = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
     with served(folder, *options) as server:
         server.until_event("compiled")
         write(folder / "policies.adm", f"{SERVED}pin tier at ingress\n")
-        server.until_event("transition_step")
+        # No proxy is connected that could acknowledge the first plan, so the second one waits.
+        server.until(lambda: json.loads((folder / "state" / "state.json").read_text())["rollout"]["queued"])
         server.stop(signal.SIGKILL)
     moved = json.dumps(ENDPOINTS_FILE).replace("10.1.0.2", "10.1.0.77")
     write(folder / "endpoints.json", moved)
@@ -175,6 +190,25 @@ def test_a_removed_service_keeps_no_address_that_another_party_has(tmp_path: Pat
     both = addresses.during(state("a.adm", GONE, BEFORE), state("b.adm", "service new { http 80 }\n", now)).addresses
     assert both.service_addresses("partner") == ("10.1.0.6", "10.1.0.8/31")
     assert both.pod_addresses("old") == ("10.1.0.4",)
-    kept = json.loads(addresses.overlaid(json.dumps(BEFORE).encode(), json.dumps(now).encode()))
-    assert kept["externals"]["partner"] == {"addresses": ["10.1.0.6", "10.1.0.8/31"]}
-    assert kept["services"]["old"]["pods"] == ["10.1.0.4"]
+
+
+def redirected(folder: Path, side: str, cart: tuple[str, ...]) -> State:
+    return planned(folder, side, cart).state
+
+
+def test_a_listener_of_earlier_addresses_refers_to_nothing_that_other_addresses_take_away(tmp_path: Path) -> None:
+    """Connections use it for a whole drain, and nothing is kept for them while only addresses change."""
+    seen = 0
+    places = [("10.1.0.3",), ("10.1.0.4", "10.1.0.14"), ("fd00::3",), ("10.1.0.9",), ()]
+    for side in ("egress", "ingress"):
+        told = [groups.snapshots(redirected(tmp_path, side, pods)).by_service for pods in places]
+        for before in told:
+            for after in told:
+                for service, snapshot in before.items():
+                    there = after[service]
+                    for listener in snapshot.of_type(LISTENER).resources.values():
+                        for needed in listener.references:
+                            known = needed.name in there.of_type(needed.type_url).resources
+                            assert known or (needed.type_url == CLUSTER and needed.name in there.elsewhere), needed
+                            seen += after is not before
+    assert seen > 20

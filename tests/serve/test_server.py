@@ -210,8 +210,8 @@ def test_bad_endpoints_are_reported_and_the_last_good_ones_stay(folder: Path) ->
             (found,) = web.ask(ENDPOINTS, ("egress/cart:8081/even",))
             assert b"10.1.0.2" in found.value
         write(folder / "endpoints.json", json.dumps(ENDPOINTS_FILE))
-        # They have no errors any more; and `web` has no proxy by now.
-        said = "the new plan is not in force everywhere yet: step `final` waits for `web`: 0 of 1 proxies are connected"
+        # No more is wrong with them; and `web` has no proxy by now.
+        said = "the new plan is not in force everywhere yet: it waits for `web`: 0 of 1 proxies are connected"
         server.until(lambda: server.status()["server"]["why"] == said)
 
 

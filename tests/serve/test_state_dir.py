@@ -19,8 +19,9 @@ from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.endpoint.v3 import endpoint_pb2
 
 from admc.exits import CommandError
-from admc.serve.state_dir import rollout_record
-from admc.serve.state_dir.store import Recipe, StoredState, open_state_dir
+from admc.rollout.reducer import Command, CommandName, Observation, reduce
+from admc.rollout.rollout_state import begun
+from admc.serve.state_dir.store import Position, Recipe, StoredState, open_state_dir
 from admc.testbed.envoys import LAUNCHER
 from xds_server.resources.snapshot import Resource, Snapshot
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RECIPE = Recipe("policies.adm", "redirect", {"policies.adm": b"app shop\n"}, b"{}", b'{"services": {}}')
+POSITION = Position(begun("plan", bytes(32)), {"plan": RECIPE}, {})
 
 
 def recall(folder: Path) -> StoredState:
@@ -46,25 +48,25 @@ def test_the_stored_state_is_read_back(tmp_path: Path) -> None:
     groups = {"a": snapshot("x", "y"), "b": Snapshot.of([endpoints], elsewhere=["own"])}
     kept = open_state_dir(tmp_path / "state")
     assert kept.load() is None
-    assert kept.save(RECIPE, groups)
-    assert not kept.save(RECIPE, groups)
+    assert kept.save(POSITION, groups)
+    assert not kept.save(POSITION, groups)
     kept.close()
 
     again = open_state_dir(tmp_path / "state")
     found = again.load()
     assert found is not None
-    assert found.recipe == RECIPE
+    assert found.position == POSITION
     assert found.problems == ()
     assert {name: item.version for name, item in found.groups.items()} == {
         name: item.version for name, item in groups.items()
     }
     assert found.groups["b"].elsewhere == {"own"}
-    # Nothing has changed, and without a recipe the stored one stays.
+    # Nothing has changed, and without a position the stored one stays.
     assert not again.save(None, groups)
     assert again.save(None, {"a": snapshot("z")})
     again.close()
     last = recall(tmp_path / "state")
-    assert last.recipe == RECIPE
+    assert last.position == POSITION
     assert list(last.groups) == ["a"]
     # One snapshot, and the recipe's three parts.
     assert len(list((tmp_path / "state" / "objects").iterdir())) == 4
@@ -75,29 +77,29 @@ def test_a_folder_that_goes_is_noticed_by_a_server_that_has_written_nothing(tmp_
     folder, groups = tmp_path / "state", {"a": snapshot("x")}
     if kept_before:
         with closing(open_state_dir(folder)) as kept:
-            kept.save(RECIPE, groups)
+            kept.save(POSITION, groups)
     with closing(open_state_dir(folder)) as again:
         assert (again.load() is not None) is kept_before
         if kept_before:
-            assert not again.save(RECIPE, groups)
+            assert not again.save(POSITION, groups)
         assert not again.renew()
         shutil.rmtree(folder)
         assert again.renew()
-        assert again.save(RECIPE, groups)
-    assert recall(folder).recipe == RECIPE
+        assert again.save(POSITION, groups)
+    assert recall(folder).position == POSITION
 
 
 @pytest.mark.parametrize("gone", ["objects", "state.json", "lock"])
 def test_a_part_of_the_folder_that_goes_is_there_again_at_once(gone: str, tmp_path: Path) -> None:
     folder, groups = tmp_path / "state", {"a": snapshot("x")}
     with closing(open_state_dir(folder)) as kept:
-        kept.save(RECIPE, groups)
+        kept.save(POSITION, groups)
         shutil.rmtree(folder / gone) if gone == "objects" else (folder / gone).unlink()
         assert kept.renew()
-        assert kept.save(RECIPE, groups)
+        assert kept.save(POSITION, groups)
         with pytest.raises(CommandError, match="another server keeps its state"):
             open_state_dir(folder)
-    assert recall(folder).recipe == RECIPE
+    assert recall(folder).position == POSITION
 
 
 def test_a_full_disk_is_no_change_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,17 +108,17 @@ def test_a_full_disk_is_no_change_from_outside(tmp_path: Path, monkeypatch: pyte
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with closing(open_state_dir(tmp_path)) as kept:
-        kept.save(RECIPE, {"a": snapshot("x")})
+        kept.save(POSITION, {"a": snapshot("x")})
         with monkeypatch.context() as patches:
             patches.setattr(Path, "write_bytes", full)
             for _ in range(2):
                 with pytest.raises(CommandError, match="cannot store the state"):
-                    kept.save(RECIPE, {"a": snapshot("y")})
+                    kept.save(POSITION, {"a": snapshot("y")})
                 assert not kept.renew()
         # It does not hide such a change either.
         (tmp_path / "state.json").unlink()
         assert kept.renew()
-        assert kept.save(RECIPE, {"a": snapshot("y")})
+        assert kept.save(POSITION, {"a": snapshot("y")})
 
 
 def test_two_servers_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -137,17 +139,17 @@ def _change(folder: Path, change: Callable[[dict[str, object]], object]) -> None
 
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut short": (lambda f: os.truncate(f / "state.json", 40), "cut short"),
-    "newer": (lambda f: _change(f, lambda c: c.update(schema_version=2)), "schema version 2"),
+    "newer": (lambda f: _change(f, lambda c: c.update(schema_version=3)), "schema version 3"),
     "no version": (lambda f: _change(f, lambda c: c.pop("schema_version")), "no `schema_version`"),
     "a list": (lambda f: (f / "state.json").write_text("[]"), "no `schema_version`"),
     "deep": (lambda f: (f / "state.json").write_text("[" * 200_000), "not JSON"),
     "binary": (lambda f: (f / "state.json").write_bytes(b"\xff\xfe\0"), "not JSON"),
-    "another field": (lambda f: _change(f, lambda c: c.update(more=1)), "unknown field `more`"),
+    "another field": (lambda f: _change(f, lambda c: c.update(more=1)), "unknown field"),
     "a path for a digest": (
         lambda f: _change(f, lambda c: c["groups"]["a"].update(object="../../../etc/passwd")),  # type: ignore[index]
-        "`groups.a.object`",
+        "not named by a digest",
     ),
-    "no plan": (lambda f: _change(f, lambda c: c["state"].pop("plan")), "`state`"),  # type: ignore[attr-defined]
+    "no plan": (lambda f: _change(f, lambda c: c["plans"].clear()), "lacks the plan `plan`"),  # type: ignore[attr-defined]
     "an input that was changed": (
         lambda f: [p.write_bytes(b"app mine\n") for p in (f / "objects").iterdir() if p.read_bytes() == b"app shop\n"],
         "not what admc stored",
@@ -162,7 +164,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_changed_state_is_rejected_with_the_reason(name: str, tmp_path: Path) -> None:
     kept = open_state_dir(tmp_path)
-    kept.save(RECIPE, {"a": snapshot("x")})
+    kept.save(POSITION, {"a": snapshot("x")})
     kept.close()
     spoil, words = BROKEN[name]
     spoil(tmp_path)
@@ -173,13 +175,13 @@ def test_a_changed_state_is_rejected_with_the_reason(name: str, tmp_path: Path) 
         assert finding.code == "ADM854"
         assert words in (finding.cause or "")
         # The next save writes a correct state.
-        assert again.save(RECIPE, {"a": snapshot("y")})
-    assert recall(tmp_path).recipe == RECIPE
+        assert again.save(POSITION, {"a": snapshot("y")})
+    assert recall(tmp_path).position == POSITION
 
 
 def test_a_changed_snapshot_affects_only_its_own_service(tmp_path: Path) -> None:
     kept = open_state_dir(tmp_path)
-    kept.save(RECIPE, {"a": snapshot("x"), "b": snapshot("y")})
+    kept.save(POSITION, {"a": snapshot("x"), "b": snapshot("y")})
     kept.close()
     groups = json.loads((tmp_path / "state.json").read_text())["groups"]
     (tmp_path / "objects" / groups["a"]["object"]).write_bytes(b"\xff" * 100)
@@ -191,12 +193,12 @@ def test_a_changed_snapshot_affects_only_its_own_service(tmp_path: Path) -> None
 WRITER = """
 import sys
 from pathlib import Path
-from tests.serve.test_state_dir import RECIPE, snapshot
+from tests.serve.test_state_dir import POSITION, RECIPE, snapshot
 from admc.serve.state_dir.store import open_state_dir
 kept = open_state_dir(Path(sys.argv[1]))
 for number in range(1_000_000):
     recipe = RECIPE._replace(endpoints=str(number).encode())
-    kept.save(recipe, {f"group{n}": snapshot(f"cluster{number}") for n in range(5)})
+    kept.save(POSITION._replace(plans={"plan": recipe}), {f"group{n}": snapshot(f"cluster{number}") for n in range(5)})
     if number == 0:
         print("begun", flush=True)
 """
@@ -228,38 +230,71 @@ def test_it_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
         process.wait()
         process.stdout.close()
         found = recall(tmp_path)
-        assert found.recipe is not None
-        assert found.recipe.endpoints is not None
+        assert found.position is not None
+        endpoints = found.position.plans["plan"].endpoints
+        assert endpoints is not None
         assert found.problems == ()
-        number = int(found.recipe.endpoints)
+        number = int(endpoints)
         numbers.add(number)
         assert {item.version for item in found.groups.values()} == {snapshot(f"cluster{number}").version}
         assert len(found.groups) == 5
     assert max(numbers) >= 5  # not all of them died at the same place
 
 
-def test_a_transition_is_for_the_owner_alone_wherever_it_is_kept(tmp_path: Path) -> None:
-    """The file has the key of the marker, and other users may be able to read the folder."""
-    recipe = Recipe("a.adm", "redirect", {"a.adm": b"app a"}, b"{}", None)
-    path = tmp_path / rollout_record.NAME
+def test_the_manifest_is_for_the_owner_alone_wherever_it_is_stored(tmp_path: Path) -> None:
+    """The file has the secret of the markers, and other users may be able to read the folder."""
+    path = tmp_path / "state.json"
     path.touch(0o644)
-    for at in (0, 1):
-        rollout_record.write(tmp_path, rollout_record.Record(recipe, recipe, at, False, b"key"))
+    with closing(open_state_dir(tmp_path)) as kept:
+        kept.save(POSITION, {})
         assert path.stat().st_mode & 0o777 == 0o600
-    assert rollout_record.read(tmp_path) == rollout_record.Record(recipe, recipe, 1, False, b"key")
+    assert recall(tmp_path).position == POSITION
+
+
+def test_a_manifest_with_errors_is_not_replaced_in_the_middle_of_a_rollout(tmp_path: Path) -> None:
+    state = reduce(begun("old", bytes(32)), Observation((), True, moved, moved), Command(CommandName.PLAN, "new"))
+    state = reduce(state, Observation((), True, moved, moved))
+    assert state.now.goal == "new"
+    with closing(open_state_dir(tmp_path)) as kept:
+        kept.save(Position(state, dict.fromkeys(("old", "new"), RECIPE), {"a": snapshot("x")}), {})
+        assert not kept.may_begin_anew
+    with closing(open_state_dir(tmp_path)) as kept:
+        found = kept.load()
+        assert found is not None
+        assert found.position is not None
+        assert found.position.rollout == state
+        assert found.position.frozen["a"].version == snapshot("x").version
+    (tmp_path / "state.json").write_text("{")
+    with closing(open_state_dir(tmp_path)) as kept:
+        with pytest.raises(CommandError) as caught:
+            kept.load()
+        assert "more than one plan" in (caught.value.diagnostics[0].hint or "")
+        assert not kept.may_begin_anew
+
+
+def moved(old: str, new: str) -> frozenset[str]:
+    return frozenset(("a",)) if old != new else frozenset()
+
+
+def test_a_transition_of_an_earlier_release_is_rejected_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "transition.json").write_text('{"schema_version": 5}')
+    with closing(open_state_dir(tmp_path)) as kept:
+        with pytest.raises(CommandError, match="is of an earlier release, which was in the middle of a transition"):
+            kept.load()
+        assert not kept.may_begin_anew
 
 
 def test_nothing_is_stored_in_the_folder_of_another_server(tmp_path: Path) -> None:
     folder, groups = tmp_path / "state", {"a": snapshot("x")}
     with closing(open_state_dir(folder)) as kept:
-        kept.save_as_owner(RECIPE, groups)
+        kept.save_as_owner(POSITION, groups)
         found = kept.load()
         assert found is not None
-        assert (found.recipe, found.groups.keys()) == (RECIPE, groups.keys())
+        assert (found.position, found.groups.keys()) == (POSITION, groups.keys())
         folder.rename(tmp_path / "away")
         with pytest.raises(CommandError, match="cannot store the state"):
             kept.save_as_owner(None, groups)
         with closing(open_state_dir(folder)) as another:
             with pytest.raises(CommandError, match="cannot store the state"):
-                kept.save_as_owner(RECIPE, {})
+                kept.save_as_owner(POSITION, {})
             assert another.load() is None

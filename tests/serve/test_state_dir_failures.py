@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.serve.state_dir.store import UNDER_WAY
 from tests.serve.server_process import served
 from tests.serve.small_disk import fill_disk, small_disk
 from tests.serve.test_long_compiles import gone
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.long
 
 __all__ = ["folder"]
 
-TIER = "egress/cart:8081/tier:set_request_header"
+TIER = "egress/cart:8081@d0beee01/tier:set_request_header"
 OPTIONS = ("policies.adm", "--endpoints", "endpoints.json", "--state", "state")
 
 
@@ -81,7 +82,7 @@ def test_kills_at_any_moment_of_changes_leave_something_good_and_no_litter(folde
             gone(workers)
     # The half-written file of a killed server, since no test can kill a server at that exact moment.
     (folder / "state" / ".state.json.0123456789ab.tmp").write_text("{")
-    (folder / "state" / ".transition.json.0123456789ab.tmp").write_text("{")
+    (folder / "state" / ".rollout.0123456789ab.tmp").write_text("{")
     (folder / "state" / "objects" / f"{'0' * 64}.1.tmp").write_text("half")
     with served(folder, *OPTIONS) as server:
         server.until_event("compiled")
@@ -89,11 +90,13 @@ def test_kills_at_any_moment_of_changes_leave_something_good_and_no_litter(folde
         assert server.stop() == 0
     manifest = json.loads((folder / "state" / "state.json").read_text())
     named = {item["object"] for item in manifest["groups"].values()}
-    named |= {*manifest["state"]["inputs"].values(), manifest["state"]["plan"], manifest["state"]["endpoints"]}
+    named |= {item["object"] for item in manifest["frozen"].values()}
+    for plan in manifest["plans"].values():
+        named |= {*plan["inputs"].values(), plan["plan"], plan["endpoints"]}
     assert {path.name for path in (folder / "state" / "objects").iterdir()} == named
-    # The last change waits for older connections, and a restarted server continues to wait.
+    # No proxy is connected, so the rollout of the last change waits, and a restarted server continues to wait.
     left = {path.name for path in (folder / "state").iterdir()}
-    assert left - {"transition.json", "redirected.json"} == {"lock", "objects", "state.json"}
+    assert left - {UNDER_WAY, "redirected.json"} == {"lock", "objects", "state.json"}
 
 
 def test_a_second_server_at_the_folder_ends_with_an_error_and_a_killed_one_releases_it(folder: Path) -> None:
@@ -135,7 +138,7 @@ def test_a_folder_that_cannot_be_one_is_refused_at_the_start(name: str, folder: 
 
 def _newer(state: Path) -> None:
     path = state / "state.json"
-    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 2'))
+    path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 3'))
 
 
 def _folder_for_a_file(state: Path) -> None:

@@ -48,7 +48,14 @@ def snapshots(
     program, addresses = state.program, state.addresses
     try:
         made = emit(
-            program, state.placement, addresses, state.source.mode, waiting=redirected, only=only, enforced=enforced
+            program,
+            state.placement,
+            addresses,
+            state.source.mode,
+            waiting=redirected,
+            only=only,
+            enforced=enforced,
+            by_chain=True,
         )
     except EmitError as error:
         raise CommandError(Exit.NO_PLACEMENT, error.diagnostics, folder_of(state.source.path)) from error

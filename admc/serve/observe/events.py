@@ -19,8 +19,8 @@ from enum import StrEnum
 from typing import Final
 
 from admc.render.text import BOLD, RED, RESET, YELLOW
+from admc.rollout.marker import concealed_text
 from admc.terminal import is_terminal, takes_colour, visible
-from admc.transition.marker import concealed_text
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _PLACE: Final = frozenset({"code", "file", "line", "column"})

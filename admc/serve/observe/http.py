@@ -1,8 +1,8 @@
-"""The HTTP endpoints of a running server: liveness, readiness, metrics, status.
+"""The HTTP endpoints of a running server: liveness, readiness, metrics, status, and the operator's commands.
 
 They need no authentication: every client that reaches the address may read them. So the server listens on loopback by
-default, answers only `GET` and `HEAD`, and changes nothing. There are few connections; above a bound the server closes
-the oldest one.
+default. `GET` and `HEAD` change nothing; `POST /rollout/...` is for clients on this machine alone. There are few
+connections; above a bound the server closes the oldest one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ipaddress
 import logging
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -26,7 +26,7 @@ from admc.serve.observe.status import ServerPhase, to_json
 from admc.terminal import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from admc.serve.observe.metrics import MetricSources
     from admc.serve.observe.status import ServerRow, Status
@@ -48,6 +48,8 @@ class View:
     """The whole status, which takes long if there are many proxies."""
     server: Callable[[], ServerRow]
     metrics: MetricSources
+    commands: Mapping[str, Callable[[], Awaitable[str]]] = field(default_factory=dict)
+    """The operator's commands, by path."""
 
 
 class HttpServer:
@@ -83,6 +85,9 @@ async def serve(view: View, host: str, port: int) -> HttpServer:
         if local and not _is_local(_host_header(request)):
             # DNS rebinding: a page in a browser on this machine may let its own host name resolve to loopback.
             return _text(421, "on loopback, the host must be `localhost` or a loopback address\n")
+        command = view.commands.get(request.path)
+        if command is not None:
+            return await _run_command(request, command)
         document = documents.get(request.path)
         if document is not None and request.method in _METHODS:
             headers = {"Content-Type": _TYPES[request.path], **_SERVER}
@@ -211,6 +216,22 @@ def _small_document(view: View, request: web.BaseRequest) -> web.StreamResponse:
         why = f": {visible(server.why)}" if server.why else ""
         return _text(200 if server.phase is ServerPhase.SERVING else 503, f"{server.phase}{why}\n")
     return _text(404, "not found; the paths are /healthz, /readyz, /metrics and /status.json\n")
+
+
+async def _run_command(request: web.BaseRequest, command: Callable[[], Awaitable[str]]) -> web.StreamResponse:
+    """Run a command of the operator. A page in a browser cannot send it: for this type of content the browser first
+    sends an `OPTIONS` request, which is refused."""
+    if request.method != "POST":
+        return _text(405, "only `POST` is supported\n", {"Allow": "POST"})
+    if request.content_type != "application/json":
+        return _text(415, "the content must be `application/json`\n")
+    if request.remote is None or not _is_local(request.remote):
+        return _text(403, "only clients on this machine may send commands\n")
+    try:
+        outcome = await command()
+    except CommandError as error:
+        return _text(503, "; ".join(item.message for item in error.diagnostics) + "\n")
+    return web.json_response({"outcome": outcome}, headers=_SERVER)
 
 
 def _text(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc import __version__
-from admc.transition.marker import concealed_text
+from admc.rollout.marker import concealed_text
 from admc.typed_json import JsonTypeError, parse
 
 if TYPE_CHECKING:

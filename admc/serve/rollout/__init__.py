@@ -1,1 +1,1 @@
-"""From one plan to the next under traffic: publishes the steps of `admc.transition`, and waits for the proxies."""
+"""From one plan to the next under traffic: publishes the steps of `admc.rollout`, and waits for the proxies."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from admc.serve.build.address_deps import AddressIndex
 from admc.serve.build.snapshots import SnapshotSet, snapshots
-from emitters.addresses import Addresses, ServiceAddresses, from_json
+from emitters.addresses import Addresses, ServiceAddresses
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -47,19 +47,6 @@ def listed(state: State) -> bytes:
     return _file(
         {name: located for name, located in addresses.services.items() if name in program.services},
         {name: texts for name, texts in addresses.externals.items() if name in program.externals},
-    )
-
-
-def overlaid(before: bytes, after: bytes) -> bytes:
-    """The endpoints file of one program with the addresses that another one's has, of whom both list. Raises
-    `EmitError`."""
-    old, new = from_json(before), from_json(after)
-    if old.services.keys() == new.services.keys() and old.externals.keys() == new.externals.keys():
-        return after  # as it is: a state is known by the bytes that it is made from
-    here = _texts(new)
-    return _file(
-        {name: new.services.get(name) or _without(located, here) for name, located in old.services.items()},
-        {name: new.externals.get(name) or _other(texts, here) for name, texts in old.externals.items()},
     )
 
 

@@ -1,10 +1,8 @@
-"""A new plan goes into force step by step where policies change sides (admc/transition).
+"""A new plan goes into force: what is seen of proxies makes the next state, which is stored, then published.
 
-    change(old, new) -> Walk --look--> Telling, one step after the other
+    observation, command --reduce--> RolloutState --store--> disk --publish--> proxies
 
-Only the services that a transition is about are held by it; all others have what the new plan says from the beginning.
-While one is under way, a newer plan waits until it is over, or undone as far as it has let go of anything. Where
-connections know another policy by a name, the plan goes into force with other names first, and with its own next.
+Every effect of a rollout is here, in this order. The rules are those of `admc.rollout.reducer`.
 """
 
 from __future__ import annotations
@@ -14,392 +12,325 @@ import logging
 import secrets
 import time
 from dataclasses import replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from admc.exits import CommandError
-from admc.serve.build.snapshots import SnapshotSet
-from admc.serve.file_watch import look
+from admc.rollout.reducer import Command, CommandName, reduce
+from admc.rollout.rollout_state import STEPS, Label, begun
 from admc.serve.rollout import progress
-from admc.serve.rollout.addresses import changed, elsewhere, is_elsewhere, listed
-from admc.serve.rollout.publisher import Telling
-from admc.serve.rollout.redirection import Capturing
-from admc.serve.rollout.stepping import passing, walked
-from admc.serve.rollout.underway import Next, Planned, Underway
-from admc.serve.state_dir.rollout_record import NAME, unusable, write
-from admc.transition.driver import OLDER, Walk
-from admc.transition.model import Phase, Placed
-from admc.transition.older import dropped, names
-from admc.transition.steps import outlasting, version
+from admc.serve.rollout.plans import Plans, hosts
+from admc.serve.rollout.publisher import Publisher
+from admc.serve.rollout.redirection import Redirection
+from admc.serve.state_dir.manifest import SECRET_BYTES, plans_of
+from admc.serve.state_dir.store import Position
 from emitters.envoy import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
+    from admc.rollout.model import Step
+    from admc.rollout.reducer import Observation
+    from admc.rollout.rollout_state import RolloutState
     from admc.serve.build.source import State
-    from admc.serve.file_watch import FileStat
-    from admc.serve.state_dir.rollout_record import Record
-    from admc.serve.state_dir.store import Recipe
-    from admc.transition.model import Step
-    from admc.transition.older import Dropped
+    from admc.serve.rollout.plans import Planned
     from xds_server.transport.server import XdsServer
 
-    Publish = Callable[[SnapshotSet, State, frozenset[str]], Awaitable[None]]
-    Settle = Callable[[Recipe | None], Awaitable[None]]
+    Store = Callable[[Position | None], Awaitable[None]]
 
 LOG: Final = logging.getLogger("admc.serve")
 LOOK_SECONDS: Final = 0.1
-"""How often it is looked whether a step is over."""
+"""How often proxies are looked at while a rollout is under way."""
+REST_SECONDS: Final = 1.0
+"""The same at rest, while some proxy may have something else."""
 CONFIRM_SECONDS: Final = 0.5
 """How often it is looked whether redirection is loaded."""
-AGAIN_SECONDS: Final = 1.0
-"""Between attempts to begin with a plan that waits."""
 UNKEPT_SECONDS: Final = 5.0
-"""How long it is left at that where the folder takes nothing."""
+"""How long a folder is left alone that takes nothing."""
 LOGGED: Final = 20
 """How many of the things that are waited for the log names."""
-DRAIN_SECONDS: Final = 600.0
-"""How long an Envoy that was not told otherwise (`--drain-time-s`) leaves old connections open."""
 
 
-class _Failure(NamedTuple):
-    """Why a plan that waits could not be begun with, and until when that is not tried again."""
-
-    plan: Next | None
-    until: float
-    error: CommandError
-
-
-class Moving:
-    """At most one transition at a time. All calls belong on the server's event loop, one after the other."""
+class Rollout:
+    """All calls belong on the server's event loop, one after the other."""
 
     def __init__(
         self,
         server: XdsServer,
-        publish: Publish,
-        *,
-        drain_seconds: float = DRAIN_SECONDS,
-        folder: Path | None = None,
-        settle: Settle | None = None,
+        store: Store,
+        redirection: Redirection,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`publish` is for what needs no steps: of groups, in a state, but for some services. `folder` is where a
-        transition under way is kept; `settle` keeps there what proxies have taken, and the state with which a restart
-        is to begin, if one is given. It raises `CommandError` where it cannot, or the folder is another server's.
-        `failed` is told of each attempt at a step that failed."""
-        self._publish = publish
-        self._drain_seconds = drain_seconds
-        self._folder = folder
-        self._settle = settle
+        """`store` keeps a position where a restarted server finds it. It raises `CommandError` where it cannot.
+        `failed` is called for each attempt at a step that failed."""
+        self._store = store
+        self._redirection = redirection
         self._failed = failed
         self._turn = asyncio.Lock()
-        self._next: Next | None = None
-        self.underway: Underway | None = None
+        self.plans = Plans()
+        self.publisher = Publisher(server)
+        self.state: RolloutState | None = None
         self.waits: tuple[str, ...] = ()
         """What is waited for, in words."""
-        self._refused: tuple[str, ...] = ()
-        """Why the next step could not be taken, when that was tried last."""
-        self._failure: _Failure | None = None
-        self._capturing = Capturing(folder)
-        self._telling = Telling(server, self._capturing)
-        self._left: FileStat | None = None
-        """What `transition.json` looked like when it was read or written last."""
+        self._error: tuple[str, ...] = ()
+        """Why the next label could not be published, when that was tried last."""
         self._confirmed = 0.0
-        """When it was last looked whether redirection is loaded."""
+        self._looked = 0.0
 
     @property
-    def said(self) -> str:
-        """What the step under way waits for, in a sentence; empty where there is none."""
-        if self.underway is None:
-            return self._capturing.said
-        walk = self.underway.walk
-        left = walk.left(time.monotonic(), self._drain_seconds) if OLDER in self.waits else None
-        said = progress.said(walk, self.underway.old.placed, self.underway.new.placed, self.waits, left)
-        return said if self._next is None else f"{said}; then a newer plan begins"
+    def under_way(self) -> bool:
+        """Whether a proxy may have something else than the newest plan, as far as is known."""
+        state = self.state
+        if state is None:
+            return False
+        return state.now.goal is not None or state.queued is not None or state.proven != state.now
 
-    async def resume(self, kept: Record, old: Planned, new: Planned) -> None:
-        """Go on with the transition that an earlier server was in. Raises `CommandError`."""
-        async with self._turn:
-            old, new = old._replace(names=kept.old_names), new._replace(names=kept.new_names)
-            made = await asyncio.to_thread(walked, old, new, kept.key, kept.undone)
-            if self._folder is not None:
-                self._left = await asyncio.to_thread(look, self._folder / NAME)
-                if kept.at >= len(made):
-                    raise unusable(self._folder)
-            walk = Walk(made, kept.at, kept.back, reached=len(made) - 1)
-            walk = replace(walk, steps=outlasting(made, kept.lingering))
-            nothing = await asyncio.to_thread(passing, new.state)
-            older = dict.fromkeys(kept.dropped)
-            underway = Underway(walk, old, new, kept.key, nothing, kept.lingering, older, kept.undone)
-            redirected = old.state.source.mode is Mode.REDIRECT
-            await asyncio.to_thread(self._capturing.resume, old.placed, redirected=redirected)
-            await self._telling.take(underway)
-            self.underway = underway
+    @property
+    def text(self) -> str:
+        """What the rollout waits for, in a sentence; empty where none is under way."""
+        state = self.state
+        if state is None or not self.under_way:
+            return self._redirection.text
+        return progress.text(state, self.plans, self.waits)
 
-    async def change(self, old: Planned, new: Planned, groups: SnapshotSet) -> None:
-        """Put a newer plan in force. Raises `CommandError` where the way to it cannot be said in Envoy's terms."""
+    # ---- what comes from outside ----
+
+    async def accept(self, planned: Planned) -> None:
+        """A plan that was compiled. Raises `CommandError` where there is no safe way to it."""
         async with self._turn:
-            underway = self.underway
-            if underway is None:
-                await self._begin(old, new, groups)
-            elif self._next is None and not underway.walk.back and version(underway.new.plain) == version(new.plain):
-                await self._relocate(underway, new, groups)
+            if self.state is None:
+                await self._begin(planned)
+                return
+            name = planned.digest
+            if name in self.plans:
+                await asyncio.to_thread(self.plans.relocate, name, planned)
             else:
-                before, waiting, was_back = underway, self._next, underway.walk.back
-                blocked = underway.walk.blocked(self._telling.sight(underway))
-                underway = replace(underway, walk=underway.walk.redone() if blocked else underway.walk.undone())
-                if not self._may_end(underway):
-                    await self._try(underway, new)
-                self._next = Next(new, groups)
-                try:
-                    await self._move(underway)
-                    if blocked:
-                        await self._take(underway, before)
-                    if underway.walk.back and not was_back:
-                        LOG.info("transition_undoing", extra={"state": underway.old.state.version})
-                    if self._may_end(underway):
-                        await self._go_on()
-                    if self._next is not None and self.underway is not None:
-                        await self._locate(self.underway, new)
-                except CommandError:
-                    self._next = waiting  # whoever asked is told that this one is not in force: it must not come later
-                    raise
+                self.plans.put(planned)
+            try:
+                await asyncio.to_thread(self.plans.compare, name)
+                await asyncio.to_thread(self._try, name)
+                await self._command(Command(CommandName.PLAN, name))
+            finally:
+                self.plans.forget_all_but(plans_of(self.state))
+            # While the plan waits, its addresses are published with the label that proxies have.
+            await asyncio.to_thread(self.plans.relocate, name, planned)
+            await self._again()
 
-    async def relocate(self, new: Planned, groups: SnapshotSet) -> None:
+    async def relocate(self, planned: Planned) -> None:
         """The plan is the same, and addresses have changed."""
         async with self._turn:
-            if self.underway is None:
-                await self._publish(groups, new.state, frozenset())
-            elif self._next is not None:
-                adms = {**self._next.groups.by_service, **groups.by_service}
-                told = SnapshotSet(adms, groups.passthrough or self._next.groups.passthrough)
-                self._next = replace(self._next, new=new, groups=told)
-                await self._locate(self.underway, new)
-            else:
-                await self._relocate(self.underway, new, groups)
+            await asyncio.to_thread(self.plans.relocate, planned.digest, planned)
+            await self._again()
 
-    async def keep(self, *, anew: bool, force: State | None = None) -> bool:
-        """Have on disk where it is and what it asks for, if somebody has removed or touched that, or put another folder
-        in its place (`anew`); whether that was so. `force`: what is in force. Raises `CommandError`."""
+    async def abort(self) -> str:
+        """Take back what is under way; what was done, in a sentence. Raises `CommandError` where it cannot be kept."""
+        return await self._operate(CommandName.ABORT)
+
+    async def continue_(self) -> str:
+        """Go on with what was aborted; what was done, in a sentence."""
+        return await self._operate(CommandName.CONTINUE)
+
+    async def _operate(self, name: CommandName) -> str:
         async with self._turn:
-            folder = self._folder
-            touched = folder is not None and (anew or await asyncio.to_thread(look, folder / NAME) != self._left)
-            if touched:
-                await self._move(self.underway)
-            rests = self.underway is None and force is not None and force.source.mode is Mode.REDIRECT
-            rest = (Placed(force.program, force.placement), force.addresses) if force is not None and rests else None
-            return await asyncio.to_thread(self._capturing.keep, rest) or touched
+            before = self.state
+            if before is None:
+                return "no plan has been published yet"
+            await self._command(Command(name))
+            return progress.outcome(name, before, self.state, self.plans)
+
+    async def resume(self, position: Position, planned: dict[str, Planned]) -> None:
+        """Go on where an earlier server was. Raises `CommandError`."""
+        async with self._turn:
+            for each in planned.values():
+                self.plans.put(each)
+            self.publisher.begin(position.frozen)
+            for name in planned:
+                await asyncio.to_thread(self.plans.compare, name)
+            if position.rollout.now.goal is not None:
+                step = self._step(position.rollout)
+                redirected = step is not None and self.plans.state(position.rollout.now).source.mode is Mode.REDIRECT
+                old = self.plans[position.rollout.now.base].placed
+                await asyncio.to_thread(self._redirection.resume, old, redirected=redirected)
+                if step is not None and redirected:
+                    addresses = self.plans.state(position.rollout.now).addresses
+                    await asyncio.to_thread(self._redirection.ask, step.redirected, addresses)
+            await self._publish(position.rollout, position.rollout.now.base)
+            self.state = position.rollout
 
     async def follow(self) -> None:
-        """Go on whenever a step is over, for ever."""
+        """Go on whenever something is seen, for ever."""
         async with self._turn:
-            await asyncio.to_thread(self._capturing.recall)
+            await asyncio.to_thread(self._redirection.recall)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             async with self._turn:
                 await self._confirm()
-                if self.underway is not None:
+                if self._is_due:
                     await self._look()
+
+    @property
+    def _is_due(self) -> bool:
+        state = self.state
+        if state is None:
+            return False
+        pause = 0.0 if self.under_way or len(state.may_have) > 1 or state.kept else REST_SECONDS
+        return time.monotonic() >= self._looked + pause
 
     # ---- one after the other ----
 
-    async def _begin(
-        self,
-        old: Planned,
-        new: Planned,
-        groups: SnapshotSet,
-        lingering: frozenset[str] = frozenset(),
-        older: Dropped = MappingProxyType({}),
-        undone: frozenset[str] = frozenset(),
-    ) -> None:
-        older = older if lingering else {}
-        new = new._replace(names=await asyncio.to_thread(names, older, old.placed, new.plain))
-        # Whoever has learned the markers of an earlier transition knows nothing of this one's.
-        key = secrets.token_bytes(32)
-        made = await asyncio.to_thread(walked, old, new, key, undone)
-        made = outlasting(made, lingering)
-        underway = Underway(Walk(made), old, new, key, groups.passthrough, lingering, older, undone)
-        if underway.involved:
-            before = self.underway
-            redirected = old.state.source.mode is Mode.REDIRECT
-            await self._secure()
-            await asyncio.to_thread(self._capturing.begin, old.placed, redirected=redirected)
-            await self._move(underway)
-            await self._take(underway, before)
-            reasons = (reason for step in made for reason in step.reasons)
-            for sentence in dict.fromkeys((*progress.called(new.names), *reasons)):
-                LOG.info("transition", extra={"reason": sentence})
-        else:
-            await self._move(None, new)
-        await self._publish(groups, new.state, underway.involved)
+    async def _begin(self, planned: Planned) -> None:
+        """The first plan: no proxy has another one. Where it cannot be kept, which will be said, it is served all the
+        same."""
+        name = self.plans.put(planned)
+        state = begun(name, secrets.token_bytes(SECRET_BYTES))
+        try:
+            await self._store(self._position(state))
+        except CommandError:
+            LOG.warning("first_plan_not_kept")
+        await self._publish(state, name)
+        self.state = state
 
-    async def _try(self, underway: Underway, newer: Planned) -> tuple[Step, ...]:
-        """The way that there will be to a plan that has to wait. Raises `CommandError`: who asks must not take it for
-        what is in force in the end."""
-        back = underway.walk.back
-        old, undone = (underway.old, underway.involved) if back else (underway.new, frozenset[str]())
-        called = await asyncio.to_thread(names, underway.dropped, old.placed, newer.plain)
-        return await asyncio.to_thread(walked, old, newer._replace(names=called), underway.key, undone)
+    def _try(self, name: str) -> None:
+        """Make the steps that will lead to a plan. Raises `CommandError` where none are safe: who compiled it must not
+        take it for what is in force in the end."""
+        state = self.state
+        assert state is not None  # noqa: S101 - the caller looked
+        base = state.now.base if state.now.goal is None or state.back else state.now.goal
+        if self.plans.moves(base, name):
+            move = state.moves + 1
+            key = replace(state, now=Label(base, name, STEPS[0], move)).key
+            for step in (STEPS[0], STEPS[-1]):
+                self.plans.content(Label(base, name, step, move), key)
 
-    async def _relocate(self, underway: Underway, new: Planned, groups: SnapshotSet) -> None:
-        new = new._replace(names=underway.new.names)
-        going = replace(underway, new=new, passing=groups.passthrough or underway.passing)
-        await self._telling.take(going)
-        self.underway = going
-        await self._publish(groups, new.state, underway.involved)
+    def _observe(self) -> Observation:
+        state = self.state
+        assert state is not None  # noqa: S101 - the caller looked
+        step = self._step(state)
+        ready = step is None or not self._redirection.missing(step)
+        return self.publisher.observe(state, self.plans, None if step is None else step.services, ready=ready)
 
-    async def _locate(self, underway: Underway, newer: Planned) -> None:
-        """Addresses that came with a plan that has to wait, or for it, hold for the one under way, too."""
-        before = underway.new.state
-        if is_elsewhere(before, newer.state):
-            state, recipe = elsewhere(before, newer.state), underway.new.recipe
-            if recipe is not None:
-                recipe = recipe._replace(endpoints=listed(state))  # the newer program may know others
-            try:
-                groups = await asyncio.to_thread(changed, before, state)
-                await self._relocate(underway, Planned(state, recipe), groups)
-            except CommandError as error:
-                # No fault of the newer plan, and no reason to keep that waiting.
-                LOG.error("transition_refused", extra={"findings": [item.message for item in error.diagnostics]})
+    def _step(self, state: RolloutState) -> Step | None:
+        return None if state.now.goal is None else self.plans.step(state.now, state.key)
 
-    async def _move(self, underway: Underway | None, rest: Planned | None = None) -> None:
-        """Be somewhere else, on disk first: a step that is published is one that a restarted server knows of. `rest`:
-        what is in force where none is under way any more; until that is kept, a restart has to begin with the last
-        step. What proxies took in the steps before is kept, too: older connections need it in the next one."""
-        if self._folder is not None:
-            await self._secure(None if rest is None else rest.recipe)
-            if rest is not None:
-                await asyncio.to_thread(self._capturing.rest, rest.placed)
-            record = None if underway is None else underway.record
-            await asyncio.to_thread(write, self._folder, record)
-            self._left = await asyncio.to_thread(look, self._folder / NAME)
-        self.underway = underway
-
-    async def _secure(self, recipe: Recipe | None = None) -> None:
-        if self._settle is not None:
-            await self._settle(recipe)
+    async def _command(self, command: Command) -> None:
+        assert self.state is not None  # noqa: S101 - the caller looked
+        await self._advance(reduce(self.state, self._observe(), command), stored=True)
+        await self._look()
 
     async def _look(self) -> None:
-        underway = self.underway
-        if underway is None:
-            return
-        walk, waits = underway.walk.look(self._telling.sight(underway), self._drain_seconds)
-        if waits and waits != self.waits:
-            said = {"phase": walk.step.phase.value, "for": list(waits[:LOGGED]), "of": len(waits)}
-            LOG.info("transition_waits", extra=said)
-        self.waits = waits
-        going = replace(underway, walk=walk)
+        state = self.state
+        assert state is not None  # noqa: S101 - the caller looked
+        self._looked = time.monotonic()
+        seen = self._observe()
+        step = self._step(state)
+        missing = () if step is None else self._redirection.missing(step)
+        self._wait(progress.waits(state, seen, self.plans, missing))
         try:
-            await self._follow(underway, going)
+            await self._advance(reduce(state, seen))
         except CommandError as error:
-            # Where it was, until the folder takes something again or other addresses come: no step is left out.
-            self.underway = underway
+            # It stays where it is, until the folder takes something again or other addresses come.
             self._failed()
             self.waits = tuple(item.message for item in error.diagnostics)
-            if self.waits != self._refused:
+            if self.waits != self._error:
                 LOG.error("transition_refused", extra={"findings": list(self.waits)})
-            self._refused = self.waits
+            self._error = self.waits
         else:
-            self._refused = ()
+            self._error = ()
 
-    async def _follow(self, underway: Underway, going: Underway) -> None:
-        walk = going.walk
-        if walk.index != underway.walk.index:
-            await self._move(going)
-            await self._telling.take(going)
+    def _wait(self, waits: tuple[str, ...]) -> None:
+        state = self.state
+        if waits and waits != self.waits and state is not None and self.under_way:
+            extra = {"phase": progress.phase(state.now), "for": list(waits[:LOGGED]), "of": len(waits)}
+            LOG.info("transition_waits", extra=extra)
+        self.waits = waits
+
+    async def _advance(self, state: RolloutState, *, stored: bool = False) -> None:
+        """Store a state, and publish what it says. Raises `CommandError`: then all is as it was."""
+        before = self.state
+        assert before is not None  # noqa: S101 - the caller looked
+        if state == before:
             return
-        self.underway = going
-        over = walk.over and not self.waits and walk.since is not None
-        if not over and not (self._next is not None and self._may_end(going)):
+        if state.now != before.now:
+            await self._ask(state)
+            await asyncio.to_thread(self.plans.content, state.now, state.key)  # it may not be expressible
+            await self._store(self._position(state))
+            self.publisher.labelled()
+            await self._publish(state, before.now.goal or before.now.base)
+            self.state = state
+            self._log(before, state)
+            self.plans.forget_all_but(plans_of(state))
+        else:
+            if stored or state.back != before.back:
+                await self._store(self._position(state))
+            self.state = state
+            if state.kept != before.kept:
+                await self._publish(state, state.now.base)
+            if before.now.goal is None and before.proven != before.now and state.proven == state.now:
+                await asyncio.to_thread(self._redirection.rest, self.plans[state.now.base].placed)
+                LOG.info("transition_over", extra={"state": self.plans[state.now.base].state.version})
+
+    async def _again(self) -> None:
+        """The same label, with other addresses."""
+        state = self.state
+        assert state is not None  # noqa: S101 - the caller looked
+        await self._ask(state)
+        await self._publish(state, state.now.base)
+
+    async def _publish(self, state: RolloutState, before: str) -> None:
+        content = await asyncio.to_thread(self.plans.content, state.now, state.key)
+        after = state.now.goal or state.now.base
+        guards = await asyncio.to_thread(self.plans.guards, before, after) if before in self.plans else frozenset()
+        prepared = await asyncio.to_thread(self.publisher.prepared, state, content, guards)
+        count = await self.publisher.publish(prepared)
+        if count:
+            LOG.info("published", extra={"groups": count, "state": self.plans[after].state.version})
+
+    async def _ask(self, state: RolloutState) -> None:
+        """Ask for the redirection that a label needs."""
+        step, at = self._step(state), self.plans.state(state.now)
+        if at.source.mode is not Mode.REDIRECT:
             return
-        if self._next is None and walk.step.phase is Phase.CLEAN:
-            if going.new.names:
-                # Connections that knew other policies by these names are gone.
-                plain = going.new._replace(names={})
-                await self._begin(going.new, plain, SnapshotSet({}, going.passing))
-                return
-            await self._move(None, going.new)
-            LOG.info("transition_over", extra={"state": underway.new.state.version})
-        following, failure = self._next, self._failure
-        if failure is not None and failure.plan is following and time.monotonic() < failure.until:
-            raise failure.error
-        try:
-            await self._go_on()
-        except CommandError as error:
-            # It goes on waiting: when it came there was a way to it, and it is taken for what will be in force.
-            self._failure = _Failure(following, time.monotonic() + AGAIN_SECONDS, error)
-            raise
-        self._failure = None
+        before, placed = self.state, self.plans[state.now.base].placed
+        if before is not None and before.now.goal is None and before.now != state.now:
+            old = self.plans[before.now.base].placed
+            await asyncio.to_thread(self._redirection.begin, old, redirected=True)
+        redirected = dict.fromkeys(hosts(state.now, self.plans), placed) if step is None else step.redirected
+        if before is not None:  # of the first plan the rules are assumed to be loaded
+            await asyncio.to_thread(self._redirection.ask, redirected, at.addresses)
 
-    async def _go_on(self) -> None:
-        """Begin with the plan that waits, now that the one under way has come to where another may begin."""
-        following, underway = self._next, self.underway
-        if following is None or underway is None or await self._is_held_up(underway, following):
-            return
-        if underway.walk.back:
-            LOG.info("transition_undone", extra={"state": underway.old.state.version})
-        old = underway.old if underway.walk.at_old else underway.new
-        lingering = underway.involved if underway.walk.step.phase is Phase.FINAL else underway.lingering
-        undone = underway.involved if underway.walk.at_old else frozenset()
-        older = underway.dropped
-        if underway.walk.step.phase is Phase.CLEAN:
-            lingering = frozenset()
-        elif underway.walk.step.phase is Phase.FINAL:
-            older = dropped(older, underway.old.placed, underway.new.placed)
-            if not underway.walk.may_end:
-                older = dict.fromkeys(older)  # route tables may skip them wherever a proxy has not the newest
-        self.underway = replace(underway, walk=replace(underway.walk, back=False))
-        await self._begin(old, following.new, following.groups, lingering, older, undone)
-        self._next = None  # not before: while its steps are worked out, what is said is about the one under way
+    def _log(self, before: RolloutState, state: RolloutState) -> None:
+        step = self._step(state)
+        extra: dict[str, object] = {"phase": progress.phase(state.now), "back": state.back}
+        if step is not None:
+            extra["groups"] = len(step.services)
+            extra |= {name: list(getattr(step, name)) for name in ("closes", "opens") if getattr(step, name)}
+        LOG.info("transition_step", extra=extra)
+        if step is not None and before.now.goal is None and not state.back:
+            for sentence in step.reasons:
+                LOG.info("transition", extra={"reason": sentence})
+        if state.back and not before.back:
+            LOG.info("transition_undoing", extra={"state": self.plans[state.now.base].state.version})
 
-    async def _is_held_up(self, underway: Underway, following: Next) -> bool:
-        """Whether a plan that moves something waits for proxies that do not have the last step of the one before. The
-        way to it would begin with what they are to have, and they would be waited for there. Where somebody refuses
-        that, it is taken back first."""
-        walk, sight = underway.walk, self._telling.sight(underway)
-        lacking = walk.lacking(sight) if walk.step.phase is Phase.FINAL and not walk.back else frozenset()
-        if not lacking:
-            return False
-        moves = following.moves
-        if moves is None:
-            first = (await self._try(underway, following.new))[0]
-            moves = frozenset((*first.awaits, *first.leaves)) if first.phase is Phase.ANNOUNCE else frozenset[str]()
-            self._next = replace(following, moves=moves)
-        if moves and walk.refused(lacking, sight):  # who is not moved is waited for, too, before policies change sides
-            await self._take_back(underway, following.new)
-            return True
-        return bool(lacking & moves)
+    def _position(self, state: RolloutState) -> Position | None:
+        recipes = self.plans.recipes
+        wanted = plans_of(state)
+        if not wanted <= recipes.keys():
+            return None
+        return Position(state, {name: recipes[name] for name in wanted}, self.publisher.to_freeze(state))
 
-    async def _take_back(self, underway: Underway, newer: Planned) -> None:
-        """Turn round in `final`, unless there would be no way from there. Where nothing changed sides there is no step
-        before it yet. Raises `CommandError`."""
-        await self._try(replace(underway, walk=underway.walk.taken_back()), newer)
-        if underway.walk.step is underway.walk.steps[0]:
-            undone = underway.undone | underway.involved
-            made = await asyncio.to_thread(walked, underway.old, underway.new, underway.key, undone)
-            made = outlasting(made, underway.lingering)
-            underway = replace(underway, undone=undone, walk=Walk(made, index=1))
-        await self._move(replace(underway, walk=underway.walk.taken_back()))
-        LOG.info("transition_undoing", extra={"state": underway.old.state.version})
+    @property
+    def position(self) -> Position | None:
+        """What a restarted server has to know now."""
+        return None if self.state is None else self._position(self.state)
 
-    def _may_end(self, underway: Underway) -> bool:
-        """Whether a newer plan may begin now. Where all is done but what some proxy refuses, or has refused before it
-        was replaced, only a newer plan mends it: then a policy may be met twice on older connections."""
-        if underway.walk.may_end:
-            return True
-        sight = self._telling.sight(underway)
-        refused = bool(sight.refused) or any(client.refuses for client in sight.clients)
-        return underway.walk.step.phase is Phase.FINAL and not underway.walk.back and refused
-
-    async def _take(self, underway: Underway, before: Underway | None) -> None:
-        """Publish the step that it has moved to. One that is not published must not be taken for acknowledged: then it
-        is where it was before."""
-        try:
-            await self._telling.take(underway)
-        except CommandError:
-            self.underway = before
-            raise
+    async def keep(self, *, force: State | None = None) -> bool:
+        """Have in the folder what redirection asks for, if it was touched; whether that was so. Raises
+        `CommandError`."""
+        async with self._turn:
+            state, rest = self.state, None
+            if state is not None and state.now.goal is None and force is not None:
+                redirected = force.source.mode is Mode.REDIRECT
+                rest = (self.plans[state.now.base].placed, force.addresses) if redirected else None
+            return await asyncio.to_thread(self._redirection.keep, rest)
 
     async def _confirm(self) -> None:
         """Look whether redirection has been loaded that was asked for."""
@@ -407,7 +338,7 @@ class Moving:
         if now < self._confirmed + CONFIRM_SECONDS:
             return
         try:
-            await asyncio.to_thread(self._capturing.confirm)
+            await asyncio.to_thread(self._redirection.confirm)
             self._confirmed = now
         except CommandError as error:
             self._confirmed = now + UNKEPT_SECONDS

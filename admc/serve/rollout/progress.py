@@ -1,45 +1,97 @@
-"""How far a new plan is in force, in one sentence for whoever asks for the status."""
+"""How far a rollout is, in sentences: for the log, `admc status` and the answers to the operator."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from admc.rollout.reducer import CommandName, blocking, lacking
 
-    from admc.transition.driver import Walk
-    from admc.transition.model import Placed
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from admc.rollout.reducer import Client, Observation
+    from admc.rollout.rollout_state import Label, RolloutState
+    from admc.serve.rollout.plans import Plans
     from solver.placement import Placement
 
 SHOWN: Final = 3
 """How many names, or things that are waited for, a sentence has."""
+OLDER: Final = "older connections to be closed"
 
 
-def said(walk: Walk, old: Placed, new: Placed, waits: Sequence[str], left: float | None = None) -> str:
-    """What happens, at which step, and what that waits for: for `left` seconds at least, where that is known."""
-    movers = moving(old.placement, new.placement)
-    if walk.back:
-        what = "a newer plan has come, and the one before it is undone first"
-    elif movers:
-        what = f"{_policies(movers)} {'changes' if len(movers) == 1 else 'change'} sides"
-    else:
-        what = "the new plan is not in force everywhere yet"
-    step = f"{what}: step `{walk.step.phase}`"
-    if not waits:
-        return step
-    more = f"; and {len(waits) - SHOWN} more" if waits[SHOWN:] else ""
-    seconds = "" if left is None else f" (in {math.ceil(left)} s)"
-    return f"{step} waits for {'; '.join(waits[:SHOWN])}{seconds}{more}"
+def phase(label: Label) -> str:
+    return "plan" if label.step is None else label.step.value
 
 
-def called(names: Mapping[str, str]) -> tuple[str, ...]:
-    """What is said of policies that are called otherwise than their user calls them."""
-    return tuple(
-        f"`{name}` is called `{other}` in proxies and statistics until connections are closed that know another "
-        f"policy, or another version, as `{name}`"
-        for name, other in sorted(names.items())
+def waits(state: RolloutState, seen: Observation, plans: Plans, missing: Sequence[str] = ()) -> tuple[str, ...]:
+    """What is waited for before the next label is published, or the plan is in force: one sentence for each service.
+    `missing` are the services whose redirection is not loaded."""
+    if state.now.goal is None:
+        return _at_rest(state, seen, plans)
+    behind = _behind(frozenset(each.service for each in lacking(state, seen)), seen)
+    if behind:
+        return behind
+    involved = seen.involved or frozenset()
+    if any(each.older and each.service in involved for each in seen.clients):
+        return (OLDER,)
+    return tuple(f"`{name}`: its interception" for name in missing)
+
+
+def _at_rest(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:
+    plan = state.queued
+    if plan is None or plan == state.aborted or plan not in plans:
+        return _behind(frozenset(each.service for each in seen.clients if not each.has_now), seen)
+    names = blocking(state, seen, plan)
+    behind = _behind(
+        frozenset(each.service for each in seen.clients if each.service in names and not each.has_now), seen
     )
+    return behind or ((OLDER,) if names else ())
+
+
+def _behind(services: frozenset[str], seen: Observation) -> tuple[str, ...]:
+    """Who has not acknowledged what is published."""
+    return tuple(_lack(name, [each for each in seen.clients if each.service == name]) for name in sorted(services))
+
+
+def _lack(name: str, clients: Sequence[Client]) -> str:
+    there = [each for each in clients if not each.is_away]
+    refusing = sum(each.refuses for each in there)
+    if refusing:
+        return f"`{name}`: {refusing} of {len(there)} proxies refused it (a newer plan mends that)"
+    if len(there) < len(clients):
+        return f"`{name}`: {len(there)} of {len(clients)} proxies are connected"
+    behind = sum(not each.has_now for each in there)
+    return f"`{name}`: {behind} of {len(there)} proxies have not acknowledged"
+
+
+def text(state: RolloutState, plans: Plans, waiting: Sequence[str]) -> str:
+    """What happens, at which step, and what that waits for."""
+    newer = "; then a newer plan begins" if state.queued not in (None, state.now.goal, state.aborted) else ""
+    if state.now.goal is None:
+        if state.aborted is not None and state.queued == state.aborted:
+            return "a plan was aborted; a newer plan or `admc rollout continue` goes on"
+        what = "the new plan is not in force everywhere yet" if state.proven != state.now else "a newer plan has come"
+        return (f"{what}: {_waiting('it', waiting)}" if waiting else what) + newer
+    names = moving(plans[state.now.base].state.placement, plans[state.now.goal].state.placement)
+    what = f"{_policies(names)} {'changes' if len(names) == 1 else 'change'} sides" if names else "policies move"
+    if state.back:
+        what += ", which is taken back"
+    return _waiting(f"{what}: step `{phase(state.now)}`", waiting) + newer
+
+
+def _waiting(what: str, waiting: Sequence[str]) -> str:
+    more = f"; and {len(waiting) - SHOWN} more" if waiting[SHOWN:] else ""
+    return f"{what} waits for {'; '.join(waiting[:SHOWN])}{more}" if waiting else what
+
+
+def outcome(name: CommandName, before: RolloutState, after: RolloutState | None, plans: Plans) -> str:
+    """What a command of the operator did."""
+    if after is None or (after.now, after.back, after.aborted) == (before.now, before.back, before.aborted):
+        return "nothing is under way" if name is CommandName.ABORT else "nothing was aborted"
+    if name is CommandName.CONTINUE:
+        return "the plan goes on"
+    version = plans[after.now.base].state.version
+    return f"back to plan {version}: a newer plan or `admc rollout continue` goes on"
 
 
 def moving(old: Placement, new: Placement) -> tuple[str, ...]:

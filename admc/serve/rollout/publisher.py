@@ -1,75 +1,177 @@
-"""Proxies are told a step of a transition, and it is seen how far they have it.
+"""A label is published, and it is seen how far proxies have it.
 
-Underway --take--> SnapshotCache --> proxies --> client registry --sight--> Walk
+Label --content--> snapshots + what older connections need --> SnapshotCache --> proxies
+ClientRegistry --observe--> Observation
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from admc.serve.rollout.stepping import replicas, told, where
-from admc.serve.rollout.underway import Told
-from admc.transition.driver import Sight
-from admc.transition.resources import keeping
-from emitters.envoy import Mode
+from admc.rollout.reducer import Client, Observation
+from admc.rollout.retention import retained
+from admc.serve.rollout.plans import hosts, replicas
+from xds_server.resources.references import Reference
+from xds_server.resources.types import EXTENSION, ROUTES, TRIAL
 
 if TYPE_CHECKING:
-    from admc.serve.rollout.redirection import Capturing
-    from admc.serve.rollout.underway import Underway
+    from collections.abc import Mapping
+
+    from admc.rollout.retention import Guard
+    from admc.rollout.rollout_state import RolloutState
+    from admc.serve.build.snapshots import SnapshotSet
+    from admc.serve.rollout.plans import Plans
+    from xds_server.resources.snapshot import Snapshot
+    from xds_server.transport.client_registry import ClientView
     from xds_server.transport.server import XdsServer
 
-LOG: Final = logging.getLogger("admc.serve")
+SETTLE_SECONDS: Final = 1.0
+"""An acknowledgement says that a proxy's main thread has taken something. Its workers follow on their next turn."""
+AT_ONCE: Final = 50
+"""SnapshotSet that are published before streams have their turn again."""
+
+Proxy = tuple[str, str]
+"""Service and node id."""
 
 
-class Telling:
-    """Of one transition after the other."""
+class Publisher:
+    """What is published, and what proxies have of it. All calls belong on the event loop."""
 
-    def __init__(self, server: XdsServer, capturing: Capturing) -> None:
+    def __init__(self, server: XdsServer) -> None:
         self._server = server
-        self._capturing = capturing
-        self._told = Told()
+        self._content: dict[str, Snapshot] = {}
+        """Service -> what `now` has for it, without what older connections need besides."""
+        self._versions: dict[str, set[str]] = {}
+        """Service -> the versions that were published with that content."""
+        self._wanted: frozenset[str] = frozenset()
+        """Services for which `now` has something. Without redirection the others keep what they have: nothing that
+        passes connections on could take its place."""
+        self._since: dict[tuple[Proxy, str], float] = {}
+        """When a proxy was first seen to have acknowledged a version."""
+        self._served: set[str] | None = None
+        """Services that may have received what is published; None after a start: any may have."""
+        self._earlier: frozenset[Proxy] = frozenset()
+        """Proxies that were connected before `now` was published."""
+        self.frozen: dict[str, Snapshot] = {}
+        """Service -> what was published last, where that has more than `now`."""
 
-    async def take(self, underway: Underway) -> None:
-        """Publish the step that it is at, with what older connections need. Raises `CommandError` where it cannot be
-        said, or the folder does not take the rules that are to be asked for."""
-        step = underway.walk.step
-        known = underway.new.state.program.services.keys()
-        # Who is in the program no more has no address: it keeps what it has until it passes everything on.
-        gone = underway.involved & step.parts.keys() - known
-        about = underway.involved & step.parts.keys() & known  # also of those that only some other step is about
-        state = where(step, underway.old.state, underway.new.state)
-        made = await asyncio.to_thread(told, step, state, about)
-        redirected = state.source.mode is Mode.REDIRECT
-        if redirected:
-            await asyncio.to_thread(self._capturing.ask, step, state.addresses)
-        store = self._server.store
-        given = {}
-        for service in sorted(underway.involved - gone):
-            found = made.get(service, underway.passing)
-            if found is not None:
-                refused = store.nacked_resources(service)
-                given[service] = keeping(step, found, store.current(service), refused, store.last_acked(service))
-        store.publish_all(given)
-        self._told = self._told.and_now(step, {name: snapshot.version for name, snapshot in given.items()})
-        said: dict[str, object] = {"phase": step.phase.value, "groups": len(given)}
-        for name in ("intercept", "closes", "release", "opens") if redirected else ("closes", "opens"):
-            if getattr(step, name):
-                said[name] = list(getattr(step, name))
-        LOG.info("transition_step", extra=said)
+    def begin(self, frozen: Mapping[str, Snapshot]) -> None:
+        """Go on from what an earlier server published."""
+        self.frozen = dict(frozen)
 
-    def sight(self, underway: Underway) -> Sight:
-        """What can be seen now of the services that it is about."""
+    def prepared(self, state: RolloutState, content: SnapshotSet, guards: frozenset[Guard]) -> dict[str, Snapshot]:
+        """What to publish for each service that has something else now."""
         store = self._server.store
-        versions = {name: found.version for name in underway.involved if (found := store.current(name)) is not None}
-        return Sight(
-            time.monotonic(),
-            self._server.registry.views(underway.involved),
-            versions,
-            {name: replicas(underway.new.state, name) for name in underway.involved},
-            self._capturing.there(underway.walk.step) if underway.new.state.source.mode is Mode.REDIRECT else None,
-            refused=frozenset(name for name in versions if store.initial(name) is not store.current(name)),
-            same=self._told.of(underway.walk.step),
-        )
+        wanted = dict(content.by_service)
+        if content.passthrough is not None:
+            wanted |= {name: content.passthrough for name in store.groups if name not in wanted}
+        self._wanted = frozenset(wanted)
+        kept: dict[str, set[Reference]] = {name: set() for name in wanted}
+        for chain in state.kept:
+            kept.setdefault(chain.service, set()).update(Reference(each, chain.name) for each in (ROUTES, EXTENSION))
+        before = {name: item for name in wanted if (item := self.frozen.get(name) or store.current(name)) is not None}
+        new = {name: item for name, item in wanted.items() if self._differs(name, item, bool(kept[name]))}
+        subscribed = {name: frozenset(each) for name, each in kept.items()}
+        whole = retained(before, new, subscribed, guards)
+        for name, item in new.items():
+            self._plan(name, item, whole[name])
+        return whole
+
+    def _differs(self, name: str, item: Snapshot, keeps: bool) -> bool:
+        own = self._content.get(name)
+        return own is None or own.version != item.version or keeps or name in self.frozen
+
+    def _plan(self, name: str, content: Snapshot, whole: Snapshot) -> None:
+        own = self._content.get(name)
+        if own is None or own.version != content.version:
+            self._versions[name] = set()
+        self._content[name] = content
+        self._versions[name].add(whole.version)
+        if whole.version == content.version:
+            self.frozen.pop(name, None)
+        else:
+            self.frozen[name] = whole
+
+    def to_freeze(self, state: RolloutState) -> dict[str, Snapshot]:
+        """Service -> what is published, where older connections may use something of it."""
+        services = {chain.service for chain in state.kept}
+        store = self._server.store
+        return {name: item for name in sorted(services) if (item := self.frozen.get(name) or store.current(name))}
+
+    def labelled(self) -> None:
+        """Another label is going to be published."""
+        views = self._views()
+        self._served = set(self._server.registry.groups)
+        self._earlier = frozenset((each.group, each.node.id) for each in views)
+
+    async def publish(self, snapshots: Mapping[str, Snapshot]) -> int:
+        """Hand snapshots to the store; how many are new."""
+        store, count = self._server.store, 0
+        names = [name for name, item in snapshots.items() if _version(store.current(name)) != item.version]
+        for start in range(0, len(names), AT_ONCE):
+            for name in names[start : start + AT_ONCE]:
+                snapshots[name].check()
+            await asyncio.sleep(0)
+        for start in range(0, len(names), AT_ONCE):
+            count += store.publish_all({name: snapshots[name] for name in names[start : start + AT_ONCE]})
+            await asyncio.sleep(0)
+        return count
+
+    def serve(self, service: str) -> None:
+        """A stream of a service begins."""
+        if self._served is not None:
+            self._served.add(service)
+
+    def _views(self) -> tuple[ClientView, ...]:
+        return self._server.registry.views(tuple(self._server.registry.groups))
+
+    def observe(
+        self, state: RolloutState, plans: Plans, involved: frozenset[str] | None, *, ready: bool
+    ) -> Observation:
+        """What can be seen now. A proxy that its source lists and that is not connected counts, too."""
+        now, views = time.monotonic(), self._views()
+        settled: dict[tuple[Proxy, str], float] = {}
+        clients = []
+        there: dict[str, set[str]] = {}
+        for view in views:
+            there.setdefault(view.group, set()).add(view.node.id)
+            clients.append(self._client(view, now, settled))
+        self._since = settled
+        for name in hosts(state.now, plans):
+            missing = replicas(plans[state.newest].state, name) - len(there.get(name, ()))
+            served = self._served is None or name in self._served
+            clients += [Client(name, served, has_now=False, refuses=False, is_away=True)] * max(0, missing)
+        chains = {name: _chains(item) for name in self._versions if (item := self._server.store.current(name))}
+        return Observation(tuple(clients), ready, plans.moves, plans.changes, involved, chains)
+
+    def _client(self, view: ClientView, now: float, settled: dict[tuple[Proxy, str], float]) -> Client:
+        store, proxy = self._server.store, (view.group, view.node.id)
+        current = store.current(view.group)
+        versions = self._versions.get(view.group, set()) if view.group in self._wanted else {_version(current)}
+        has = current is not None and view.acknowledged in versions
+        if has:
+            settled[proxy, view.acknowledged] = self._since.get((proxy, view.acknowledged), now)
+            has = settled[proxy, view.acknowledged] + SETTLE_SECONDS <= now
+        refuses = not has and (view.refuses or store.initial(view.group) is not current)
+        whole = self._content.get(view.group) if view.group in self._wanted else current
+        own = frozenset() if whole is None else _chains(whole)
+        older = frozenset(name for names in view.unreferenced.values() for name in names) - own - {TRIAL}
+        fresh = view.fresh and not view.acknowledged and proxy not in self._earlier
+        return Client(view.group, served=True, has_now=has, refuses=refuses, fresh=fresh, older=older)
+
+
+def _version(snapshot: Snapshot | None) -> str:
+    return "" if snapshot is None else snapshot.version
+
+
+def _chains(snapshot: Snapshot) -> frozenset[str]:
+    """The names by chain in a snapshot."""
+    return frozenset(
+        name
+        for kind in (ROUTES, EXTENSION)
+        if (collection := snapshot.collections.get(kind)) is not None
+        for name in collection.resources
+        if name != TRIAL
+    )

@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.exits import CommandError, wrong_usage
 from admc.files import read_bounded, system_message, write_whole
+from admc.rollout.captures import captures
 from admc.serve.file_watch import look
-from admc.transition.captures import captures, of_parts
 from emitters.interception import Family, interceptions, restore_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
+    from admc.rollout.model import Captures, Placed, Step
     from admc.serve.file_watch import FileStat
-    from admc.transition.model import Captures, Placed, Step
     from emitters.addresses import Addresses
 
 LOG: Final = logging.getLogger("admc.serve")
@@ -70,12 +70,13 @@ Look = tuple["FileStat | None", ...]
 """What the files of one service look like."""
 
 
-class Capturing:
+class Redirection:
     """What is known to be redirected. Every method may take its time, and belongs in a thread."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, *, explicit: bool = False) -> None:
         """`folder` is where it is kept and asked for; without one nobody can say that anything was loaded."""
         self._folder = folder
+        self._explicit = explicit
         self._known: Known | None = None
         self._rules: dict[str, Rules] = {}
         """Of services that were asked: what is in the folder for them."""
@@ -85,16 +86,16 @@ class Capturing:
         """The same of what is there to be loaded."""
 
     @property
-    def said(self) -> str:
-        """What somebody has to do, in a sentence; empty where there is nothing, or nobody to be told by."""
+    def text(self) -> str:
+        """What an operator has to load, in a sentence; empty if it is nothing, or without a folder."""
         if self._folder is None or self._known is None or not self._known.asked:
             return ""
         names = sorted(self._known.asked)
         shown = ", ".join(f"`{name}`" for name in names[:SHOWN])
         more = f" and {len(names) - SHOWN} more services" if names[SHOWN:] else ""
         return (
-            f"nobody has said that all redirection is loaded at {shown}{more}: policies that need it meet nothing "
-            f"until then; load the rules in `{self._folder / 'interception' / names[0]}` and write `loaded` there"
+            f"redirection is not confirmed at {shown}{more}: without it no request meets the policies that need it; "
+            f"load the rules in `{self._folder / 'interception' / names[0]}` and write `loaded` there"
         )
 
     def recall(self) -> None:
@@ -175,14 +176,14 @@ class Capturing:
         left = {name: names & known.redirected.get(name, frozenset()) for name, names in here.items()}
         self._know(Known(left, known.asked, {}))
 
-    def ask(self, step: Step, addresses: Addresses) -> None:
-        """Ask for what a step needs and nobody is known to have. Raises `CommandError` where the folder takes
-        nothing."""
-        if self._folder is None or not step.redirected:
-            return
-        needed, known = of_parts(step.redirected), self._known or Known({}, {}, {})
+    def ask(self, redirected: Mapping[str, Placed], addresses: Addresses) -> None:
+        """Ask for what is needed and not known to be loaded. Raises `CommandError` where the folder takes nothing."""
+        known = self._known
+        if self._folder is None or known is None or not redirected:
+            return  # without a record this is the first plan, whose rules are assumed to be loaded
+        needed = _of_parts(redirected)
         missing = {name for name, names in needed.items() if not names <= known.redirected.get(name, frozenset())}
-        concerned = {name: own for name, own in step.redirected.items() if name in missing or name in known.digests}
+        concerned = {name: own for name, own in redirected.items() if name in missing or name in known.digests}
         rules = {
             name: own
             for name, own in wanted(concerned, addresses).items()
@@ -235,10 +236,14 @@ class Capturing:
         self._looks = {name: look for name, look in self._looks.items() if name in asked}
         self._know(known._replace(asked=asked))
 
-    def there(self, step: Step) -> frozenset[str]:
-        """The services at which all is redirected that a step rests on."""
+    def missing(self, step: Step) -> tuple[str, ...]:
+        """The services at which something is not known to be redirected that has to be before the next step. Without
+        redirection none are."""
+        if self._explicit:
+            return ()
         known = {} if self._known is None else self._known.redirected
-        return frozenset(name for name, names in step.rests.items() if names <= known.get(name, frozenset()))
+        needed = step.needs_redirection.items()
+        return tuple(name for name, names in sorted(needed) if not names <= known.get(name, frozenset()))
 
     def _know(self, known: Known) -> None:
         """On disk first: what is acted on outlives this server."""
@@ -260,6 +265,12 @@ class Capturing:
         }
         write_whole(folder / NAME, (json.dumps(document) + "\n").encode())
         self._left = look(folder / NAME)
+
+
+def _of_parts(redirected: Mapping[str, Placed]) -> Captures:
+    """What has to be redirected at each service, which may have a placement of its own."""
+    known = {id(placed): captures(placed) for placed in redirected.values()}
+    return {service: known[id(placed)].get(service, frozenset()) for service, placed in redirected.items()}
 
 
 def wanted(redirected: Mapping[str, Placed], addresses: Addresses) -> dict[str, Rules]:
@@ -311,7 +322,7 @@ def _said(folder: Path, service: str) -> str:
     try:
         return read_bounded(path, MAX_LOADED, "a confirmation", regular=True).decode("ascii", "replace").strip()
     except CommandError:
-        return ""  # nobody has said anything yet
+        return ""  # nothing is confirmed yet
 
 
 def _rules_there(folder: Path, service: str) -> Rules | None:

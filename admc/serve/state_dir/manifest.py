@@ -1,40 +1,45 @@
-"""The files of the state directory: `state.json` as typed rows, and a snapshot as one object.
+"""The manifest of the kept state: where the rollout is, and which objects belong to it, by digest.
 
-A power cut or a user may have damaged any of them, so every field is checked.
+    Manifest --to_json--> state.json --from_json--> Manifest
+
+    schema version 1    the first release: one plan, and the snapshots that proxies acknowledged last
+    schema version 2    the state of the rollout, all plans that proxies may have, and frozen chains besides
+
+The content may have been touched by a power cut or a hand, so every field is checked. It has the secret of the markers:
+the file is for its owner alone.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
-from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
-from envoy.service.discovery.v3 import discovery_pb2
-from google.protobuf.message import DecodeError
-
-from admc.typed_json import JsonTypeError, parse
+from admc.rollout.rollout_state import Chain, Holding, Label, RolloutState
+from admc.typed_json import JsonTypeError, checker
 from emitters.envoy import Mode
-from xds_server.resources.snapshot import Resource, Snapshot, SnapshotError
 
-SCHEMA_VERSION: Final = 1
-MAX_GROUPS: Final = 100_000
-MODES: Final = tuple(map(str, Mode))
+SCHEMA_VERSION: Final = 2
+SECRET_BYTES: Final = 32
+MAX_SERVICES: Final = 100_000
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class ManifestError(Exception):
-    """The content is not what this admc writes; the message says what is wrong."""
+    """The content is not what this admc writes. The message says what is wrong."""
 
 
-class StateRow(NamedTuple):
-    """The recipe of a state. Contents are objects, by their digests."""
+class RecipeDigests(NamedTuple):
+    """What a plan is made from: the digests of the objects."""
 
     main: str
-    """The path of the program among the inputs."""
+    """The program's path among the inputs."""
     mode: Mode
     inputs: Mapping[str, str]
-    """Path -> digest."""
     plan: str
     endpoints: str | None
 
@@ -44,36 +49,87 @@ class StateRow(NamedTuple):
         return frozenset({*self.inputs.values(), self.plan} | (set() if self.endpoints is None else {self.endpoints}))
 
 
-class SnapshotRow(NamedTuple):
-    """The snapshot of one service."""
+class SavedSnapshot(NamedTuple):
+    """A snapshot, or resources of one, as an object."""
 
     object: str
-    """The digest of the object that holds its resources."""
     elsewhere: tuple[str, ...]
-    """Clusters that its resources name, and that Envoy has from its bootstrap."""
+    """Names of clusters that proxies have from their bootstrap."""
 
 
 class Manifest(NamedTuple):
-    """The content of `state.json`."""
+    """What `state.json` says."""
 
+    rollout: RolloutState | None
+    """None in a folder of the first release, and before there is a plan."""
+    plans: Mapping[str, RecipeDigests]
+    """Every plan that the rollout names. Of a folder of the first release: the one plan, named by its digest."""
+    groups: Mapping[str, SavedSnapshot]
+    """Service -> the snapshot that its proxies acknowledged last."""
+    frozen: Mapping[str, SavedSnapshot] = MappingProxyType({})
+    """Service -> the resources that older connections may use."""
+
+    @property
+    def objects(self) -> frozenset[str]:
+        """The digests of all objects that belong to it; all others are garbage."""
+        saved = (*self.groups.values(), *self.frozen.values())
+        return frozenset({each.object for each in saved}.union(*(each.objects for each in self.plans.values())))
+
+
+class _Holding(NamedTuple):
+    label: Label
+    services: tuple[str, ...]
+    left: bool
+    proven: bool
+
+
+class _Rollout(NamedTuple):
+    now: Label
+    may_have: tuple[_Holding, ...]
+    back: bool
+    moves: int
+    secret: str
+    queued: str | None
+    aborted: str | None
+    kept: Mapping[str, tuple[str, ...]]
+
+
+class _Document(NamedTuple):
     schema_version: int
-    state: StateRow | None
-    groups: Mapping[str, SnapshotRow]
-    """By service."""
+    rollout: _Rollout | None
+    plans: Mapping[str, RecipeDigests]
+    groups: Mapping[str, SavedSnapshot]
+    frozen: Mapping[str, SavedSnapshot]
 
 
-def to_json(state: StateRow | None, groups: Mapping[str, SnapshotRow]) -> bytes:
+class _FirstRelease(NamedTuple):
+    schema_version: int
+    state: RecipeDigests | None
+    groups: Mapping[str, SavedSnapshot]
+
+
+def to_json(manifest: Manifest) -> bytes:
     """The content of `state.json`."""
-    document = {
-        "schema_version": SCHEMA_VERSION,
-        "state": None if state is None else state._asdict(),
-        "groups": {name: row._asdict() for name, row in sorted(groups.items())},
-    }
-    return (json.dumps(document) + "\n").encode()
+    rollout = None if manifest.rollout is None else _rollout_row(manifest.rollout)
+    document = _Document(SCHEMA_VERSION, rollout, manifest.plans, manifest.groups, manifest.frozen)
+    return (json.dumps(_plain(document), sort_keys=True) + "\n").encode()
 
 
 def from_json(content: bytes) -> Manifest:
-    """The rows of `state.json`. Raises `ManifestError`."""
+    """The manifest that a file has. Raises `ManifestError`."""
+    document = _document(content)
+    version = document["schema_version"]
+    form = _FirstRelease if version == 1 else _Document
+    try:
+        found = checker(form)(document, "")
+        manifest = _first_release(found) if isinstance(found, _FirstRelease) else _manifest(found)
+    except JsonTypeError as error:
+        raise ManifestError(f"`{error.where or 'the document'}` {error.what}") from error
+    _check(manifest)
+    return manifest
+
+
+def _document(content: bytes) -> dict[str, Any]:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -83,46 +139,104 @@ def from_json(content: bytes) -> Manifest:
         raise ManifestError("it has no `schema_version`")
     if version > SCHEMA_VERSION:
         raise ManifestError(f"it has schema version {version}, and this admc reads up to {SCHEMA_VERSION}")
+    found: dict[str, Any] = document
+    return found
+
+
+def _first_release(found: _FirstRelease) -> Manifest:
+    return Manifest(None, {} if found.state is None else {found.state.plan: found.state}, found.groups)
+
+
+def _manifest(found: _Document) -> Manifest:
+    return Manifest(None if found.rollout is None else _state(found.rollout), found.plans, found.groups, found.frozen)
+
+
+def _check(manifest: Manifest) -> None:
+    """What the types do not say. Raises `ManifestError`."""
+    if not all(map(_DIGEST.fullmatch, manifest.objects)):
+        raise ManifestError("an object of it is not named by a digest")
+    if max(len(manifest.groups), len(manifest.frozen)) > MAX_SERVICES:
+        raise ManifestError(f"it has more than {MAX_SERVICES:,} services")
+    for name, recipe in manifest.plans.items():
+        if recipe.main not in recipe.inputs:
+            raise ManifestError(f"its plan `{name[:100]}` lacks the program")
+    state = manifest.rollout
+    if state is None:
+        return
+    missing = plans_of(state) - manifest.plans.keys()
+    if missing:
+        raise ManifestError(f"it lacks the plan `{min(missing)[:100]}`, which proxies may have")
+    if state.aborted is not None and state.aborted != state.queued:
+        raise ManifestError("its aborted plan is not the newest one")
+    if len(state.secret) != SECRET_BYTES:
+        raise ManifestError("its secret has another length")
+    _check_labels(state)
+
+
+def _check_labels(state: RolloutState) -> None:
+    labels = [holding.label for holding in state.may_have]
+    if labels.count(state.now) != 1 or len(set(labels)) < len(labels):
+        raise ManifestError("what is published is not once among what proxies may have")
+    if sum(holding.proven for holding in state.may_have) > 1:
+        raise ManifestError("more than one label is proven")
+    for label in labels:
+        at_rest = label.goal is None
+        if at_rest is not (label.step is None) or at_rest is not (label.move == 0) or label.move > state.moves:
+            raise ManifestError("a label of it is neither a plan at rest nor a step of a move")
+    if state.back and state.now.goal is None:
+        raise ManifestError("a plan at rest is not on the way back")
+
+
+def plans_of(state: RolloutState) -> frozenset[str]:
+    """The plans that a state names: those that proxies may have, and the newest one."""
+    found = frozenset[str]().union(*(holding.label.plans for holding in state.may_have))
+    return found | ({state.queued} if state.queued is not None else frozenset())
+
+
+def _rollout_row(state: RolloutState) -> _Rollout:
+    kept: dict[str, list[str]] = {}
+    for chain in sorted(state.kept):
+        kept.setdefault(chain.service, []).append(chain.name)
+    return _Rollout(
+        state.now,
+        tuple(_Holding(each.label, tuple(sorted(each.services)), each.left, each.proven) for each in state.may_have),
+        state.back,
+        state.moves,
+        base64.b64encode(state.secret).decode(),
+        state.queued,
+        state.aborted,
+        {service: tuple(names) for service, names in kept.items()},
+    )
+
+
+def _state(row: _Rollout) -> RolloutState:
     try:
-        manifest = parse(Manifest, document)
-    except JsonTypeError as error:
-        field = f"`{error.where[:100]}`" if error.where else "it"
-        raise ManifestError(f"{field} {error.what}") from error
-    if len(manifest.groups) > MAX_GROUPS:
-        raise ManifestError(f"it has more than {MAX_GROUPS:,} groups")
-    for name, row in manifest.groups.items():
-        if not _are_digests((row.object,)):
-            raise ManifestError(f"`groups.{name[:100]}.object` is not a digest")
-    if manifest.state is not None:
-        if not _are_digests(manifest.state.objects):
-            raise ManifestError("`state` has a digest that is not one")
-        if manifest.state.main not in manifest.state.inputs:
-            raise ManifestError("`state.main` is not among its inputs")
-    return manifest
+        secret = base64.b64decode(row.secret, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ManifestError("its secret is not in base 64") from error
+    return RolloutState(
+        row.now,
+        tuple(Holding(each.label, frozenset(each.services), each.left, each.proven) for each in row.may_have),
+        row.back,
+        row.moves,
+        secret,
+        row.queued,
+        row.aborted,
+        frozenset(_chains(row.kept)),
+    )
 
 
-def _are_digests(texts: Collection[str]) -> bool:
-    return all(_DIGEST.fullmatch(text) for text in texts)
+def _chains(kept: Mapping[str, tuple[str, ...]]) -> Iterator[Chain]:
+    return (Chain(service, name) for service, names in kept.items() for name in names)
 
 
-def snapshot_to_bytes(snapshot: Snapshot) -> bytes:
-    """The object of a snapshot: a `DiscoveryResponse` with all its resources."""
-    response = discovery_pb2.DiscoveryResponse()
-    for collection in snapshot.collections.values():
-        for resource in collection.resources.values():
-            response.resources.add(type_url=resource.type_url, value=resource.body)
-    content: bytes = response.SerializeToString(deterministic=True)
-    return content
-
-
-def snapshot_from_bytes(content: bytes, row: SnapshotRow) -> Snapshot:
-    """The snapshot of an object. Raises `ManifestError`."""
-    try:
-        response = discovery_pb2.DiscoveryResponse.FromString(content)
-        snapshot = Snapshot.of(
-            (Resource.parse(item.type_url, item.value) for item in response.resources), elsewhere=row.elsewhere
-        )
-        snapshot.check()
-    except (DecodeError, SnapshotError) as error:
-        raise ManifestError(f"its snapshot cannot be used: {error}") from error
-    return snapshot
+def _plain(value: object) -> object:
+    """Named tuples and mappings as objects, other tuples as lists."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        fields: tuple[str, ...] | None = getattr(value, "_fields", None)
+        if fields is None:
+            return [_plain(item) for item in value]
+        return {name: _plain(item) for name, item in zip(fields, value, strict=True)}
+    return value

@@ -1,14 +1,14 @@
-"""The state directory (`--state`): what survives a restart of the server.
+"""What survives a restart: where the rollout is, the plans that proxies may have, and for each service the snapshot
+that its proxies acknowledged last, and what older connections may use.
 
-    DIR/state.json          names the parts of the stored state by digest; replaced atomically
-    DIR/objects/SHA256      the parts: inputs, plan, endpoints file, snapshots; never changed once written
-    DIR/lock                locked by the server that uses the directory
-    DIR/transition.json     see `rollout_record`
+    FOLDER/state.json          the manifest: what belongs together, by digest; replaced in one step
+    FOLDER/objects/SHA256      the objects: inputs, plans, endpoints files, snapshots; never changed once written
+    FOLDER/lock                held by the server that uses the folder
+    FOLDER/rollout             there while proxies may have more than one plan: then a manifest that cannot be used is
+                               no reason to begin anew
 
-The stored state is the active one, and for each service the last snapshot that its proxies acknowledged. A restarted
-server can serve it before it reads any other file, and can tell what has changed since. If the server is killed at any
-moment, `state.json` still names only complete parts. A part that was changed afterwards no longer fits its digest, and
-is not used.
+Whenever the server is killed, the manifest names objects that were complete before it was written. An object is known
+by its digest: one that a power cut or a hand has touched is not used.
 """
 
 from __future__ import annotations
@@ -26,199 +26,236 @@ from admc.serve.file_watch import look
 from admc.serve.state_dir.manifest import (
     Manifest,
     ManifestError,
-    SnapshotRow,
-    StateRow,
+    RecipeDigests,
+    SavedSnapshot,
     from_json,
-    snapshot_from_bytes,
-    snapshot_to_bytes,
     to_json,
 )
+from admc.serve.state_dir.snapshot_object import parsed, serialised
 from emitters.envoy import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from admc.rollout.rollout_state import RolloutState
     from admc.serve.file_watch import FileStat
     from xds_server.resources.snapshot import Snapshot
 
 MAX_MANIFEST: Final = 64_000_000
+UNDER_WAY: Final = "rollout"
+FIRST_RELEASE: Final = "transition.json"
 MAX_OBJECT: Final = 256_000_000
 MAX_TOTAL: Final = 4_000_000_000
-"""Total bytes of all snapshots."""
+"""Bytes of all snapshots together."""
 
 
 class Recipe(NamedTuple):
-    """The inputs of a state: the same state can be built from them again, without a solver."""
+    """All that a state is made from: with it the same state can be made again, without a solver."""
 
     main: str
-    """The path of the program among the inputs."""
+    """The program's path among the inputs."""
     mode: str
     inputs: Mapping[str, bytes]
     plan: bytes
     endpoints: bytes | None
 
 
-class StoredState(NamedTuple):
-    """The content of the directory. `problems` names the snapshots that cannot be used, with the reasons."""
+class Position(NamedTuple):
+    """Where a rollout is, with all that a restarted server needs to go on."""
 
-    recipe: Recipe | None
+    rollout: RolloutState
+    plans: Mapping[str, Recipe]
+    """Every plan that the rollout names."""
+    frozen: Mapping[str, Snapshot]
+    """Service -> what was published last, where older connections may use something of it that is not in `now`."""
+
+
+class StoredState(NamedTuple):
+    """What was kept. `problems` are snapshots that cannot be used, and why."""
+
+    position: Position | None
+    first: Recipe | None
+    """In a folder of the first release: the one plan."""
     groups: Mapping[str, Snapshot]
     problems: tuple[str, ...]
 
 
-class _StoredSnapshot(NamedTuple):
-    version: str
-    row: SnapshotRow
-
-
 @dataclass(slots=True)
 class StateDir:
-    """The directory, for as long as this process holds its lock."""
+    """The folder, for as long as this process holds its lock."""
 
     folder: Path
     _lock: IO[bytes]
-    _state: StateRow | None = None
-    _groups: dict[str, _StoredSnapshot] = field(default_factory=dict)
-    _verified: set[str] = field(default_factory=set)
-    """Digests of the objects that this process has read or written."""
-    _expected: tuple[FileStat | None, ...] | None = None
-    """The stats of the directory's files after this process last read or wrote them."""
-    _write_lock: threading.Lock = field(default_factory=threading.Lock)
+    _manifest: Manifest = field(default_factory=lambda: Manifest(None, {}, {}))
+    """What the folder's manifest says."""
+    _saved: dict[SavedSnapshot, str] = field(default_factory=dict)
+    """Versions of the snapshots that are there."""
+    _sound: set[str] = field(default_factory=set)
+    """Objects that this process has read or written."""
+    _left: tuple[FileStat | None, ...] | None = None
+    """What the folder looked like when this process had read it, or written to it."""
+    _writing: threading.Lock = field(default_factory=threading.Lock)
 
     # ---- reading ----
 
     def load(self) -> StoredState | None:
-        """The stored state, if there is one. Raises `CommandError` (ADM854) if it cannot be used."""
-        self._expected = self._stats()
+        """What was kept; None where nothing was. Raises `CommandError` (ADM854) where it cannot be used, with
+        `may_begin_anew` saying what follows."""
+        self._left = self._stats()
+        old = self.folder / FIRST_RELEASE
+        if old.exists():
+            raise _too_old(old)
         path = self.folder / "state.json"
         if not path.exists():
             return None
         try:
-            content = read_bounded(path, MAX_MANIFEST, "the stored state", regular=True)
+            content = read_bounded(path, MAX_MANIFEST, "the kept state", regular=True)
         except CommandError as error:
-            raise _unusable(path, error.diagnostics[0].cause or "it cannot be read") from error
+            raise self._unusable(error.diagnostics[0].cause or "it cannot be read") from error
         try:
             return self._loaded(from_json(content))
         except ManifestError as error:
-            raise _unusable(path, str(error)) from error
+            raise self._unusable(str(error)) from error
+
+    @property
+    def may_begin_anew(self) -> bool:
+        """Whether a manifest that cannot be used may be replaced: proxies have one plan, as far as is known."""
+        return not (self.folder / UNDER_WAY).exists() and not (self.folder / FIRST_RELEASE).exists()
 
     def _loaded(self, manifest: Manifest) -> StoredState:
-        recipe = None if manifest.state is None else self._recipe_of(manifest.state)
-        groups: dict[str, Snapshot] = {}
+        plans = {name: self._recipe_of(recipe) for name, recipe in manifest.plans.items()}
         problems: list[str] = []
-        bytes_left = MAX_TOTAL
-        for name, row in sorted(manifest.groups.items()):
+        groups = self._snapshots(manifest.groups, problems)
+        frozen = self._snapshots(manifest.frozen, problems)
+        self._manifest = manifest
+        if manifest.rollout is None:
+            return StoredState(None, next(iter(plans.values()), None), groups, tuple(problems))
+        return StoredState(Position(manifest.rollout, plans, frozen), None, groups, tuple(problems))
+
+    def _snapshots(self, saved: Mapping[str, SavedSnapshot], problems: list[str]) -> dict[str, Snapshot]:
+        found: dict[str, Snapshot] = {}
+        left = MAX_TOTAL
+        for name, item in sorted(saved.items()):
             try:
-                content = self._object(row.object)
-                bytes_left -= len(content)
-                if bytes_left < 0:
-                    raise ManifestError(f"the snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
-                snapshot = snapshot_from_bytes(content, row)
+                content = self._object(item.object)
+                left -= len(content)
+                if left < 0:
+                    raise ManifestError(f"its snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
+                found[name] = parsed(content, item.elsewhere)
             except ManifestError as error:
                 problems.append(f"`{name}`: {error}")
-                continue
-            groups[name] = snapshot
-            self._groups[name] = _StoredSnapshot(snapshot.version, row)
-        self._state = manifest.state
-        return StoredState(recipe, groups, tuple(problems))
+            else:
+                self._saved[item] = found[name].version
+        return found
 
-    def _recipe_of(self, state: StateRow) -> Recipe:
+    def _recipe_of(self, recipe: RecipeDigests) -> Recipe:
         return Recipe(
-            state.main,
-            state.mode.value,
-            {path: self._object(digest) for path, digest in state.inputs.items()},
-            self._object(state.plan),
-            None if state.endpoints is None else self._object(state.endpoints),
+            recipe.main,
+            recipe.mode,
+            {path: self._object(digest) for path, digest in recipe.inputs.items()},
+            self._object(recipe.plan),
+            None if recipe.endpoints is None else self._object(recipe.endpoints),
         )
 
     def _object(self, digest: str) -> bytes:
         try:
             content = read_bounded(
-                self.folder / "objects" / digest, MAX_OBJECT, "a part of the stored state", regular=True
+                self.folder / "objects" / digest, MAX_OBJECT, "a part of the kept state", regular=True
             )
         except CommandError as error:
             raise ManifestError(f"a part of it cannot be read: {error.diagnostics[0].cause}") from error
         if hashlib.sha256(content).hexdigest() != digest:
             raise ManifestError("a part of it is not what admc stored")
-        self._verified.add(digest)
+        self._sound.add(digest)
         return content
 
     # ---- writing ----
 
     def renew(self) -> bool:
-        """Restore the directory if its files were removed, replaced or changed from outside; whether they were.
-
-        Then this process holds the lock of the new directory, and the next `save` writes everything. Raises
-        `CommandError` if that is impossible.
-        """
-        with self._write_lock:
-            if self._expected is None or self._stats() == self._expected:
+        """Whether the stored files were removed, replaced or changed from outside. Then the folder is there again, this
+        process's alone, and the next `save` writes everything. Raises `CommandError` where that cannot be."""
+        with self._writing:
+            if self._left is None or self._stats() == self._left:
                 return False
             if self._holds_lock():
-                _make_folders(self.folder)  # a process that holds the lock cannot lock again
+                _made(self.folder)  # not locked again: the process that has the lock may not lock it again
             else:
                 lock = _locked(self.folder)
                 self._lock.close()
                 self._lock = lock
-            self._state, self._groups, self._expected = None, {}, None
-            self._verified.clear()
+            self._manifest, self._left = Manifest(None, {}, {}), None
+            self._saved.clear()
+            self._sound.clear()
             return True
 
     def _stats(self) -> tuple[FileStat | None, ...]:
-        # Not of the directory itself: its stat also changes with files in it that belong to other programs.
+        # Not the folder itself: other files in it would change it.
         return tuple(look(self.folder / name) for name in ("lock", "objects", "state.json"))
 
     def _holds_lock(self) -> bool:
-        """Whether the lock file in the directory is the one that this process has locked."""
-        found, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
-        return found is not None and (found.device, found.inode) == (own.st_dev, own.st_ino)
+        """Whether the lock is that of the folder that is there now."""
+        there, own = look(self.folder / "lock"), os.fstat(self._lock.fileno())
+        return there is not None and (there.device, there.inode) == (own.st_dev, own.st_ino)
 
-    def save_as_owner(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> None:
-        """The same as `save`, but never into the directory of another server. For a state that has to be stored before
-        it is published. Raises `CommandError` also if the directory was removed or replaced."""
-        with self._write_lock:
+    def save_as_owner(self, position: Position | None, groups: Mapping[str, Snapshot]) -> None:
+        """The same as `save`, before something is done that a restart has to know of. Raises `CommandError` also where
+        the folder is not this process's any more: what another one keeps there is left alone."""
+        with self._writing:
             if not self._holds_lock() or not (self.folder / "objects").is_dir():
                 raise _not_writable(self.folder, "it was removed or replaced")
-        self.save(recipe, groups)
+        self.save(position, groups)
 
-    def save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
-        """Store these; without a recipe the stored one stays. False if nothing has changed.
+    def save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> bool:
+        """Keep these instead; without a position, the one that is kept stays. False where nothing is new.
 
-        Raises `CommandError` if the directory is not writable. Then it keeps its previous content.
+        Raises `CommandError` where the folder takes nothing: what was kept before is still there.
         """
-        with self._write_lock:
+        with self._writing:
             try:
-                return self._save(recipe, groups)
+                return self._save(position, groups)
             except CommandError:
-                # The failed attempt may have changed `objects`; that is no change from outside.
-                stats = self._stats()
-                if self._expected is not None and stats[1] is not None:
-                    self._expected = (self._expected[0], stats[1], self._expected[2])
+                # What an attempt has left among the objects is this process's own doing.
+                now = self._stats()
+                if self._left is not None and now[1] is not None:
+                    self._left = (self._left[0], now[1], self._left[2])
                 raise
 
-    def _save(self, recipe: Recipe | None, groups: Mapping[str, Snapshot]) -> bool:
-        state = self._state if recipe is None else self._put_recipe(recipe)
-        stored = {name: self._put_snapshot(name, snapshot) for name, snapshot in groups.items()}
-        if state == self._state and stored == self._groups:
+    def _save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> bool:
+        old = self._manifest
+        saved = {name: self._put_group(old.groups.get(name), snapshot) for name, snapshot in groups.items()}
+        if position is None:
+            manifest = old._replace(groups=saved)
+        else:
+            plans = {name: self._put_recipe(recipe) for name, recipe in position.plans.items()}
+            frozen = {name: self._put_group(old.frozen.get(name), item) for name, item in position.frozen.items()}
+            manifest = Manifest(position.rollout, plans, saved, frozen)
+        if manifest == old:
             return False
-        content = to_json(state, {name: item.row for name, item in stored.items()})
+        under_way = manifest.rollout is not None and len(manifest.rollout.may_have) > 1
         try:
-            write_whole(self.folder / "state.json", content)
+            if under_way:
+                write_whole(self.folder / UNDER_WAY, b"")
+            # With the secret of the markers another program could pass for an ADM: it is for the folder's owner alone.
+            write_whole(self.folder / "state.json", to_json(manifest), private=True)
+            if not under_way:
+                (self.folder / UNDER_WAY).unlink(missing_ok=True)
         except CommandError as error:
             raise _not_writable(self.folder, error.diagnostics[0].cause) from error
-        self._state, self._groups = state, stored
+        except OSError as error:
+            raise _not_writable(self.folder, system_message(error)) from error
+        self._manifest = manifest
         try:
             self._remove_unused_objects()
         finally:
-            self._expected = self._stats()
+            self._left = self._stats()
         return True
 
     def close(self) -> None:
         self._lock.close()
 
-    def _put_recipe(self, recipe: Recipe) -> StateRow:
-        return StateRow(
+    def _put_recipe(self, recipe: Recipe) -> RecipeDigests:
+        return RecipeDigests(
             recipe.main,
             Mode(recipe.mode),
             {path: self._put(content) for path, content in sorted(recipe.inputs.items())},
@@ -226,56 +263,61 @@ class StateDir:
             None if recipe.endpoints is None else self._put(recipe.endpoints),
         )
 
-    def _put_snapshot(self, name: str, snapshot: Snapshot) -> _StoredSnapshot:
-        before = self._groups.get(name)
+    def _put_group(self, before: SavedSnapshot | None, snapshot: Snapshot) -> SavedSnapshot:
         elsewhere = tuple(sorted(snapshot.elsewhere))
-        if before is not None and (before.version, before.row.elsewhere) == (snapshot.version, elsewhere):
+        if before is not None and self._saved.get(before) == snapshot.version and before.elsewhere == elsewhere:
             return before
-        return _StoredSnapshot(snapshot.version, SnapshotRow(self._put(snapshot_to_bytes(snapshot)), elsewhere))
+        saved = SavedSnapshot(self._put(serialised(snapshot)), elsewhere)
+        self._saved[saved] = snapshot.version
+        return saved
 
     def _put(self, content: bytes) -> str:
-        """Write an object, whole or not at all; returns its digest.
-
-        It is not flushed to the disk. A process that is killed loses nothing, and after a power cut a damaged object
-        does not fit its digest.
-        """
+        """A part, whole under its name or not there at all. Not flushed to the disk: a process that dies loses
+        nothing, and after a power cut the digest tells."""
         digest = hashlib.sha256(content).hexdigest()
         path = self.folder / "objects" / digest
         try:
-            # An object that an earlier server wrote may have been changed since.
-            if digest not in self._verified:
+            # One that an earlier server left may have been touched since.
+            if digest not in self._sound:
                 temporary = path.with_name(f"{digest}.{os.getpid()}.tmp")
                 try:
                     temporary.write_bytes(content)
                     temporary.replace(path)
                 except OSError:
-                    temporary.unlink(missing_ok=True)  # it may take the last space of a full disk
+                    temporary.unlink(missing_ok=True)  # it may fill what is left of the disk
                     raise
-                self._verified.add(digest)
+                self._sound.add(digest)
         except OSError as error:
             raise _not_writable(self.folder, system_message(error)) from error
         return digest
 
     def _remove_unused_objects(self) -> None:
-        """Remove the objects that `state.json` no longer names, and temporary files of killed servers."""
-        wanted = {item.row.object for item in self._groups.values()}
-        if self._state is not None:
-            wanted |= self._state.objects
+        """Remove the objects that the manifest does not name any more, and what killed servers left among them."""
+        wanted = self._manifest.objects
+        self._saved = {item: version for item, version in self._saved.items() if item.object in wanted}
         try:
             for path in (self.folder / "objects").iterdir():
                 if path.name not in wanted:
                     path.unlink(missing_ok=True)
-                    self._verified.discard(path.name)
+                    self._sound.discard(path.name)
         except OSError as error:
             raise _not_writable(self.folder, system_message(error)) from error
 
+    def _unusable(self, cause: str) -> CommandError:
+        hint = "the server goes on without it, and keeps a new one once proxies have acknowledged what it compiles"
+        if not self.may_begin_anew:
+            hint = "proxies may have more than one plan: remove the folder once each has the configuration of one"
+        return wrong_usage(
+            "ADM854", f"the stored state `{self.folder / 'state.json'}` cannot be used", cause=cause, hint=hint
+        )
+
 
 def open_state_dir(folder: Path) -> StateDir:
-    """Lock the directory for this process; makes it if there is none. Raises `CommandError` (ADM854)."""
+    """The folder, made if need be, for this process alone. Raises `CommandError` (ADM854)."""
     return StateDir(folder, _locked(folder))
 
 
-def _make_folders(folder: Path) -> None:
+def _made(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / "objects").mkdir(mode=0o700, exist_ok=True)
@@ -286,7 +328,7 @@ def _make_folders(folder: Path) -> None:
 
 
 def _locked(folder: Path) -> IO[bytes]:
-    _make_folders(folder)
+    _made(folder)
     try:
         lock = (folder / "lock").open("ab")
     except OSError as error:
@@ -310,16 +352,17 @@ def _locked(folder: Path) -> IO[bytes]:
 
 def _clear(folder: Path) -> None:
     """Remove the temporary files of killed servers, which may fill the disk."""
-    for left in (*folder.glob(".*.json.*.tmp"), *(folder / "objects").glob("*.tmp")):
+    marker = folder.glob(f".{UNDER_WAY}.*.tmp")
+    for left in (*folder.glob(".*.json.*.tmp"), *marker, *(folder / "objects").glob("*.tmp")):
         left.unlink(missing_ok=True)
 
 
-def _unusable(path: Path, cause: str) -> CommandError:
+def _too_old(path: Path) -> CommandError:
     return wrong_usage(
         "ADM854",
-        f"the stored state `{path}` cannot be used",
-        cause=cause,
-        hint="the server continues without it, and stores a new one once proxies have acknowledged what it compiles",
+        f"`{path}` is of an earlier release, which was in the middle of a transition",
+        cause="its steps are not those of this release",
+        hint="let the earlier release finish, or remove the folder once every proxy has the configuration of one plan",
     )
 
 

@@ -21,7 +21,6 @@ from admc.files import write_whole
 from admc.serve.build.source import Source, read
 from admc.testbed.echo import EchoServices, Endpoint
 from admc.testbed.envoys import Envoys
-from admc.transition.model import Phase
 from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode
 from emitters.output import files
@@ -44,7 +43,7 @@ SECONDS = 90.0
 PORT = program_port()
 XDS_PORT = free_port()
 """Nobody has it when a server comes back."""
-WHOLE = frozenset((Phase.FINAL.value, Phase.CLEAN.value))
+WHOLE = frozenset(("plan",))
 """Steps at which the new program holds alone."""
 
 Asks = tuple[Ask, ...]
@@ -177,7 +176,7 @@ class Bed:
         log = self.folder / "serve.log"
         if log.exists():
             shutil.copy(log, self.folder / f"serve-{self.servers}.log")
-        options = ("policies.adm", "--mode", "explicit", "--state", "kept", "--drain", str(DRAIN_SECONDS))
+        options = ("policies.adm", "--mode", "explicit", "--state", "kept")
         self._server = self._serving.enter_context(served(self.folder, *options, xds=f"127.0.0.1:{XDS_PORT}"))
         self.servers += 1
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.transition.driver import MARGIN_SECONDS, SETTLE_SECONDS
+from admc.serve.rollout.publisher import SETTLE_SECONDS
 from tests.serve.traffic.programs import ASPECTS, BURST, GRPC_UNAVAILABLE, Observed
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.serve.traffic.callers import Request
     from tests.serve.traffic.programs import Aspect, Variant
 
+MARGIN_SECONDS = 2.0
+"""Added to the proxies' own drain time, which they count in whole seconds from when they begin."""
 FEW = "/few"
 UNREACHABLE = (None, 503, GRPC_UNAVAILABLE)
 """How a request ends whose next hop is away: by itself, or by the word of the proxy before."""

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from admc.files import write_whole
 from admc.serve.build.source import Source, read
-from admc.transition.driver import SETTLE_SECONDS
-from admc.transition.model import Phase
+from admc.serve.rollout.publisher import SETTLE_SECONDS
 from dsl import load_text
 from emitters.envoy import Mode
 from tests.serve.server_process import Served, served
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 PORT = 8080
 SENDERS, RECEIVERS = ("shop/0", "shop/1"), ("cart/0", "cart/1", "cart/2")
-OPTIONS = ("policies.adm", "--endpoints", "endpoints.json", "--state", "kept", "--drain", str(DRAIN_SECONDS))
+OPTIONS = ("policies.adm", "--endpoints", "endpoints.json", "--state", "kept")
 BOTH = """\
 policy left = set_request_header(name: "x-left", value: "1") on shop -> cart
 policy door = set_request_header(name: "x-door", value: "1") on shop -> cart
@@ -182,9 +181,9 @@ class PodBed:
         """The steps that this server has taken since it was given the program."""
         return (event["phase"] for event in self.server.events("transition_step")[self._steps :])
 
-    def until_step(self, phase: Phase, seconds: float = SECONDS) -> None:
+    def until_step(self, phase: str, seconds: float = SECONDS) -> None:
         """Wait until that step has been taken since the program was written; it need not be acknowledged."""
-        self.server.until(lambda: phase.value in self.phases(), seconds)
+        self.server.until(lambda: phase in self.phases(), seconds)
 
     def settle(self) -> None:
         """Wait until program and addresses as they stand are in force at all proxies, and no other."""

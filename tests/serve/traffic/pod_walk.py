@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from admc.transition.model import Phase
+from admc.rollout.model import StepName
 from tests.serve.traffic.pod_bed import BOTH, RECEIVERS, SENDERS, SPREAD, PodBed
 from tests.serve.traffic.programs import EGRESS, INGRESS
 from tests.testbed.mesh.needs import missing
@@ -53,7 +53,7 @@ class Walker:
         self.write(moved(variant) if moves else variant)
         for _ in range(choose.randint(1, 3)):
             if moves and choose.random() < 0.5:
-                self._await(choose.choice(list(Phase)))
+                self._await(choose.choice(list(StepName)))
             else:
                 time.sleep(choose.uniform(0.0, 3.0))
             self.happen(choose.choice(EVENTS))
@@ -113,7 +113,7 @@ class Walker:
         why = self._bed.server.status()["server"]["why"]
         return f"{'undoing ' if 'undone' in why else ''}{why.partition('step `')[2].partition('`')[0]}" or "rest"
 
-    def _await(self, phase: Phase) -> None:
+    def _await(self, phase: StepName) -> None:
         """The step, if it comes before the plan is in force."""
         bed = self._bed
         bed.server.until(lambda: phase.value in bed.phases() or not bed.server.status()["server"]["why"], 120.0)

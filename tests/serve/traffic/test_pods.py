@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.transition.model import Phase
+from admc.rollout.model import StepName
 from tests.serve.traffic.pod_bed import PodBed
 from tests.serve.traffic.programs import EGRESS
 from tests.testbed.mesh.needed import NEEDS_MESH
@@ -21,16 +21,16 @@ pytestmark = [pytest.mark.long, NEEDS_MESH]
 def test_pods_come_go_and_lose_their_proxies_in_the_midst_of_a_transition(tmp_path: Path) -> None:
     with PodBed(tmp_path, ("shop/0", "shop/1", "cart/0", "cart/1")) as bed:
         bed.write(replace(bed.variant, cart=EGRESS, once="2", said="2"))
-        bed.until_step(Phase.PREPARE)
+        bed.until_step(StepName.PREPARE)
         bed.restart("cart/0")
-        bed.until_step(Phase.SENDERS)
+        bed.until_step(StepName.SENDERS)
         bed.restart("shop/0")
-        bed.until_step(Phase.RECEIVERS)
+        bed.until_step(StepName.RECEIVERS)
         bed.join("cart/2")
-        bed.until_step(Phase.RELEASE)
+        bed.until_step(StepName.RELEASE)
         bed.kill_server()
         bed.serve()
-        bed.until_step(Phase.FINAL)
+        bed.until_step("plan")
         bed.leave("cart/1")
         bed.over()
         wrong = bed.refused()

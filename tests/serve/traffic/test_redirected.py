@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.transition.model import Phase
+from admc.rollout.model import StepName
 from tests.serve.traffic.judge import Cut
 from tests.serve.traffic.pod_bed import SPREAD, PodBed, asks
 from tests.serve.traffic.programs import EGRESS, INGRESS, Variant
@@ -26,7 +26,7 @@ REMEMBERED_SECONDS = 10.0
 
 def asked(bed: PodBed, service: str) -> None:
     """The server waits for redirection of a service."""
-    bed.until_step(Phase.PREPARE)
+    bed.until_step(StepName.PREPARE)
     bed.server.until(lambda: service in bed.pods.asked())
 
 

@@ -6,9 +6,9 @@ import random
 import shutil
 import signal
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from admc.transition.model import Phase
+from admc.rollout.model import StepName
 from tests.serve.server_process import served
 from tests.serve.traffic.programs import EGRESS, FILES, INGRESS, Variant, changes
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MOVING = 5
 """One change in so many changes sides, too."""
+CLOSED_SECONDS = 20.0
+"""In which older connections are closed, and what they used is dropped."""
 HURRY_SECONDS = 0.2
 """Between two changes that do not wait for each other, at most."""
 
@@ -61,7 +63,7 @@ def killed_in_every_step(bed: Bed) -> None:
     """Everything moves there and back, and in each step the server is killed as soon as the step has been told."""
     for side in (EGRESS, INGRESS):
         bed.write(Variant(cart=side, stock=side, ledger=side, once=f"at {side}"))
-        for phase in Phase:
+        for phase in (*StepName, "plan"):
             bed.server.until(lambda it=phase: it in {said["phase"] for said in bed.server.events("transition_step")})  # type: ignore[misc]
             bed.end(signal.SIGKILL)
             bed.serve()
@@ -69,14 +71,21 @@ def killed_in_every_step(bed: Bed) -> None:
 
 
 def differs_from_a_fresh_start(bed: Bed) -> list[str]:
-    """What a server that knows nothing of the past would tell proxies otherwise."""
+    """What a server that starts with no kept state would publish otherwise, once older connections are closed."""
     folder = bed.folder / "fresh"
     folder.mkdir()
     for name in ("policies.adm", *FILES):
         shutil.copy(bed.folder / name, folder / name)
     with served(folder, "policies.adm", "--mode", "explicit") as fresh:
         fresh.until_event("compiled")
-        new, old = fresh.status(), bed.status()
+        new = fresh.status()
+    deadline = time.monotonic() + CLOSED_SECONDS
+    while (found := _differences(bed.status(), new)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     here, there = [{row["service"]: row["wanted"] for row in status["adms"]} for status in (old, new)]
     names = sorted({*here, *there})
     found = [f"{it}: {here.get(it)}, and fresh {there.get(it)}" for it in names if here.get(it) != there.get(it)]

@@ -1,4 +1,4 @@
-"""A small application whose policies change sides, the steps that they take, and what must have become of requests."""
+"""A small application whose policies change sides, and what must have become of requests."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from admc.transition.marker import MARKER
-from admc.transition.model import Placed
-from admc.transition.steps import steps
+from admc.rollout.marker import MARKER
+from admc.rollout.model import Placed
 from dsl import load_text
 from solver.place import place
+from tests.rollout.callers import Keeper, answered
+from tests.rollout.envoy_bed import Bed
 from tests.testbed.ports import program_port
-from tests.transition.bed import Bed
-from tests.transition.callers import Keeper, answered, more
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from tests.serve.server_process import Served
 
 PORT: Final = program_port()
-KEY: Final = b"a key of the server"
-AMOUNT: Final = 15
-"""Requests in each step."""
 SIDES = pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
 
 PROGRAM: Final = """
@@ -48,35 +44,6 @@ def text(side: str) -> str:
 def placed(side: str) -> Placed:
     program = load_text(text(side))
     return Placed(program, place(program))
-
-
-BETWEEN: Final = """
-app move
-service shop, till { http PORT }
-service cart { http web PORT }
-call shop, till -> cart
-POLICIES
-policy breaker = circuit_breaking(max_connections: 1000) on {shop, till} -> cart
-"""
-"""Without redirection listeners have to be there before what moves to them: they are instead of the service's own."""
-
-
-def ends(policies: str, sides: tuple[str, str]) -> tuple[Placed, Placed]:
-    """Two programs with these policies; `SIDE` is where something is pinned in each."""
-
-    def end(side: str) -> Placed:
-        written = BETWEEN.replace("POLICIES", policies).replace("SIDE", side).replace("PORT", str(PORT))
-        program = load_text(written)
-        return Placed(program, place(program))
-
-    return end(sides[0]), end(sides[1])
-
-
-def walk(bed: Bed, ends: tuple[Placed, Placed], callers: Sequence[Keeper]) -> None:
-    """Take all steps, each for some requests of every caller."""
-    for step in steps(*ends, KEY):
-        bed.publish(step)
-        more(callers, AMOUNT)
 
 
 def once(bed: Bed, passed: Sequence[Keeper], refused: Sequence[Keeper]) -> None:

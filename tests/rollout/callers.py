@@ -27,7 +27,7 @@ GOAWAY = 7
 
 
 def over(dial: Dial) -> http.client.HTTPConnection:
-    """A connection for HTTP/1.1 over one that somebody opens."""
+    """A connection for HTTP/1.1 over one that `dial` opens."""
     connection = http.client.HTTPConnection("cart", timeout=SECONDS / 2)
     connection.sock = dial()
     return connection

@@ -10,20 +10,19 @@ import socket
 import threading
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from google.protobuf import json_format
 
 from admc.serve.build.snapshots import snapshot
 from admc.testbed.echo import EchoServices, Endpoint
 from admc.testbed.envoys import Envoys
-from admc.transition.resources import keeping, resources
 from emitters.addresses import loopback
 from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
+from tests.rollout.callers import SECONDS
 from tests.testbed.ports import free_port
-from tests.transition.callers import SECONDS
 from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.client import Admission
 from xds_server.transport.server import XdsServer
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from admc.transition.model import Placed, Step
+    from admc.rollout.model import Placed
     from emitters.envoy import AdmResources
-    from tests.transition.callers import Dial
+    from tests.rollout.callers import Dial
     from xds_server.resources.snapshot import Snapshot
     from xds_server.transport.client import Caller
 
@@ -119,7 +118,7 @@ class Bed:
         self._stack.callback(self.server.close)
         self.told = emit(program, placed.placement, self.addresses, Mode.EXPLICIT)
 
-    def __enter__(self) -> Bed:
+    def __enter__(self) -> Self:
         with self._stack as stack:
             stack.enter_context(self.services)
             stack.enter_context(self.envoys)
@@ -139,16 +138,6 @@ class Bed:
         bootstrap = xds_bootstrap(told, ("127.0.0.1", self._xds or self.server.port), admin=("127.0.0.1", free_port()))
         path.write_text(json_format.MessageToJson(bootstrap, preserving_proto_field_name=True))
         return path
-
-    def publish(self, step: Step) -> None:
-        """Take a step, and wait until every proxy has acknowledged it and is rid of older connections."""
-        made = {
-            service: keeping(step, snapshot(told), self.server.store.current(service))
-            for service, told in resources(step, self.addresses, Mode.EXPLICIT).items()
-        }
-        self.server.publish(made)
-        if step.drain:
-            self._until_older_connections_are_closed()
 
     def _until_older_connections_are_closed(self) -> None:
         """Each Envoy says itself how much it is still draining; a listener that it warms up begins to do so later."""

@@ -1,0 +1,183 @@
+"""From plan to plan, with a server in this process and proxies that take what they are given, or do not."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from admc.rollout.model import StepName
+from tests.serve.always_ack import Agreeing, at, back, begun, close_all, following, hasten, planned
+from xds_server.resources.types import ROUTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+INGRESS, EGRESS, BRONZE = "ingress-gold.adm", "egress-gold.adm", "ingress-bronze.adm"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    hasten(monkeypatch)
+    yield
+    close_all()
+
+
+def tables(server: Agreeing, service: str) -> frozenset[str]:
+    found = server.store.current(service)
+    return frozenset() if found is None else frozenset(found.collections[ROUTES].resources)
+
+
+def test_a_policy_moves_step_by_step_and_each_step_is_published(tmp_path: Path) -> None:
+    server, versions = Agreeing(), []
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), None)
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            for step in (*StepName, EGRESS):
+                await until(lambda step=step: at(rollout) == step)  # type: ignore[misc]
+                versions.append({name: server.store.current(name).version for name in ("web", "cart")})  # type: ignore[union-attr]
+            await until(lambda: rollout.text == "")
+
+    asyncio.run(run())
+    assert all(one != other for one, other in pairwise(versions))
+
+
+@pytest.mark.parametrize("step", StepName)
+def test_a_server_that_is_killed_in_a_step_comes_back_to_it(tmp_path: Path, step: StepName) -> None:
+    server, folder = Agreeing(), tmp_path / "state"
+
+    async def run() -> None:
+        first = await begun(server, planned(tmp_path, "ingress"), folder)
+        async with following(first) as until:
+            await until(lambda: first.state is not None and first.state.proven == first.state.now)
+            await first.accept(planned(tmp_path, "egress"))
+            await until(lambda: at(first) == step)
+        key = first.state.key if first.state is not None else b""
+        again = await back(server, folder)
+        assert at(again) == step
+        assert again.state is not None
+        assert again.state.key == key
+        async with following(again) as until:
+            await until(lambda: at(again) == EGRESS)
+
+    asyncio.run(run())
+
+
+def test_a_step_that_cannot_be_kept_is_not_taken_until_it_can(tmp_path: Path) -> None:
+    server, folder = Agreeing(), tmp_path / "state"
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), folder)
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: at(rollout) == StepName.PREPARE)
+            before = {name: server.store.current(name) for name in server.store.groups}
+            (folder / "objects").rename(tmp_path / "objects")
+            await until(lambda: bool(server.failures))
+            assert at(rollout) == StepName.PREPARE
+            assert any("cannot store the state" in each for each in rollout.waits)
+            assert {name: server.store.current(name) for name in server.store.groups} == before
+            (tmp_path / "objects").rename(folder / "objects")
+            await until(lambda: at(rollout) == EGRESS)
+
+    asyncio.run(run())
+
+
+def test_a_proxy_that_is_away_holds_up_the_step(tmp_path: Path) -> None:
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), None)
+        server.away = {"web"}
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: at(rollout) == StepName.PREPARE)
+            await until(lambda: rollout.waits == ("`web`: 0 of 1 proxies are connected",))
+            await asyncio.sleep(0.5)
+            assert at(rollout) == StepName.PREPARE
+            server.away = set()
+            await until(lambda: at(rollout) == EGRESS)
+
+    asyncio.run(run())
+
+
+def test_older_connections_hold_up_prepare_and_keep_their_tables(tmp_path: Path) -> None:
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), None)
+        before = tables(server, "cart")
+        assert before
+        server.older = {"cart": before}
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: rollout.waits == ("older connections to be closed",))
+            assert at(rollout) == StepName.PREPARE
+            assert tables(server, "cart") > before
+            server.older = {}
+            await until(lambda: at(rollout) == EGRESS)
+            await until(lambda: not tables(server, "cart") & before)
+
+    asyncio.run(run())
+
+
+def test_a_refused_step_stays_and_a_newer_plan_takes_it_back(tmp_path: Path) -> None:
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), None)
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: at(rollout) == StepName.SENDERS)
+            refused = server.store.current("web")
+            assert refused is not None
+            server.declined = {refused.version}
+            await until(lambda: any("refused" in each for each in rollout.waits))
+            await rollout.accept(planned(tmp_path, "ingress", "bronze"))
+            await until(lambda: at(rollout) == BRONZE)
+
+    asyncio.run(run())
+
+
+def test_an_aborted_plan_stays_so_over_a_restart_until_it_is_continued(tmp_path: Path) -> None:
+    server, folder = Agreeing(), tmp_path / "state"
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), folder)
+        newer = planned(tmp_path, "egress")
+        async with following(rollout) as until:
+            await until(lambda: rollout.state is not None and rollout.state.proven == rollout.state.now)
+            await rollout.accept(newer)
+            await until(lambda: at(rollout) == StepName.RECEIVERS)
+            assert (await rollout.abort()).startswith("back to plan")
+            await until(lambda: at(rollout) == INGRESS)
+        again = await back(server, folder)
+        await again.accept(newer)
+        async with following(again) as until:
+            await asyncio.sleep(0.5)
+            assert at(again) == INGRESS
+            assert await again.continue_() == "the plan goes on"
+            await until(lambda: at(again) == EGRESS)
+
+    asyncio.run(run())
+
+
+def test_a_plan_that_is_not_safe_is_refused_and_nothing_changes(tmp_path: Path) -> None:
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), tmp_path / "state")
+        shutil.rmtree(tmp_path / "state")
+        async with following(rollout) as until:
+            with pytest.raises(Exception, match="cannot store"):
+                await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: True)
+            assert at(rollout) == INGRESS
+
+    asyncio.run(run())

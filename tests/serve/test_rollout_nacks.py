@@ -1,0 +1,198 @@
+"""A NACK stops a rollout, until a newer plan takes the refused configuration back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from admc.exits import CommandError
+from admc.rollout.model import StepName
+from tests.serve.always_ack import (
+    PROGRAM,
+    Agreeing,
+    at,
+    back,
+    begun,
+    close_all,
+    following,
+    hasten,
+    planned,
+    planned_by,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from admc.serve.rollout.controller import Rollout
+    from admc.serve.rollout.plans import Planned
+
+EGRESS = "egress-gold.adm"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    hasten(monkeypatch)
+    yield
+    close_all()
+
+
+def version(plan: Planned, service: str) -> str:
+    assert plan.groups is not None
+    return plan.groups.by_service[service].version
+
+
+def is_proven(rollout: Rollout) -> bool:
+    return rollout.state is not None and rollout.state.proven == rollout.state.now
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_refused_plan_is_taken_back_before_one_that_moves_something(tmp_path: Path, *, restarts: bool) -> None:
+    """Otherwise the first step would have the refused configuration, and the proxy would refuse the step, too."""
+    bad, last = planned(tmp_path, "egress", "silver"), planned(tmp_path, "ingress", "bronze")
+    server = Agreeing()
+    server.declined.add(version(bad, "web"))
+    seen: list[str] = []
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "egress"), tmp_path / "state")
+        async with following(rollout) as until:
+            await until(lambda: is_proven(rollout))
+            await rollout.accept(bad)
+            assert at(rollout) == "egress-silver.adm"
+        if restarts:
+            rollout = await back(server, tmp_path / "state")
+
+        def over() -> bool:
+            seen.extend([at(rollout)] if [at(rollout)] != seen[-1:] else [])
+            return at(rollout) == "ingress-bronze.adm" and not rollout.under_way
+
+        async with following(rollout) as until:
+            await rollout.accept(last)
+            await until(over)
+        assert [each for each in seen if each in (EGRESS, *StepName)] == [EGRESS, *StepName]
+        now = server.store.current("cart")
+        assert now is not None
+        assert now.version == version(last, "cart")
+
+    asyncio.run(run())
+
+
+def test_a_plan_that_moves_something_waits_for_acknowledgements_of_the_one_before(tmp_path: Path) -> None:
+    slow, last = planned(tmp_path, "egress", "silver"), planned(tmp_path, "ingress", "bronze")
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "egress"), None)
+        async with following(rollout) as until:
+            await until(lambda: is_proven(rollout))
+            server.away = {"web"}
+            await rollout.accept(slow)
+            await rollout.accept(last)
+            await until(lambda: "connected" in rollout.text)
+            await asyncio.sleep(0.5)
+            assert at(rollout) == "egress-silver.adm"
+            server.away = set()
+            await until(lambda: at(rollout) == "ingress-bronze.adm")
+
+    asyncio.run(run())
+
+
+class _Stubborn(Agreeing):
+    """The proxy of one service keeps its configuration, and sends a NACK for every other one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stays: dict[str, str] = {}
+
+    def stay(self, service: str) -> None:
+        found = self.store.current(service)
+        assert found is not None
+        self.stays[service] = found.version
+
+    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
+        found = super().views(groups)
+        for client in found:
+            if client.group in self.stays:
+                client.refuses = client.acknowledged != self.stays[client.group]
+                client.acknowledged = self.stays[client.group]
+        return found
+
+
+def test_a_newer_plan_goes_forward_again_where_the_way_back_is_refused(tmp_path: Path) -> None:
+    once = PROGRAM.replace("set_request_header", "add_request_header")
+
+    def plan(side: str, value: str) -> Planned:
+        return planned_by(tmp_path / f"{side}-{value}.adm", once.replace("SIDE", side).replace("gold", value))
+
+    server = _Stubborn()
+
+    async def run() -> None:
+        rollout = await begun(server, plan("egress", "gold"), tmp_path / "state")
+        async with following(rollout) as until:
+            await until(lambda: is_proven(rollout))
+            await rollout.accept(plan("ingress", "gold"))
+            await until(lambda: at(rollout) == StepName.RECEIVERS)
+            server.stay("cart")
+            await rollout.abort()
+            refused = "`cart`: 1 of 1 proxies refused it (a newer plan mends that)"
+            await until(lambda: rollout.waits == (refused,))
+            assert at(rollout) == StepName.SENDERS
+            assert "which is taken back: step `senders`" in rollout.text
+            assert refused in rollout.text
+            await rollout.accept(plan("egress", "bronze"))
+            assert rollout.state is not None
+            assert not rollout.state.back
+            assert at(rollout) == StepName.RECEIVERS
+            server.stays.clear()
+            await until(lambda: at(rollout) == "ingress-gold.adm")
+            await until(lambda: at(rollout) == "egress-bronze.adm")
+
+    asyncio.run(run())
+
+
+APP = """\
+app shop
+service web, cart, guard { http 8080 }
+call web -> cart, guard
+"""
+
+
+def delayed(folder: Path, milliseconds: int, *sides: str) -> Planned:
+    """The sides of `p` and `q` at `cart`, and of `r` at `guard`."""
+    policies = (
+        f"policy p = fault_delay(delay: {milliseconds}ms) on web -> cart\n"
+        "policy q = request_count() on web -> cart\npolicy r = request_count() on web -> guard\n"
+    )
+    pins = "".join(f"pin {name} at {side}\n" for name, side in zip("pqr", sides, strict=True))
+    return planned_by(folder / f"{milliseconds}-{'-'.join(sides)}.adm", APP + policies + pins)
+
+
+@pytest.mark.parametrize("step", [StepName.PREPARE, StepName.SENDERS])
+def test_a_plan_without_safe_steps_is_rejected_at_once_and_the_rollout_goes_on(tmp_path: Path, step: StepName) -> None:
+    second = delayed(tmp_path, 5, "ingress", "egress", "ingress")
+    third = delayed(tmp_path, 6, "egress", "ingress", "ingress")
+    between = delayed(tmp_path, 5, "egress", "egress", "ingress")
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, delayed(tmp_path, 5, "ingress", "egress", "egress"), tmp_path / "state")
+        async with following(rollout) as until:
+            await until(lambda: is_proven(rollout))
+            await rollout.accept(second)
+            await until(lambda: at(rollout) == step)
+            with pytest.raises(CommandError) as rejected:
+                await rollout.accept(third)
+            assert [item.code for item in rejected.value.diagnostics] == ["ADM855"]
+            assert rollout.state is not None
+            assert not rollout.state.back
+            await until(lambda: at(rollout) == "5-ingress-egress-ingress.adm" and not rollout.under_way)
+            # Two plans, one after the other, have safe steps.
+            await rollout.accept(between)
+            await until(lambda: at(rollout) == "5-egress-egress-ingress.adm" and not rollout.under_way)
+            await rollout.accept(third)
+            await until(lambda: at(rollout) == "6-egress-ingress-ingress.adm")
+
+    asyncio.run(run())
