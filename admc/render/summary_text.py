@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from admc.plan.summary import Summary, headline
+from admc.render.console import console_on
 from admc.render.report import shown_path
 from admc.terminal import visible
 
@@ -26,16 +27,7 @@ lines."""
 def render(summary: Summary, folder: str, notes: Sequence[str], *, colour: bool, width: int) -> str:
     """`notes` name the written files and the next commands."""
     stream = io.StringIO()
-    console = Console(
-        file=stream,
-        width=width,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        soft_wrap=False,
-    )
+    console = console_on(stream, colour=colour, width=width)
     console.print(Text.assemble((visible(summary.app), "bold"), f": {headline(summary)}"))
     console.print(Text(visible(summary.proof), style="dim"))
     if summary.rows:

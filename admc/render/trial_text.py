@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from admc.render.console import console_on
 from admc.terminal import counted, visible
 from admc.testbed.findings import Outcome
 
@@ -36,16 +37,7 @@ STYLES: Final = {
 
 def render(trial: Trial, *, colour: bool, width: int) -> str:
     stream = io.StringIO()
-    console = Console(
-        file=stream,
-        width=width,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        soft_wrap=False,
-    )
+    console = console_on(stream, colour=colour, width=width)
     console.print(Text.assemble((visible(trial.program.app), "bold"), f", tried on Envoy {trial.envoy}"))
     console.print()
     calls, policies = _shown(trial.calls), _shown(trial.policies)

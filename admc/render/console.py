@@ -1,0 +1,24 @@
+"""A console of Rich that writes into a text: nothing in it is markup, an emoji, or highlighted by its looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from io import StringIO
+
+
+def console_on(stream: StringIO, *, colour: bool, width: int) -> Console:
+    """`width` in columns."""
+    return Console(
+        file=stream,
+        width=width,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        soft_wrap=False,
+    )
