@@ -1,0 +1,116 @@
+"""`admc profile`: the profiles that costs are estimated by."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from admc.cli.parser import Command, Group
+from admc.exits import CommandError, Exit
+
+if TYPE_CHECKING:
+    from admc.overhead.source import NamedProfile
+
+
+class ProfileFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+FormatOption = Annotated[ProfileFormat, typer.Option("--format", help="The format of the output.")]
+NamedArgument = Annotated[
+    str, typer.Argument(metavar="PROFILE", help="The file of a profile, or the name of a built-in one.")
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Write the profile to a file, not to the terminal."),
+]
+
+app = typer.Typer(
+    name="profile",
+    cls=Group,
+    rich_markup_mode=None,
+    help="Show, check, compare and make profiles: measured costs of proxy components.",
+)
+
+
+@app.command("list", cls=Command)
+def list_(format_: FormatOption = ProfileFormat.TEXT) -> int:
+    """List the profiles that admc brings."""
+    from admc.overhead.source import built_in, built_in_names
+
+    found = [built_in(name) for name in built_in_names()]
+    if format_ is ProfileFormat.JSON:
+        from admc.render import profile_json
+
+        return _print(profile_json.listed(found))
+    from admc.render import profile_text
+
+    return _print(profile_text.listed(found))
+
+
+@app.command("show", cls=Command)
+def show(profile: NamedArgument, format_: FormatOption = ProfileFormat.TEXT) -> int:
+    """Show the figures of a profile."""
+    from admc.overhead.source import named_profile
+
+    found = named_profile(profile)
+    if format_ is ProfileFormat.JSON:
+        from admc.render import profile_json
+
+        return _print(profile_json.described(found))
+    from admc.render import profile_text
+
+    return _print(profile_text.described(found))
+
+
+@app.command("validate", cls=Command)
+def validate(
+    profiles: Annotated[list[str], typer.Argument(metavar="PROFILE...", help="Files of profiles.")],
+    format_: FormatOption = ProfileFormat.TEXT,
+) -> int:
+    """Check profiles; report all their errors."""
+    from admc.overhead.source import named_profile
+
+    found: list[NamedProfile] = []
+    errors: list[CommandError] = []
+    for name in dict.fromkeys(profiles):
+        try:
+            found.append(named_profile(name))
+        except CommandError as error:
+            errors.append(error)
+    if errors:
+        raise CommandError(Exit.INPUT, [item for error in errors for item in error.diagnostics])
+    if format_ is ProfileFormat.JSON:
+        from admc.render import profile_json
+
+        return _print(profile_json.validated(found))
+    from admc.render import profile_text
+
+    return _print("".join(profile_text.validated(each) for each in found))
+
+
+@app.command("diff", cls=Command)
+def diff(one: NamedArgument, other: NamedArgument, format_: FormatOption = ProfileFormat.TEXT) -> int:
+    """Compare two profiles: totals, and parts of equal name."""
+    from admc.overhead.diff import difference
+    from admc.overhead.source import named_profile
+
+    found = difference(named_profile(one).profile, named_profile(other).profile)
+    if format_ is ProfileFormat.JSON:
+        from admc.render import profile_json
+
+        return _print(profile_json.compared(found))
+    from admc.render import profile_text
+
+    return _print(profile_text.compared(found))
+
+
+def _print(text: str) -> int:
+    from admc.cli.output import write_out
+
+    write_out(text)
+    return Exit.DONE
