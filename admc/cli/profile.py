@@ -12,6 +12,7 @@ from admc.cli.parser import Command, Group
 from admc.exits import CommandError, Exit
 
 if TYPE_CHECKING:
+    from admc.overhead.making import Made
     from admc.overhead.source import NamedProfile
 
 
@@ -107,6 +108,64 @@ def diff(one: NamedArgument, other: NamedArgument, format_: FormatOption = Profi
     from admc.render import profile_text
 
     return _print(profile_text.compared(found))
+
+
+@app.command("import", cls=Command)
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A profile of MeshInsight's tool: its pickle.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the profile.")] = "imported",
+    platform: Annotated[
+        str | None,
+        typer.Option("--platform", metavar="TEXT", help="A part of the platform's name, if the file has several."),
+    ] = None,
+    output: OutputOption = None,
+    format_: FormatOption = ProfileFormat.TEXT,
+) -> int:
+    """Import the latencies of a profile that MeshInsight's tool has written. Nothing in the file is executed."""
+    from admc.overhead.making import imported
+
+    return _made(imported(file, name, platform), output, format_, (file,))
+
+
+@app.command("fit", cls=Command)
+def fit(
+    file: Annotated[Path, typer.Argument(metavar="RUNS", help="A CSV file with a line for each run.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the profile.")],
+    machine: Annotated[str, typer.Option("--machine", metavar="TEXT", help="The machine of the runs.")],
+    system: Annotated[str, typer.Option("--system", metavar="TEXT", help="The system of the runs.")],
+    proxy: Annotated[str, typer.Option("--proxy", metavar="TEXT", help="The proxy and its version: `envoy 1.40`.")],
+    saturation: Annotated[
+        str,
+        typer.Option("--saturation", metavar="CORES", help="Most cores of one sidecar up to which the figures hold."),
+    ] = "0.7",
+    output: OutputOption = None,
+    format_: FormatOption = ProfileFormat.TEXT,
+) -> int:
+    """Make a profile from the runs of a measurement."""
+    from admc.overhead.making import fitted
+
+    return _made(fitted(file, name, machine, system, proxy, saturation), output, format_, (file,))
+
+
+def _made(made: Made, output: Path | None, format_: ProfileFormat, inputs: tuple[Path, ...]) -> int:
+    """Print a new profile, or write it to a file; notes about it go to standard error, or into the JSON document."""
+    from admc.cli.output import write_error
+    from admc.overhead.write import to_json
+
+    if output is not None:
+        from admc.files import write_whole
+
+        write_whole(output, to_json(made.profile).encode("utf-8"), inputs=inputs)
+    if format_ is ProfileFormat.JSON:
+        from admc.render import profile_json
+
+        return _print(profile_json.made(made, output))
+    from admc.render import profile_text
+
+    if output is None:
+        write_error(profile_text.notes(made))
+        return _print(to_json(made.profile))
+    return _print(profile_text.made(made, output))
 
 
 def _print(text: str) -> int:

@@ -51,6 +51,21 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "because a request never takes more CPU at a higher rate is the solver's figure at least the cost, which "
         "`capacity` relies on. `admc profile fit` merges neighbouring rates whose figures rise by noise.",
     ),
+    "ADM868": (
+        "a pickle cannot be imported",
+        "`admc profile import` reads a profile of MeshInsight as data. It calls nothing that the file names, and "
+        "refuses a file that would call or import anything but the numbers and linear regressions of such a profile, "
+        "and one beyond its limits of size, depth and number.",
+        "",
+        "admc profile import profile.pickle --platform PLATFORM -o node.json",
+    ),
+    "ADM869": (
+        "the table of runs cannot be used",
+        "`admc profile fit` reads a CSV file with a line for each run; docs/profiles.md lists its columns. Each turn "
+        "needs the arms that are compared.",
+        "",
+        "admc profile fit runs.csv --name node -o node.json",
+    ),
     "ADM870": (
         "a profile has two figures for one thing",
         "Each protocol has one base of a hop, each part stands once in a hop, and for each policy one entry of its "

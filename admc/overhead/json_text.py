@@ -16,7 +16,7 @@ from dsl.text import SourceText, Span
 
 MAX_CHARACTERS: Final = 4_000_000
 MAX_DEPTH: Final = 16
-MAX_VALUES: Final = 200_000
+MAX_VALUES: Final = 100_000
 MAX_DIGITS: Final = 40
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")

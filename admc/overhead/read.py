@@ -310,8 +310,6 @@ class _Reader(Fields):
         name = self.word(given["name"], "part", names)
         latency = self._law(given["latency"], "the latency")
         cpu = self._cpu(given["cpu"], "the CPU")
-        if given["latency"].value is None and given["cpu"].value is None:
-            self.error(FIGURE, "a part has a latency or a CPU figure", node.span)
         return None if name is None else Part(name, latency, cpu)
 
     def _law_holds(self, problem: checks.Problem | None, span: Span) -> None:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from admc.overhead.write import json_text, to_json
+from admc.overhead.write import document, json_text, to_json
 from admc.render.decimals import significant
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from admc.overhead.diff import Cell, Difference, Row
+    from admc.overhead.making import Made
     from admc.overhead.source import NamedProfile
 
 _DIGITS: Final = 12
@@ -40,6 +43,11 @@ def validated(profiles: Sequence[NamedProfile]) -> str:
 
 def described(each: NamedProfile) -> str:
     return to_json(each.profile)
+
+
+def made(found: Made, output: Path | None) -> str:
+    written = None if output is None else str(output)
+    return json_text({"profile": document(found.profile), "notes": list(found.notes), "written": written})
 
 
 def compared(found: Difference) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
 from admc.overhead.diff import Cell, Difference
 from admc.overhead.law import Amount, Function, function, total
+from admc.overhead.making import Made
 from admc.overhead.profile import CPU, LATENCY, ComponentCost, Figure, HopCost, Profile, Sizes, law
 from admc.overhead.source import NamedProfile
 from admc.render.columns import table
@@ -159,6 +161,17 @@ def _figure(figure: Figure | None) -> str:
         return "-"
     low = None if figure.low is None else Fraction(figure.low)
     return _known(Amount(Fraction(figure.value), low, None if figure.high is None else Fraction(figure.high)))
+
+
+def notes(found: Made) -> str:
+    return _lines(visible(note) for note in found.notes)
+
+
+def made(found: Made, output: Path) -> str:
+    profile = found.profile
+    protocols = ", ".join(hop.protocol for hop in profile.hops)
+    components = counted(len(profile.components), "component")
+    return f"wrote `{visible(str(output))}`: {protocols}; {components}\n" + notes(found)
 
 
 def compared(found: Difference) -> str:

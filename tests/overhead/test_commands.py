@@ -7,13 +7,16 @@ review the difference.
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 
 import pytest
 
 from tests.admc.command import Admc
+from tests.overhead import pickles
 from tests.overhead.documents import changed
+from tests.overhead.test_fit import ABOUT, table
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
@@ -26,10 +29,16 @@ COMMANDS = {
     "diff": ("diff", "node.json", "other.json"),
     "diff-other-parts": ("diff", "flatproxy", "flatproxy_envoy"),
     "diff-other-platforms": ("diff", "meshinsight", "node.json"),
+    "import": ("import", "profile.pkl", "--name", "lab"),
+    "import-to-a-file": ("import", "profile.pkl", "--name", "lab", "-o", "lab.json"),
+    "import-hostile": ("import", "hostile.pkl"),
+    "fit": ("fit", "runs.csv", *ABOUT),
+    "fit-to-a-file": ("fit", "runs.csv", *ABOUT, "-o", "fitted.json"),
+    "fit-wrong": ("fit", "wrong.csv", *ABOUT),
     "wrong": ("validate", "node.json", "wrong.json"),
     "unknown": ("show", "meshinsigth"),
 }
-WRONG = ("wrong", "unknown")
+WRONG = ("wrong", "unknown", "import-hostile", "fit-wrong")
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +47,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "node.json").write_text(changed(lambda _: None))
     (tmp_path / "wrong.json").write_text(changed(lambda document: document["hops"][0].update(protocol="htpp")))
+
+    lines = {"http": {**pickles.LATENCIES["http"], "write_reg": (1.0, math.nan)}}
+    content = pickles.profile(latency=pickles.regressions(lines), cpu=pickles.regressions(lines))
+    (tmp_path / "profile.pkl").write_bytes(content)
+    (tmp_path / "hostile.pkl").write_bytes(b"cos\nsystem\n.")
+    (tmp_path / "runs.csv").write_text(table(turns=5, noise=0.05))
+    (tmp_path / "wrong.csv").write_text(table(turns=1).replace("hop,http", "hop,htpp", 1))
 
     def other(document: dict[str, object]) -> None:
         document["name"] = "other"

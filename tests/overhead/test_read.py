@@ -68,11 +68,6 @@ MISTAKES: dict[str, tuple[Callable[[Document], object], str, str]] = {
     "unknown field": (_set(*BASE, "vlaue", to=1), "ADM861", '"vlaue"'),
     "empty curve": (_set("hops", 0, "parts", 0, "latency", "base", to=[]), "ADM861", "[]"),
     "no parts": (_set("hops", 0, "parts", to=[]), "ADM861", "[]"),
-    "part without figures": (
-        _set("hops", 0, "parts", 1, to={"name": "kernel", "latency": None, "cpu": None}),
-        "ADM862",
-        "",
-    ),
     "rate zero": (_set(*BASE, "rate", to=0), "ADM862", "0"),
     "rates descend": (_set("hops", 0, "parts", 0, "latency", "base", 1, "rate", to=4), "ADM862", "4"),
     "rate missing": (_set("hops", 0, "parts", 0, "latency", "base", 1, "rate", to=None), "ADM862", "null"),
