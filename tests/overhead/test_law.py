@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.overhead import vocabulary, write
+from admc.overhead import amounts, fit, vocabulary, write
 from admc.overhead.law import Amount, Function, function, total
 from admc.overhead.profile import CPU, LATENCY, law
 from admc.render import decimals
@@ -100,7 +100,7 @@ def test_values_lie_in_their_intervals(rate: Fraction, size: int) -> None:
         assert amount.low <= amount.value <= amount.high
 
 
-@pytest.mark.parametrize("module", [vocabulary, write, decimals])
+@pytest.mark.parametrize("module", [amounts, fit, vocabulary, write, decimals])
 def test_examples_in_docstrings(module: object) -> None:
     result = doctest.testmod(module)  # type: ignore[arg-type]
     assert result.attempted
