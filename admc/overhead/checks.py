@@ -90,5 +90,5 @@ def _rates(functions: Iterable[Function]) -> list[Fraction]:
     """All rates of knots, ascending. Between two of them every figure is linear in 1/rate, and so is their sum.
 
     One rate, which does not matter, where the source states none."""
-    knots = {point.rate for each in functions for point in (*each.base, *(each.slope or ()))}
-    return sorted(rate for rate in knots if rate is not None) or [Fraction(1)]
+    lines = [line for each in functions for line in (each.base, each.slope) if line is not None]
+    return sorted({rate for line in lines for rate in line.rates or ()}) or [Fraction(1)]

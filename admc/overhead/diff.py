@@ -120,8 +120,7 @@ def _rows(subject: str, quantity: str, one: _Costs | None, other: _Costs | None)
         return
     sizes = next((costs.sizes for costs in (one, other) if costs is not None and costs.sizes is not None), None)
     size = None if sizes is None else int(sizes.reference)
-    rates = {point.rate for functions in prepared for each in functions or () for point in each.base}
-    stated = sorted(rate for rate in rates if rate is not None)
+    stated = sorted({rate for functions in prepared for each in functions or () for rate in each.base.rates or ()})
     for rate in (*stated,) or (None,):
         cells = [None if functions is None else _cell(functions, quantity, rate, size) for functions in prepared]
         shown = None if rate is None else Decimal(rate.numerator) / Decimal(rate.denominator)

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import cache
+from math import lcm
 
-from admc.overhead.amounts import NANO, ZERO, Whole, added, nearest, shares, whole
+from admc.overhead.amounts import NANO, Whole, added, mean, mean_whole, shares, whole
 from admc.overhead.law import Amount, Estimate, amount, total
 from admc.overhead.layout import Enforced, Layout, LoadedHop
 from admc.overhead.notes import Notes
@@ -46,8 +48,8 @@ def traffic(program: Program, calls: Iterable[int]) -> Traffic:
         if call.rate is None:
             unrated += 1
         else:
-            # The shortest decimal of a rate: 6/m is 0.1, not the binary fraction next to it.
-            by_size[call.size] = by_size.get(call.size, Fraction(0)) + Fraction(repr(call.rate))
+            rate = exact_rate(call.rate)
+            by_size[call.size] = by_size[call.size] + rate if call.size in by_size else rate
     return Traffic(sum(by_size.values(), Fraction(0)), by_size, number, unrated)
 
 
@@ -80,7 +82,7 @@ class _Model:
             if rate is None or each.latency is None:
                 at_least = True
                 continue
-            weight = Fraction(repr(rate))
+            weight = exact_rate(rate)
             value += weight * each.latency.value
             at_least = at_least or each.latency.at_least
             if each.latency.low is None or each.latency.high is None:
@@ -88,7 +90,7 @@ class _Model:
             else:
                 low += weight * each.latency.low
                 high += weight * each.latency.high
-        return whole(Amount(value, low if known else None, high if known else None), at_least=at_least)
+        return whole(Amount.of(value, low if known else None, high if known else None), at_least=at_least)
 
     # ---- one ADM ----
 
@@ -115,7 +117,7 @@ class _Model:
             self.notes.lacks(Lack.SATURATED, "latency", service.name)
         return found
 
-    def _figure(self, figure: Figure | None, lack: Lack, service: Service, factor: Fraction | int) -> Whole | None:
+    def _figure(self, figure: Figure | None, lack: Lack, service: Service, factor: int) -> Whole | None:
         if figure is None:
             self.notes.lacks(lack, lack.value, service.name)
             return None
@@ -141,8 +143,7 @@ class _Model:
         slopes = self.prices.slope_known(hop.port.protocol, CPU)
         at_least = self._bytes(hop, subject, passing, [cost for cost in costs if cost is not None], slopes) or at_least
         base = whole(total(cost.amount for cost in costs if cost is not None), NANO, at_least=at_least)
-        exact = [cost.amount.value * NANO for cost in costs if cost is not None]
-        rounded = iter(shares(base.value, exact))
+        rounded = iter(shares(base.value, [cost.amount for cost in costs if cost is not None], NANO))
         return (base, tuple(None if cost is None else next(rounded) for cost in costs)), components
 
     def _component_cpu(self, hop: LoadedHop, enforced: Enforced, rate: Fraction | None) -> Whole | None:
@@ -222,13 +223,10 @@ class _Model:
                     added_by[at][size] = self._component_latency(hop, enforced, rate, size)
             scoped = [added_by[at][size] for at, scope in enumerate(scopes) if index in scope]
             calls.append(CallLatency(index, added((bases[size][0], *scoped))))
-        weights = [_weight(self.program.calls[index].rate) for index in hop.calls]
+        weights = _weights(self.program, hop.calls)
+        latencies = [] if saturated else [bases[self.program.calls[index].size][1] for index in hop.calls]
         shared = [
-            PartShare(
-                part.name, cpu, _mean([bases[self.program.calls[index].size][1][at] for index in hop.calls], weights)
-            )
-            if not saturated
-            else PartShare(part.name, cpu, None)
+            PartShare(part.name, cpu, _mean_part([each[at] for each in latencies], weights))
             for at, (part, cpu) in enumerate(zip(parts, base[1] or (None,) * len(parts), strict=True))
         ]
         return HopOverhead(
@@ -240,7 +238,7 @@ class _Model:
             passing.rate,
             base[0],
             added((base[0], *components)),
-            _mean_whole([each.latency for each in calls], weights),
+            mean_whole([each.latency for each in calls], weights),
             tuple(shared),
             tuple(
                 self._share(hop, enforced, cpu, None if saturated else _of_scope(self.program, enforced, added_by[at]))
@@ -267,7 +265,7 @@ class _Model:
         slopes = self.prices.slope_known(hop.port.protocol, LATENCY)
         at_least = self._outside(hop, subject, known, slopes, size) or at_least
         base = whole(total(each.amount for each in known), _NANO_OF_MICRO, at_least=at_least)
-        rounded = iter(shares(base.value, [each.amount.value * _NANO_OF_MICRO for each in known]))
+        rounded = iter(shares(base.value, [each.amount for each in known], _NANO_OF_MICRO))
         return base, tuple(None if each is None else next(rounded) for each in found)
 
     def _component_latency(
@@ -304,7 +302,9 @@ class _Model:
         each = [
             self._figure(costs.memory, Lack.MEMORY, service, service.replicas),
             self._figure(costs.memory_hop, Lack.MEMORY, service, len(hops) * service.replicas),
-            self._figure(costs.memory_connection, Lack.MEMORY, service, sum(self._connections(hop) for hop in hops)),
+            self._figure(
+                costs.memory_connection, Lack.MEMORY, service, sum(connections(self.program, hop) for hop in hops)
+            ),
         ]
         return added((*each, *(component.memory for hop in found for component in hop.components)))
 
@@ -314,10 +314,11 @@ class _Model:
         own = None if cost is None else cost.memory
         return self._figure(own or self.profile.sidecar.memory_policy, Lack.MEMORY, service, service.replicas)
 
-    def _connections(self, hop: LoadedHop) -> int:
-        """Connections of callers to all replicas, one for each replica of a caller: the fewest that there are."""
-        sources = [self.program.calls[index].source for index in hop.calls]
-        return sum(self.program.services[name].replicas if name in self.program.services else 1 for name in sources)
+
+def connections(program: Program, hop: LoadedHop) -> int:
+    """Connections of callers to all replicas, one for each replica of a caller: the fewest that there are."""
+    sources = [program.calls[index].source for index in hop.calls]
+    return sum(program.services[name].replicas if name in program.services else 1 for name in sources)
 
 
 def _subject(component: str | None, kind: str, protocol: Protocol) -> str:
@@ -329,36 +330,25 @@ def _depends_on_rate(part: PartFunctions) -> bool:
     return found is not None and found.depends_on_rate
 
 
-def _weight(rate: float | None) -> Fraction:
-    return Fraction(1) if rate is None else Fraction(repr(rate))
+@cache
+def exact_rate(rate: float) -> Fraction:
+    """The shortest decimal of a rate: 6/m is 0.1, and not the binary fraction next to it."""
+    return Fraction(repr(rate))
 
 
-def _mean(values: Sequence[int | None], weights: Sequence[Fraction]) -> int | None:
+def _weights(program: Program, calls: Iterable[int]) -> list[int]:
+    """Rates as whole weights; a call without a rate counts as 1/s."""
+    rates = [Fraction(1) if (rate := program.calls[index].rate) is None else exact_rate(rate) for index in calls]
+    over = lcm(*(rate.denominator for rate in rates))
+    return [rate.numerator * (over // rate.denominator) for rate in rates]
+
+
+def _mean_part(values: Sequence[int | None], weights: Sequence[int]) -> int | None:
     known = [value for value in values if value is not None]
-    if len(known) < len(values) or not known:
-        return None
-    return nearest(sum((w * v for w, v in zip(weights, known, strict=True)), Fraction(0)) / sum(weights))
-
-
-def _mean_whole(values: Sequence[Whole | None], weights: Sequence[Fraction]) -> Whole | None:
-    """The mean of latencies; None if one of them is. Zero if there is no call."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    if not known:
-        return ZERO
-    all_of = sum(weights)
-    ends = []
-    for each in ([value.value for value in known], [value.low for value in known], [value.high for value in known]):
-        numbers = [end for end in each if end is not None]
-        full = len(numbers) == len(known)
-        ends.append(sum((w * n for w, n in zip(weights, numbers, strict=True)), Fraction(0)) / all_of if full else None)
-    value, low, high = ends
-    return whole(Amount(value or Fraction(0), low, high), at_least=any(each.at_least for each in known))
+    return mean(known, weights) if known and len(known) == len(values) else None
 
 
 def _of_scope(program: Program, enforced: Enforced, by_size: dict[int | None, Whole | None]) -> Whole | None:
     """What a policy adds to a request in its scope, on average over its calls."""
     calls = [index for index in enforced.calls if program.calls[index].size in by_size]
-    weights = [_weight(program.calls[index].rate) for index in calls]
-    return _mean_whole([by_size[program.calls[index].size] for index in calls], weights)
+    return mean_whole([by_size[program.calls[index].size] for index in calls], _weights(program, calls))

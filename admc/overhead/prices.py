@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-from admc.overhead.law import Estimate, Function, function, total
+from admc.overhead.law import Estimate, Function, function, together
 from admc.overhead.profile import CPU, LATENCY, QUANTITIES, ComponentCost, Profile, law
 from admc.overhead.vocabulary import written
 from dsl.program import Policy, Protocol, Side
@@ -61,6 +61,21 @@ class Prices:
             )
             for hop in self.profile.hops
         }
+
+    @cached_property
+    def whole_hops(self) -> Mapping[tuple[Protocol, str], Function]:
+        """All measured parts of a hop as one function, by protocol and quantity."""
+        known = {
+            (protocol, quantity): [each for part in parts if (each := part.functions[quantity]) is not None]
+            for protocol, parts in self.hops.items()
+            for quantity in QUANTITIES
+        }
+        return {key: together(functions) for key, functions in known.items() if functions}
+
+    def complete(self, protocol: Protocol, quantity: str) -> bool:
+        """Whether all parts of a hop were measured."""
+        parts = self.hops.get(protocol, ())
+        return bool(parts) and all(part.functions[quantity] is not None for part in parts)
 
     def slope_known(self, protocol: Protocol, quantity: str) -> bool:
         """Whether the cost of bytes at a hop is known: some part has it, and it may be one of all parts together."""
@@ -116,13 +131,7 @@ def cpu_of(part: PartFunctions, rate: Fraction | None, traffic: Traffic) -> Esti
     each = part.functions[CPU]
     if each is None:
         return None
-    found = [(each.estimate(rate, size), share) for size, share in traffic.by_size.items()]
-    return Estimate(
-        total(estimate.amount.scaled(share) for estimate, share in found),
-        any(estimate.rate_outside for estimate, _ in found),
-        any(estimate.size_outside for estimate, _ in found),
-        any(estimate.no_slope for estimate, _ in found),
-    )
+    return each.of_traffic(rate, traffic.by_size)
 
 
 def latency_of(part: PartFunctions, rate: Fraction | None, size: int | None) -> Estimate | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from admc.overhead.diff import Cell, Difference
-from admc.overhead.law import Amount, Function, function, total
+from admc.overhead.law import Amount, Function, amount, function, total
 from admc.overhead.making import Made
 from admc.overhead.profile import CPU, LATENCY, ComponentCost, Figure, HopCost, Profile, Sizes, law
 from admc.overhead.source import NamedProfile
@@ -78,7 +78,7 @@ def _hop(hop: HopCost) -> list[str]:
     found = [(part.name, _functions(part, hop.sizes)) for part in hop.parts]
     rows = [("part", *_HEAD)]
     for rate in _rates(functions for _, functions in found):
-        amounts = [[_amount(functions.get(quantity), rate) for quantity in (LATENCY, CPU)] for _, functions in found]
+        amounts = [[_cost(functions.get(quantity), rate) for quantity in (LATENCY, CPU)] for _, functions in found]
         for (name, _), (latency, cpu) in zip(found, amounts, strict=True):
             rows.append((name, *_figures(rate, latency, cpu)))
         sums = [_sum(each) for each in zip(*amounts, strict=True)]
@@ -89,10 +89,12 @@ def _hop(hop: HopCost) -> list[str]:
 def _bytes(found: Sequence[tuple[str, dict[str, Function]]]) -> Iterator[str]:
     for name, functions in found:
         for quantity, each in functions.items():
-            for point in each.slope or ():
+            if each.slope is None:
+                continue
+            for index, rate in enumerate(each.slope.rates or (None,)):
                 unit = "us" if quantity == LATENCY else "us of CPU"
-                value = point.amount.value * (1 if quantity == LATENCY else MICRO)
-                at = "" if point.rate is None else f" at {significant(point.rate)}/s"
+                value = each.slope.knot(index).value * (1 if quantity == LATENCY else MICRO)
+                at = "" if rate is None else f" at {significant(rate)}/s"
                 yield f"  each byte beyond, {name}: {significant(value)} {unit}{at}"
 
 
@@ -101,7 +103,7 @@ def _components(costs: Sequence[ComponentCost]) -> list[str]:
     for cost in costs:
         functions = _functions(cost, cost.sizes)
         for rate in _rates([functions]):
-            figures = _figures(rate, *(_amount(functions.get(quantity), rate) for quantity in (LATENCY, CPU)))
+            figures = _figures(rate, *(_cost(functions.get(quantity), rate) for quantity in (LATENCY, CPU)))
             rows.append((cost.title, *figures, _figure(cost.memory), "at least" if cost.floor else ""))
     return table(rows, right=(1, 2, 3, 4, 5), indent="  ")
 
@@ -127,12 +129,11 @@ def _functions(cost: object, sizes: Sizes | None) -> dict[str, Function]:
 
 
 def _rates(functions: Iterable[dict[str, Function]]) -> list[Fraction | None]:
-    points = {point.rate for each in functions for one in each.values() for point in one.base}
-    stated: list[Fraction | None] = sorted(rate for rate in points if rate is not None)  # type: ignore[assignment]
-    return stated or [None]
+    stated = sorted({rate for each in functions for one in each.values() for rate in one.base.rates or ()})
+    return [*stated] or [None]
 
 
-def _amount(each: Function | None, rate: Fraction | None) -> Amount | None:
+def _cost(each: Function | None, rate: Fraction | None) -> Amount | None:
     return None if each is None else each.estimate(rate, None).amount
 
 
@@ -159,8 +160,7 @@ def _known(amount: Amount | None) -> str:
 def _figure(figure: Figure | None) -> str:
     if figure is None:
         return "-"
-    low = None if figure.low is None else Fraction(figure.low)
-    return _known(Amount(Fraction(figure.value), low, None if figure.high is None else Fraction(figure.high)))
+    return _known(amount(figure))
 
 
 def notes(found: Made) -> str:

@@ -9,6 +9,8 @@ import pytest
 
 from admc.overhead.amounts import Whole, added, nearest, shares
 from admc.overhead.estimate import estimate
+from admc.overhead.full_mesh import full_mesh
+from admc.overhead.law import Amount
 from admc.overhead.layout import Layout, can_host, of_full_mesh, of_placement
 from admc.overhead.overhead import AdmOverhead, Lack, Overhead
 from admc.overhead.profile import Profile
@@ -329,6 +331,23 @@ def test_a_full_mesh_has_all_hops_and_costs_more() -> None:
     assert everywhere.hops == len(inside) + len(ports)
 
 
+@pytest.mark.parametrize("costs", [NODE, MESHINSIGHT, built_in("flatproxy").profile], ids=lambda costs: costs.name)
+@pytest.mark.parametrize("seed", range(3))
+def test_totals_of_a_full_mesh_are_those_of_the_model(seed: int, costs: Profile) -> None:
+    """Two ways to one sum: hop by hop, and all requests of a sidecar at once. They differ by rounding alone."""
+    program = load_text(generate(60, 160, 40, seed))
+    placement = place(program)
+    totals = full_mesh(program, placement, costs)
+    for found, everywhere in ((totals.hosting, False), (totals.everywhere, True)):
+        model = estimate(program, of_full_mesh(program, placement, everywhere=everywhere), costs).totals
+        assert (found.sidecars, found.hops, found.memory) == (model.sidecars, model.hops, model.memory)
+        assert abs(found.cpu.value - model.cpu.value) <= model.hops + 40
+        assert found.cpu.at_least == model.cpu.at_least
+        assert found.latency.at_least == model.latency.at_least
+        # a latency is rounded to the nanosecond before it is weighted by a rate
+        assert abs(found.latency.value - model.latency.value) <= 10_000 * model.hops
+
+
 def test_bookinfo_in_a_full_mesh_by_meshinsight() -> None:
     """The paper's example: each call passes the sidecars of its sender and its receiver."""
     program = load_text(
@@ -374,6 +393,6 @@ def test_shares_of_a_rounded_sum() -> None:
         draw = random.Random(seed)  # noqa: S311
         parts = [Fraction(draw.randrange(10**6), draw.randrange(1, 999)) for _ in range(draw.randrange(1, 9))]
         total = nearest(sum(parts, Fraction(0)))
-        found = shares(total, parts)
+        found = shares(total, [Amount.of(part) for part in parts])
         assert sum(found) == total
         assert all(abs(share - part) < 1 for share, part in zip(found, parts, strict=True))
