@@ -17,6 +17,7 @@ from admc.cli.explain import explain
 from admc.cli.fmt import fmt
 from admc.cli.graph import graph
 from admc.cli.output import write_out
+from admc.cli.overhead import overhead
 from admc.cli.parser import Command, Group, usage_error
 from admc.cli.profile import app as profile
 from admc.cli.rollout import rollout
@@ -43,6 +44,7 @@ app.command("check", cls=Command)(check)
 app.command("fmt", cls=Command)(fmt)
 app.command("explain", cls=Command)(explain)
 app.command("graph", cls=Command)(graph)
+app.command("overhead", cls=Command)(overhead)
 app.command("try", cls=Command)(try_)
 app.command("serve", cls=Command)(serve)
 app.command("status", cls=Command)(status)

@@ -71,4 +71,17 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "Each protocol has one base of a hop, each part stands once in a hop, and for each policy one entry of its "
         "component is the most specific.",
     ),
+    "ADM871": (
+        "the program has no profile",
+        "`admc overhead` estimates costs by the profile that the program names. Without one, no cost is given.",
+        "",
+        "admc profile list",
+    ),
+    "ADM872": (
+        "a cost is not priced",
+        "With `--require-priced`, `admc overhead` exits with 4 if the profile or the program lacks something that the "
+        "estimate needs: a component, a protocol, the cost of bytes, a rate or a size. Sums over it are at least.",
+        "",
+        "admc overhead policies.adm --require-priced",
+    ),
 }
