@@ -140,7 +140,11 @@ class Plans:
             made = resources(step, state.addresses, state.source.mode, only=step.services)
         except EmitError as error:
             raise refused(state, error) from error
-        others = {name: item for name, item in base.by_service.items() if name not in step.services}
+        rest = base.by_service
+        if state.source.mode is Mode.EXPLICIT:
+            # Without redirection each program has other addresses, and no two ADMs can listen at one.
+            rest = {**rest, **self._made(label.goal).by_service}
+        others = {name: item for name, item in rest.items() if name not in step.services}
         return SnapshotSet(others | {name: snapshot(each) for name, each in made.items()}, base.passthrough)
 
     def _made(self, name: str) -> SnapshotSet:

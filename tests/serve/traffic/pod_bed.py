@@ -161,7 +161,7 @@ class PodBed:
     def write(self, variant: Variant) -> None:
         self.variant = variant
         if self._server is not None:
-            self._steps = len(self._server.events("transition_step"))
+            self._steps = len(self._server.events("rollout_step"))
         self.timeline.wrote(variant)
         write_whole(self.folder / "policies.adm", self._text(variant).encode())
 
@@ -181,7 +181,7 @@ class PodBed:
 
     def phases(self) -> Iterator[str]:
         """The steps that this server has taken since it was given the program."""
-        return (event["phase"] for event in self.server.events("transition_step")[self._steps :])
+        return (event["step"] for event in self.server.events("rollout_step")[self._steps :])
 
     def until_step(self, phase: str, seconds: float = SECONDS) -> None:
         """Wait until that step has been taken since the program was written; it need not be acknowledged."""
@@ -201,7 +201,7 @@ class PodBed:
         self.timeline.in_force(since)
 
     def over(self) -> None:
-        """Wait until nothing of any transition is left."""
+        """Wait until nothing of any rollout is left."""
         self.settle()
         self.server.until(lambda: not self.server.status()["server"]["why"], SECONDS)
         self.settle()
