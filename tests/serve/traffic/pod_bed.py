@@ -26,6 +26,7 @@ from tests.serve.traffic.pods import DRAIN_SECONDS, Pods, relay
 from tests.serve.traffic.programs import EGRESS, INGRESS, OUT, Ask, Variant
 from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
+from tests.testbed.mesh.source_ports import SourcePorts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -116,6 +117,7 @@ class PodBed:
             self.write(self.variant)
             nothing_between = Mesh(load_text(self._text(self.variant)), None, Between.NONE, folder=self.folder / "mesh")
             self.mesh = stack.enter_context(nothing_between)
+            self._source_ports = SourcePorts(self.mesh)
             stack.enter_context(relay(path, XDS_PORT))
             both = [self._text(Variant(cart=side)) for side in (EGRESS, INGRESS)]
             self.pods = Pods(self.mesh, self.folder, path, both[0])
@@ -289,11 +291,10 @@ class PodBed:
                 caller.__exit__()
 
     def _caller(self, source: str, destination: str, own: tuple[Ask, ...], *, keep: bool) -> Caller:
-        replica = int(source.rpartition("/")[2])
         address = self.mesh.layout.by_name[destination].addresses[0]
         ends = (source, *RECEIVERS) if self._more == SPREAD else (source, destination)
         return Caller(
-            lambda: self.mesh.connect("shop", address, PORT, replica=replica),
+            lambda: self._source_ports.connect(source, address, PORT),
             own,
             keep=keep,
             pause=self._pause,
