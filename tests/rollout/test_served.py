@@ -69,7 +69,7 @@ def test_a_policy_moves_though_the_server_is_killed_in_each_step(tmp_path: Path)
             assert seen[-1] == "plan"
             more([*passed, *refused], AMOUNT)
         once(bed, passed, refused)
-        assert not (tmp_path / "kept" / UNDER_WAY).exists()
+        server.until(lambda: not (tmp_path / "kept" / UNDER_WAY).exists())
 
 
 def test_a_plan_is_taken_back_in_the_middle(tmp_path: Path) -> None:

@@ -73,6 +73,9 @@ class Rollout:
         """What is waited for, in words."""
         self._error: tuple[str, ...] = ()
         """Why the next label could not be published, when that was tried last."""
+        self._arrives = False
+        """Not every proxy has had the plan at rest since it was published last. Also true of a plan that a rollout was
+        taken back to, which every proxy had before."""
         self._confirmed = 0.0
         self._due = 0.0
         """When to observe proxies again."""
@@ -83,7 +86,7 @@ class Rollout:
         state = self.state
         if state is None:
             return False
-        return state.now.goal is not None or state.queued is not None or state.proven != state.now
+        return state.now.goal is not None or state.queued is not None or self._arrives
 
     @property
     def text(self) -> str:
@@ -156,6 +159,7 @@ class Rollout:
                     await asyncio.to_thread(self._redirection.ask, step.redirected, addresses)
             await self._publish(position.rollout, position.rollout.now.base)
             self.state = position.rollout
+            self._arrives = self.state.now.goal is None and self.state.proven != self.state.now
 
     async def follow(self) -> None:
         """Go on whenever something is seen, for ever."""
@@ -230,6 +234,8 @@ class Rollout:
         self._due = ended + (ended - began) / LOOK_SHARE
         try:
             await self._advance(reduce(state, seen))
+            if self._arrives and self.state == state and all(each.has_now for each in seen.clients):
+                await self._arrive()
         except CommandError as error:
             # It stays where it is, until the folder takes something again or other addresses come.
             self._failed()
@@ -260,19 +266,23 @@ class Rollout:
             self.publisher.labelled()
             await self._publish(state, before.now.goal or before.now.base)
             self.state = state
+            self._arrives = state.now.goal is None
             self._log(before, state)
             self.plans.forget_all_but(plans_of(state))
         else:
             if stored or state.back != before.back:
                 await self._store(self._position(state))
-            over = before.now.goal is None and before.proven != before.now and state.proven == state.now
-            if over:  # before the state says so: if the folder takes nothing, this is repeated
-                await asyncio.to_thread(self._redirection.rest, self.plans[state.now.base].placed)
             self.state = state
             if state.kept != before.kept:
                 await self._publish(state, state.now.base)
-            if over:
-                LOG.info("rollout_over", extra={"state": self.plans[state.now.base].state.version})
+
+    async def _arrive(self) -> None:
+        """Every proxy has the plan at rest. Raises `CommandError` where the folder takes nothing."""
+        assert self.state is not None  # noqa: S101 - the caller looked
+        plan = self.plans[self.state.now.base]
+        await asyncio.to_thread(self._redirection.rest, plan.placed)
+        self._arrives = False
+        LOG.info("rollout_over", extra={"state": plan.state.version})
 
     async def _again(self) -> None:
         """The same label, with other addresses."""
@@ -313,7 +323,8 @@ class Rollout:
         if step is not None and before.now.goal is None and not state.back:
             for sentence in step.reasons:
                 LOG.info("rollout_reason", extra={"reason": sentence})
-        if state.back and not before.back:
+        returned = before.now.goal is not None and state.now == Label(before.now.base)
+        if not before.back and (state.back or returned):
             LOG.info("rollout_undoing", extra={"state": self.plans[state.now.base].state.version})
 
     def _position(self, state: RolloutState) -> Position | None:
