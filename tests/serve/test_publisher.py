@@ -91,7 +91,7 @@ def test_older_connections_of_a_proxy_count_once_it_has_acknowledged(tmp_path: P
             assert server.reads == []
             assert any("have not acknowledged" in each for each in rollout.waits)
             server.acknowledges = True
-            await until(lambda: rollout.waits == ("older connections to be closed",))
+            await until(lambda: rollout.waits == ("`web`: older connections to be closed",))
             assert "web" in server.reads
             assert at(rollout) == StepName.PREPARE
             server.older = {}

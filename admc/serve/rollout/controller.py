@@ -126,20 +126,23 @@ class Rollout:
             await self._again()
 
     async def abort(self) -> str:
-        """Take back what is under way; what was done, in a sentence. Raises `CommandError` where it cannot be kept."""
+        """Take back the rollout under way. Returns what the server does, in a sentence. Raises `CommandError` if there
+        is nothing to take back, or the state cannot be stored."""
         return await self._operate(CommandName.ABORT)
 
     async def continue_(self) -> str:
-        """Go on with what was aborted; what was done, in a sentence."""
+        """Go on with the plan that was aborted; else as `abort`."""
         return await self._operate(CommandName.CONTINUE)
 
     async def _operate(self, name: CommandName) -> str:
         async with self._turn:
             before = self.state
             if before is None:
-                return "no plan has been published yet"
+                raise progress.not_done(name, "no plan has been published yet")
             await self._command(Command(name))
-            return progress.outcome(name, before, self.state, self.plans)
+            outcome = progress.outcome(name, before, self.state or before, self.plans)
+            LOG.info("rollout_command", extra={"command": name.value, "outcome": outcome})
+            return outcome
 
     async def resume(self, position: Position, planned: dict[str, Planned]) -> None:
         """Go on where an earlier server was. Raises `CommandError`."""
