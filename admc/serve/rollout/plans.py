@@ -33,12 +33,12 @@ NOTHING: frozenset[str] = frozenset()
 
 
 class Planned(NamedTuple):
-    """A plan, and what it can be made from again where the server keeps its state."""
+    """A plan, and the recipe by which a restarted server builds it again."""
 
     state: State
     recipe: Recipe | None
     groups: SnapshotSet | None = None
-    """None: not made yet."""
+    """None: not built yet."""
 
     @property
     def placed(self) -> Placed:
