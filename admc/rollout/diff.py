@@ -5,7 +5,7 @@
 A *port* moves if policies change at both of its ends, at senders and at the receiver, and not in arguments alone. It
 moves as a whole: each request meets all that the old plan enforces on it, or all that the new one does. A port at which
 one end changes is swapped with the filter chains of that end: in `prepare`, or, where that must not be before other
-ports have moved (`helpers`), with the new plan at the end.
+ports have moved (`own_requests`), with the new plan at the end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import hmac
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.rollout import helpers, refusals
+from admc.rollout import own_requests, refusals
 from admc.rollout.captures import captures_of
 from admc.rollout.enforcement import Frame, HopKey, alike, same
 from admc.rollout.model import Part, Placed, Plan, Step, StepName
@@ -105,7 +105,7 @@ class Diff:
     @cached_property
     def late(self) -> frozenset[str]:
         """Destinations whose ports, those that do not move, change with the new plan only. Raises `EmitError`."""
-        return helpers.late(self)
+        return own_requests.late(self)
 
     def pairs(self, port: Port, left: Side) -> tuple[Pair, ...]:
         """What leaves one end of a port, each with all that comes to the other end and may take its place."""
