@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.rollout.enforcement import Frame, same
+from admc.rollout.enforcement import Frame
 from emitters.envoy.names import filter_name
 from xds_server.resources.references import Reference
 from xds_server.resources.snapshot import Resource, Snapshot
@@ -35,15 +35,11 @@ class Guard(NamedTuple):
 def steady_guards(old: Placed, new: Placed) -> frozenset[Guard]:
     """Guards that stay in their hops and change in arguments alone, or not at all."""
     frame = Frame(old, new)
-    found = set()
-    for key, hop in frame.hops[1].items():
-        before = frame.hops[0].get(key)
-        earlier = {policy.name: policy for policy in before.policies} if before is not None else {}
-        for policy in hop.policies:
-            other = earlier.get(policy.name)
-            if policy.kind.guard and other is not None and same(policy, other, key[1], arguments=False):
-                found.add(Guard(key[0], hop.name, filter_name("", policy)))
-    return frozenset(found)
+    return frozenset(
+        Guard(key.service, hop.name, filter_name("", policy))
+        for key, hop in frame.hops[1].items()
+        for policy in frame.steady_guards(key)
+    )
 
 
 def retained(

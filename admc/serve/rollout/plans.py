@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.compile.pipeline import folder_of
 from admc.exits import CommandError, Exit
-from admc.rollout.diff import changes, moves, steps, version
+from admc.rollout.diff import changes, moves, version
 from admc.rollout.model import Placed
 from admc.rollout.resources import resources
 from admc.rollout.retention import steady_guards
+from admc.rollout.steps import steps
 from admc.serve.build.snapshots import SnapshotSet, snapshot, snapshots
 from admc.serve.rollout.addresses import changed, during, elsewhere, is_elsewhere, listed
 from dsl.collector import no_collection
