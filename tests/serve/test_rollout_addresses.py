@@ -126,8 +126,8 @@ def test_addresses_hold_in_the_middle_of_a_rollout(tmp_path: Path, with_the_plan
             server.away = set()
 
             def over() -> bool:
-                for place in (folder / "interception").iterdir():
-                    (place / "loaded").write_bytes((place / "digest").read_bytes())
+                for digest in (folder / "interception").glob("*/digest"):  # written last
+                    (digest.parent / "loaded").write_bytes(digest.read_bytes())
                 return at(rollout) == "egress-bronze.adm"
 
             await until(over)
