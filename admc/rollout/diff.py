@@ -13,15 +13,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.rollout.enforcement import Frame, HopKey, same
-from dsl.program import Side, Verb
+from dsl.program import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Set
+    from collections.abc import Iterator
 
     from admc.rollout.model import Placed, Port
     from dsl.program import Policy
-
-_DECIDES = frozenset((Verb.REJECTS, Verb.WRITES, Verb.ROUTES))
 
 
 class Pair(NamedTuple):
@@ -64,7 +62,7 @@ class Diff:
 
     @property
     def moved(self) -> frozenset[str]:
-        """Services at either end of ports that move."""
+        """Services at either end of ports that move. If there are any, the way to the new plan needs steps."""
         return frozenset(key.service for port in self.moving for key in self.ends(port))
 
     @property
@@ -74,12 +72,9 @@ class Diff:
 
     def pairs(self, port: Port, left: Side) -> Iterator[Pair]:
         """What leaves one end of a port, each with all that comes to the other end and may take its place."""
-        outside = self.frame.program.externals.keys()
         coming = self._apart(port, left.other, 1)
-        for old in self._apart(port, left, 0):
-            for new in coming:
-                if _may_replace(old, new, outside):
-                    yield Pair(old, new)
+        leaving = self._apart(port, left, 0)
+        return (Pair(old, new) for old in leaving for new in coming if _may_replace(old, new))
 
     def _same(self, key: HopKey, *, arguments: bool) -> bool:
         """Whether a hop has the same policies in the same order in both plans."""
@@ -99,25 +94,9 @@ class Diff:
         return tuple(found.values())
 
 
-def _may_replace(one: Policy, other: Policy, outside: Set[str]) -> bool:
-    """Whether one policy may take the place of the other: they have one name, or do something of the same sort to some
-    of the same requests. A kind that declares no effects may do anything, and an outside party may be any caller."""
-    if one.name == other.name:
-        return True
-    verbs = [{effect.verb for effect in policy.effects or ()} - {Verb.READS} for policy in (one, other)]
-    does = not all(verbs) or not verbs[0].isdisjoint(verbs[1]) or not any(_DECIDES.isdisjoint(each) for each in verbs)
-    anyone = one.open_sources or other.open_sources or not outside.isdisjoint(one.sources | other.sources)
-    return does and (anyone or not one.sources.isdisjoint(other.sources))
-
-
-def moves(old: Placed, new: Placed) -> frozenset[str]:
-    """The services at both ends of what moves: if there are any, the way from one plan to the other needs steps."""
-    return Diff(old, new).moved
-
-
-def changes(old: Placed, new: Placed) -> frozenset[str]:
-    """The services whose ADM differs between two plans, or in a step between them."""
-    return Diff(old, new).concerned
+def _may_replace(one: Policy, other: Policy) -> bool:
+    """Whether one policy may take the place of the other: they have one name, or do the same under two names."""
+    return one.name == other.name or same(one, other, Side.EGRESS, arguments=False)
 
 
 def version(placed: Placed) -> str:

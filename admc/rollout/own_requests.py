@@ -40,20 +40,17 @@ class _Sending(NamedTuple):
 def late_destinations(diff: Diff) -> frozenset[str]:
     """Destinations whose ports, those that do not move, change with the new plan only: requests of ADMs begin there.
 
-    Raises `EmitError` where these would begin or end at the wrong time.
+    Raises `EmitError` where such requests would begin or end at the wrong time.
     """
     before, after = (list(_sent(diff, plan)) for plan in range(2))
     kept = {each.way for each in before} & {each.way for each in after}
     stops, begins = (
-        [each for each in found if each.way not in kept and _concerns(diff, *each.way)] for found in (before, after)
+        [each for each in found if each.way not in kept and _concerns(diff, each)] for found in (before, after)
     )
     late = frozenset(each.key.destination for each in begins)
     for each in (*stops, *begins):
-        if each.key.port in diff.moving:
-            raise _sent_from_moving(each)
-    for each in stops:
-        if each.key.destination in late:
-            raise _stops_and_begins(each)
+        if each.key.port in diff.moving or (each in stops and each.key.destination in late):
+            raise _wrong_time(each)
     return late
 
 
@@ -64,46 +61,34 @@ def _sent(diff: Diff, plan: int) -> Iterator[_Sending]:
                 yield _Sending(to, key, policy)
 
 
-def _concerns(diff: Diff, sender: str, to: str) -> bool:
-    """Whether what the receiver enforces on a sender changes, at some port that moves."""
-    return any(_changes_for(diff, sender, port) for port in diff.moving if port[0] == to)
+def _concerns(diff: Diff, sending: _Sending) -> bool:
+    """Whether what the receiver enforces on the sender changes, at some port that moves."""
+    for port in diff.moving:
+        if port[0] == sending.to:
+            old, new = (_received(diff, plan, port, sending.key.service) for plan in range(2))
+            if len(old) != len(new) or not all(map(_alike, old, new)):
+                return True
+    return False
 
 
-def _changes_for(diff: Diff, sender: str, port: Port) -> bool:
-    old, new = (
-        [policy for policy in _received(diff, plan, port) if sender in policy.sources or policy.open_sources]
-        for plan in range(2)
-    )
-    return len(old) != len(new) or not all(
-        one.name == two.name and same(one, two, Side.INGRESS, arguments=False)
-        for one, two in zip(old, new, strict=True)
-    )
+def _alike(one: Policy, other: Policy) -> bool:
+    return one.name == other.name and same(one, other, Side.INGRESS, arguments=False)
 
 
-def _received(diff: Diff, plan: int, port: Port) -> tuple[Policy, ...]:
-    """What the receiver enforces at a port: the same, whichever number leads to it."""
+def _received(diff: Diff, plan: int, port: Port, sender: str) -> list[Policy]:
+    """What the receiver enforces on a sender at a port: the same, whichever number leads to it."""
     held = (diff.frame.policies(plan, key) for key in diff.ends(port) if key.side is Side.INGRESS)
-    return next(filter(None, held), ())
+    found = next(filter(None, held), ())
+    return [policy for policy in found if sender in policy.sources or policy.open_sources]
 
 
-def _sent_from_moving(found: _Sending) -> EmitError:
+def _wrong_time(found: _Sending) -> EmitError:
     name, destination = found.policy.name, found.key.destination
     return refused(
         f"the ADM of `{found.key.service}` begins or ceases to send requests of its own to `{found.to}` for `{name}`, "
-        f"while policies change sides at `{found.to}` and at `{destination}`",
+        f"while policies change sides at `{found.to}` and other policies of calls to `{destination}` change",
         found.policy,
-        "what an ADM sends by itself meets only what the receiver enforces, so it has to end before policies change "
-        "sides there, or begin afterwards",
+        "what an ADM sends by itself meets only what the receiver enforces, so it ends before policies change sides "
+        f"there, or begins afterwards: all of `{destination}` would have to change at that moment",
         f"one in which `{name}` comes or goes, and one with the other changes",
-    )
-
-
-def _stops_and_begins(found: _Sending) -> EmitError:
-    name, destination = found.policy.name, found.key.destination
-    return refused(
-        f"the ADM of `{found.key.service}` ceases to send requests of its own to `{found.to}` for `{name}`, and at "
-        f"`{destination}` others begin, while policies change sides at the services that they go to",
-        found.policy,
-        "the one has to be first, the other last, and a destination changes at one moment",
-        f"first the one without `{name}`, then the one with the rest",
     )

@@ -11,7 +11,7 @@ from envoy.config.route.v3 import route_components_pb2
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
 from admc.rollout.chains import HttpChain
-from admc.rollout.diff import moves
+from admc.rollout.diff import Diff
 from admc.rollout.marker import MARKER
 from admc.rollout.model import Placed, StepName
 from admc.rollout.resources import resources
@@ -172,7 +172,7 @@ def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) ->
     assume(old is not None and new is not None)
     assert old is not None
     assert new is not None
-    assume(moves(old, new))
+    assume(Diff(old, new).moved)
     assume(not any(problem.severity is Severity.ERROR for plan in (old, new) for problem in expressible(*plan)))
     try:
         found = steps(old, new, b"key")
@@ -211,7 +211,7 @@ def variants(path: Path) -> list[Placed]:
 def test_each_example_moves_its_policies(path: Path) -> None:
     """From the example to each variant, and back. Each step can be published for every ADM."""
     base, *others = variants(path)
-    moving = [other for other in others if moves(base, other)][:VARIANTS]
+    moving = [other for other in others if Diff(base, other).moved][:VARIANTS]
     for other in moving:
         for old, new in ((base, other), (other, base)):
             for step in steps(old, new, b"key").values():

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.rollout.diff import moves
+from admc.rollout.diff import Diff
 from admc.rollout.model import StepName
 from admc.rollout.steps import steps
 from dsl.program import Protocol, Side
@@ -50,9 +50,9 @@ def _go(world: World, at: int, leg: Leg) -> int:
     plans = world.plans.plans
     # Connections of an earlier plan, between which and the new one something moves, are waited for.
     older = {plan for label in world.labels[world.labels[-1].floor :] for plan in label.plans} - {at}
-    waits = any(moves(plans[plan], plans[leg.plan]) for plan in older)
+    waits = any(Diff(plans[plan], plans[leg.plan]).moved for plan in older)
     floor = len(world.labels) - 1 if waits else None
-    if not moves(plans[at], plans[leg.plan]):
+    if not Diff(plans[at], plans[leg.plan]).moved:
         world.publish(str(leg.plan), world.plans.rest(leg.plan), [leg.plan], floor)
         return leg.plan
     states = {

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from xds_server.resources.snapshot import Snapshot
 
 
-
 class Planned(NamedTuple):
     """A plan, and what it can be made from again where the server keeps its state."""
 
