@@ -111,7 +111,7 @@ class Frame:
     def _beside(self, policy: Policy, new: Mapping[str, Policy]) -> Policy:
         """A policy of the old plan, by its name beside those of the new one."""
         other = new.get(policy.name)
-        if other is None or (same(policy, other, Side.INGRESS, arguments=True) and policy.ports == other.ports):
+        if other is None or same(policy, other, Side.INGRESS, arguments=True):
             return policy
         return replace(policy, name=policy.name + OLD)
 

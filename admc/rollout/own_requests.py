@@ -79,7 +79,7 @@ def _received(diff: Diff, plan: int, port: Port, sender: str) -> list[Policy]:
     """What the receiver enforces on a sender at a port: the same, whichever number leads to it."""
     held = (diff.frame.policies(plan, key) for key in diff.ends(port) if key.side is Side.INGRESS)
     found = next(filter(None, held), ())
-    return [policy for policy in found if sender in policy.sources or policy.open_sources]
+    return [policy for policy in found if sender in policy.sources]
 
 
 def _wrong_time(found: _Sending) -> EmitError:

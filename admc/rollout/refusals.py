@@ -49,6 +49,5 @@ def _port_changes(diff: Diff, port: Port) -> bool:
     old, new = (placed.program.services.get(port[0]) for placed in diff.frame.plans)
     if old is None or new is None:
         return False
-    numbers = {hops[key].port.number for hops in diff.frame.hops for key in diff.ends(port) if key in hops}
     before, after = ({(each.number, each.target, each.protocol) for each in service.ports} for service in (old, new))
-    return any(target == port[1] or number in numbers for number, target, _ in before ^ after)
+    return any(target == port[1] for _, target, _ in before ^ after)

@@ -16,7 +16,7 @@ from admc.rollout.enforcement import Frame
 from emitters.envoy.names import filter_name
 from xds_server.resources.references import Reference
 from xds_server.resources.snapshot import Resource, Snapshot
-from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
+from xds_server.resources.types import EXTENSION, LISTENER, ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,11 +69,7 @@ def _with_older(
         return new
     held = _by_reference(new)
     earlier = {key: each for key, each in _by_reference(published).items() if key.type_url != LISTENER}
-    left = [
-        key
-        for key in earlier
-        if key.type_url in (ROUTES, EXTENSION) and key.name != TRIAL and (subscribed is None or key in subscribed)
-    ]
+    left = [key for key in earlier if key.type_url in (ROUTES, EXTENSION) and (subscribed is None or key in subscribed)]
     kept: dict[Reference, Resource] = {}
     while left:
         key = left.pop()

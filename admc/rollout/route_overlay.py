@@ -90,7 +90,6 @@ def _mark(hop: str, route: Any, overlay: RouteOverlay) -> None:
         if overlay.marks and not (shares and place.name.startswith(f"{hop}/to:")):
             added = place.request_headers_to_add.add()
             added.header.key, added.header.value = MARKER, overlay.secret
-            added.append_action = added.OVERWRITE_IF_EXISTS_OR_ADD
 
 
 def _routes(host: Any) -> Iterator[Any]:

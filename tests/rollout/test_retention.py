@@ -114,6 +114,19 @@ def test_a_guard_that_moves_or_is_about_other_requests_does_not(other: str) -> N
     assert not steady_guards(OLD, after)
 
 
+def test_other_policies_stay_as_they_are_for_older_connections() -> None:
+    after = placed(GUARD + HEADER.replace('"1"', '"2"'), callers="s")
+    assert {each.filter for each in steady_guards(OLD, after)} == {"/who:allow"}
+    old, new = snapshots(OLD), snapshots(after)
+    found = retained(old, new, {}, steady_guards(OLD, after))["d"]
+    assert names(found, LISTENER) == names(new["d"], LISTENER)
+    assert all(
+        each.body == old["d"].of_type(ROUTES).resources[name].body
+        for name, each in found.of_type(ROUTES).resources.items()
+        if name in names(old["d"], ROUTES)
+    )
+
+
 def test_a_guard_that_stays_has_its_new_arguments_in_prepare() -> None:
     """What else moves at its destination does not hold up a revocation."""
     move = 'policy mark = set_request_header(name: "x-a", value: "1") on {s, t} -> d\npin mark at egress\n'
