@@ -345,7 +345,7 @@ _USAGE = {
         "acknowledged, for its next start. A state that does not fit its digests, or that a newer admc wrote, is not "
         "used: the server begins with the state that it compiles, and proxies keep their configuration until then. A "
         "server does not start with a folder that it cannot write to, that another server uses, or that has a "
-        "transition which it cannot read.",
+        "rollout which it cannot read.",
     ),
     "ADM855": Code(
         "no steps lead safely to this plan",

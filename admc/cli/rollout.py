@@ -35,7 +35,7 @@ def rollout(
         from admc.serve.observe.status import from_json
 
         found = from_json(fetched(server))
-        write_out((visible(found.server.transition) or "nothing is under way") + "\n")
+        write_out((visible(found.server.rollout) or "nothing is under way") + "\n")
         return Exit.DONE
     write_out(visible(_commanded(server, action)) + "\n")
     return Exit.DONE

@@ -34,7 +34,7 @@ def status(
     detailed_exitcode: Annotated[
         bool,
         typer.Option(
-            "--detailed-exitcode", help="Exit with 2 unless every ADM is in sync, without a problem or a transition."
+            "--detailed-exitcode", help="Exit with 2 unless every ADM is in sync, without a problem or a rollout."
         ),
     ] = False,
 ) -> int:

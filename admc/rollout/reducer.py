@@ -287,7 +287,8 @@ def _return_to(state: RolloutState, seen: Observation, label: Label) -> RolloutS
 def _publish(state: RolloutState, seen: Observation, now: Label) -> RolloutState:
     """Another label. A plan at rest that a rollout has come to is the last in the order, though proxies may have had it
     before."""
-    chains = {Chain(service, name) for service, names in seen.chains.items() for name in names}
+    clients = {each.service for each in seen.clients}
+    chains = {Chain(service, name) for service in clients for name in seen.chains.get(service, ())}
     own = next((each._replace(left=False) for each in state.may_have if each.label == now), Holding(now, NO_SERVICES))
     stays = (now.goal is not None or state.back) and any(each.label == now for each in state.may_have)
     if stays:

@@ -315,7 +315,7 @@ def test_a_caller_that_only_the_old_plan_names_meets_its_policies() -> None:
 
 
 def test_listeners_wait_for_the_addresses_that_policies_of_either_plan_need() -> None:
-    """A caller without an address, whom a policy of the receiver is about, is not let past it."""
+    """A caller without an address does not pass a policy of the receiver that is about its calls."""
     for sides in (("ingress", "egress"), ("egress", "ingress")):
         old, new = small(sides[0]), small(sides[1])
         addresses = known(old, new)

@@ -231,7 +231,7 @@ class Rollout:
             self._failed()
             self.waits = tuple(item.message for item in error.diagnostics)
             if self.waits != self._error:
-                LOG.error("transition_refused", extra={"findings": list(self.waits)})
+                LOG.error("rollout_refused", extra={"findings": list(self.waits)})
             self._error = self.waits
         else:
             self._error = ()
@@ -239,8 +239,8 @@ class Rollout:
     def _wait(self, waits: tuple[str, ...]) -> None:
         state = self.state
         if waits and waits != self.waits and state is not None and self.under_way:
-            extra = {"phase": progress.phase(state.now), "for": list(waits[:LOGGED]), "of": len(waits)}
-            LOG.info("transition_waits", extra=extra)
+            extra = {"step": progress.phase(state.now), "for": list(waits[:LOGGED]), "of": len(waits)}
+            LOG.info("rollout_waits", extra=extra)
         self.waits = waits
 
     async def _advance(self, state: RolloutState, *, stored: bool = False) -> None:
@@ -266,7 +266,7 @@ class Rollout:
                 await self._publish(state, state.now.base)
             if before.now.goal is None and before.proven != before.now and state.proven == state.now:
                 await asyncio.to_thread(self._redirection.rest, self.plans[state.now.base].placed)
-                LOG.info("transition_over", extra={"state": self.plans[state.now.base].state.version})
+                LOG.info("rollout_over", extra={"state": self.plans[state.now.base].state.version})
 
     async def _again(self) -> None:
         """The same label, with other addresses."""
@@ -299,16 +299,16 @@ class Rollout:
 
     def _log(self, before: RolloutState, state: RolloutState) -> None:
         step = self._step(state)
-        extra: dict[str, object] = {"phase": progress.phase(state.now), "back": state.back}
+        extra: dict[str, object] = {"step": progress.phase(state.now), "back": state.back}
         if step is not None:
             extra["groups"] = len(step.services)
             extra |= {name: list(getattr(step, name)) for name in ("closes", "opens") if getattr(step, name)}
-        LOG.info("transition_step", extra=extra)
+        LOG.info("rollout_step", extra=extra)
         if step is not None and before.now.goal is None and not state.back:
             for sentence in step.reasons:
-                LOG.info("transition", extra={"reason": sentence})
+                LOG.info("rollout_reason", extra={"reason": sentence})
         if state.back and not before.back:
-            LOG.info("transition_undoing", extra={"state": self.plans[state.now.base].state.version})
+            LOG.info("rollout_undoing", extra={"state": self.plans[state.now.base].state.version})
 
     def _position(self, state: RolloutState) -> Position | None:
         recipes = self.plans.recipes

@@ -148,9 +148,13 @@ class Plans:
         if label.goal is None:
             self._emitted.clear()
             return base
-        step = self.step(label, key)
-        made = self._emit(label.base, label.goal, step, self.state(label)).at(step)
-        others = {name: item for name, item in base.by_service.items() if name not in step.services}
+        step, state = self.step(label, key), self.state(label)
+        made = self._emit(label.base, label.goal, step, state).at(step)
+        rest = base.by_service
+        if state.source.mode is Mode.EXPLICIT:
+            # Without redirection each program has other addresses, and no two ADMs can listen at one.
+            rest = {**rest, **self._made(label.goal).by_service}
+        others = {name: item for name, item in rest.items() if name not in step.services}
         return SnapshotSet(others | {name: snapshot(each) for name, each in made.items()}, base.passthrough)
 
     def _emit(self, old: str, new: str, step: Step, state: State) -> Emitted:

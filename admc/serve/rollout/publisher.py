@@ -139,7 +139,10 @@ class Publisher:
             there.setdefault(view.group, set()).add(view.node.id)
             clients.append(self._client(view, now, settled))
         self._since = settled
-        for name in hosts(state.now, plans):
+        # Where an ADM was withdrawn, its proxies count until they have nothing of an earlier label.
+        earlier = (holding.services for holding in state.may_have if holding.label != state.now)
+        kept = {chain.service for chain in state.kept}
+        for name in hosts(state.now, plans).union(kept, *earlier):
             missing = replicas(plans[state.newest].state, name) - len(there.get(name, ()))
             served = self._served is None or name in self._served
             clients += [Client(name, served, has_now=False, refuses=False, is_away=True)] * max(0, missing)

@@ -6,7 +6,7 @@
     FOLDER/redirected.json                                        what is known to be loaded, and what was asked for
 
 Whoever loads the rules writes `loaded`. Until then the old side does not let go, however long it takes. Rules of a
-transition are those of the old plan and of the new one together. What was loaded for an earlier plan, and the plan in
+rollout are those of the old plan and of the new one together. What was loaded for an earlier plan, and the plan in
 force does not need, may have gone with the pods: it is asked for anew.
 
 Of the first plan nothing is known: that its rules are loaded is an assumption.
@@ -63,7 +63,7 @@ class Known(NamedTuple):
     redirected: Captures
     asked: Mapping[str, Asked]
     digests: Mapping[str, str]
-    """Service -> the rules that were loaded for the transition under way."""
+    """Service -> the rules that were loaded for the rollout under way."""
 
 
 Look = tuple["FileStat | None", ...]
@@ -118,7 +118,7 @@ class Redirection:
     def keep(self, rest: tuple[Placed, Addresses] | None = None) -> bool:
         """Have in the folder what is known and what was asked for, if somebody has removed or touched that, or put
         another's in its place: then nothing counts that is said there. Whether that was so. Raises `CommandError` where
-        the folder takes nothing. `rest`: the plan in force, where no transition is under way: of what went while no
+        the folder takes nothing. `rest`: the plan in force, where no rollout is under way: of what went while no
         server ran it says what to ask for."""
         folder, known = self._folder, self._known
         if folder is None or known is None:
@@ -158,7 +158,7 @@ class Redirection:
         return self._left is not None and look(folder / NAME) != self._left
 
     def resume(self, old: Placed, *, redirected: bool) -> None:
-        """Go on with the transition from this plan that an earlier server was in."""
+        """Go on with the rollout from this plan that an earlier server was in."""
         self.recall()
         if self._known is None:
             if self._folder is not None and redirected:

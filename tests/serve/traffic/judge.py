@@ -58,8 +58,6 @@ class Cut(NamedTuple):
     """How such a request ends."""
     opened: float = float("inf")
     """No caller's connection is cut that was made later."""
-    error: str = ""
-    """What the caller is told, among other things."""
 
 
 @dataclass
@@ -103,7 +101,6 @@ class Timeline:
     def is_cut(self, request: Request) -> bool:
         return any(
             it.status == request.status
-            and it.error in request.error
             and request.opened <= it.opened
             and it.names & request.ends
             and it.began <= request.ended
