@@ -10,17 +10,18 @@ import pytest
 from envoy.config.route.v3 import route_components_pb2
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
-from admc.rollout.chains import filters_of, table_of
-from admc.rollout.diff import moves, steps
+from admc.rollout.chains import HttpChain
+from admc.rollout.diff import Diff
 from admc.rollout.marker import MARKER
 from admc.rollout.model import Placed, StepName
 from admc.rollout.resources import resources
+from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
 from dsl import load, load_text
 from dsl.diagnostics.diagnostic import ProgramError, Severity
 from dsl.program import Side, Stage
 from emitters.addresses import Addresses, ServiceAddresses, loopback
-from emitters.envoy import Mode
+from emitters.envoy import Mode, emit
 from emitters.envoy import check as expressible
 from emitters.envoy.kinds.registry import filter_names
 from emitters.errors import EmitError
@@ -92,14 +93,14 @@ def branches(table: Any) -> tuple[list[Any], list[Any]]:
     return found[0], found[1]
 
 
-def met(chain: Any, route: Any) -> list[str]:
+def met(chain: HttpChain, route: Any) -> list[str]:
     """The filters of policies that a request meets, without the name of their chain."""
     disabled = {
         name
         for name, config in route.typed_per_filter_config.items()
         if config.type_url.endswith("envoy.config.route.v3.FilterConfig")
     }
-    names = [name.rpartition("/")[2] for name in filters_of(chain) if name not in disabled]
+    names = [name.rpartition("/")[2] for name in chain.filters if name not in disabled]
     return [name for name in names if ":" in name and not name.endswith(":reached")]
 
 
@@ -129,27 +130,31 @@ def wanted(hop: Hop, policies: tuple[Policy, ...]) -> list[str]:
 def check(old: Placed, new: Placed, step: Step, made: dict[str, AdmResources]) -> None:
     plans = Plans([old, new])
     states = plans.step(0, 1, step)
-    for service, part in step.parts.items():
+    for service, parts in step.parts.items():
+        hops = tuple(part.hop for part in parts)
         found = {chain.name: chain for each in made[service].listeners.values() for chain in each.filter_chains}
-        for hop in part.hops:
-            if hop.name not in part.overlays:
+        for hop in hops:
+            if (service, hop.name) not in step.overlays:
                 continue
             table = states[service, hop.side, hop.destination, hop.port.target].table
-            chain = found[hop.name]
-            unmarked, marked = branches(made[service].routes[table_of(chain)])
+            chain = HttpChain.of(found[hop.name])
+            assert chain is not None
+            unmarked, marked = branches(made[service].routes[chain.table])
             assert unmarked
             assert routing(unmarked) == {each.kind.name for each in table.unmarked} & IN_ROUTES, (step.name, hop.name)
             for route in unmarked:
-                own = [name for name in met(chain, route) if not is_route_mark(name, part.hops)]
+                own = [name for name in met(chain, route) if not is_route_mark(name, hops)]
                 assert own == wanted(hop, table.unmarked), (step.name, service, hop.name)
             for route in marked:
-                own = [name for name in met(chain, route) if not is_route_mark(name, part.hops)]
+                own = [name for name in met(chain, route) if not is_route_mark(name, hops)]
                 assert own == wanted(hop, table.unmarked if table.marked is None else table.marked)
             for route in (*unmarked, *marked):
                 weighted = route.route.weighted_clusters.clusters
                 stay = [each for each in weighted if "/to:" not in each.name] if weighted else [route]
                 headers = {header.header.key for each in stay for header in each.request_headers_to_add}
                 assert (MARKER in headers) is table.marks
+                others = (each for each in weighted if each not in stay)
+                assert not any(header.header.key == MARKER for each in others for header in each.request_headers_to_add)
                 assert all(
                     MARKER in each.request_headers_to_remove for each in (*weighted, *([] if weighted else [route]))
                 )
@@ -169,14 +174,14 @@ def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) ->
     assume(old is not None and new is not None)
     assert old is not None
     assert new is not None
-    assume(moves(old, new))
+    assume(Diff(old, new).moved)
     assume(not any(problem.severity is Severity.ERROR for plan in (old, new) for problem in expressible(*plan)))
     try:
         found = steps(old, new, b"key")
     except EmitError:
         return
     for name in StepName:
-        frame = next(iter(found[name].parts.values())).placed.program
+        frame = found[name].merged.program
         for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, loopback(frame))):
             made = resources(found[name], addresses, mode)
             for each in made.values():
@@ -208,7 +213,7 @@ def variants(path: Path) -> list[Placed]:
 def test_each_example_moves_its_policies(path: Path) -> None:
     """From the example to each variant, and back. Each step can be published for every ADM."""
     base, *others = variants(path)
-    moving = [other for other in others if moves(base, other)][:VARIANTS]
+    moving = [other for other in others if Diff(base, other).moved][:VARIANTS]
     for other in moving:
         for old, new in ((base, other), (other, base)):
             for step in steps(old, new, b"key").values():
@@ -218,3 +223,104 @@ def test_each_example_moves_its_policies(path: Path) -> None:
                     snapshot(each).check()
                 check(old, new, step, made)
     assert moving or path.parent.name in STILL
+
+
+SMALL = """
+app small
+service s, t { http 80 }
+service d, e { http 80 }
+call s, t -> d
+call s -> e
+FIRST
+policy m = set_request_header(name: "x-m", value: "1") on s -> d
+pin m at SIDE
+"""
+
+
+def small(side: str, egress: str = "", ingress: str = "") -> Placed:
+    """With policies that come after `m`, or before it."""
+    program = load_text(SMALL.replace("SIDE", side).replace("FIRST", ingress) + egress)
+    return Placed(program, place(program))
+
+
+def prepared(old: Placed, new: Placed) -> dict[str, AdmResources]:
+    return resources(steps(old, new, b"key")[StepName.PREPARE], known(old, new), Mode.REDIRECT)
+
+
+def test_a_cluster_is_the_new_plans_from_prepare_on() -> None:
+    """Also where a policy that works in it becomes one of another kind: the one exception to one plan a request."""
+    outliers = "policy c = outlier_detection(consecutive_errors: 5) on {s, t} -> d\n"
+    for kind in ("outlier_detection(consecutive_errors: 6)", "load_balancing(policy: random)"):
+        other = outliers.replace("outlier_detection(consecutive_errors: 5)", kind)
+        old, new = small("ingress", outliers), small("egress", other)
+        step = prepared(old, new)["s"]
+        assert "egress/d:80/c" in step.endpoints
+        made = step.clusters["egress/d:80/c"]
+        rest = {each.service: each for each in emit(*new, known(old, new), Mode.REDIRECT, waiting=True, by_chain=True)}
+        assert made == rest["s"].clusters["egress/d:80/c"]
+
+
+def test_a_limit_of_either_plan_counts_as_one() -> None:
+    """A bootstrap that is made in the middle has what shared limits need."""
+    quota = "policy q = rate_limit(requests: 5, per: 1s) on s -> d\npin q at egress\n"
+    assert prepared(small("egress", quota), small("ingress"))["s"].shares_limits
+    assert not prepared(small("egress"), small("ingress"))["s"].shares_limits
+
+
+def manager(made: AdmResources, name: str) -> Any:
+    (found,) = (chain for each in made.listeners.values() for chain in each.filter_chains if chain.name == name)  # type: ignore[attr-defined]
+    chain = HttpChain.of(found)
+    assert chain is not None
+    return chain.manager
+
+
+@pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
+def test_what_a_filter_chain_says_besides_its_filters_holds_for_both_plans(sides: tuple[str, str]) -> None:
+    """Access logs, what becomes of the ADM's own replies, and who sends an interim response."""
+    log = "policy l = access_log() on {s, t} -> d\npin l at ingress\n"
+    body = "policy b = buffer_limit(max: 1KB) on {s, t} -> d\npin b at ingress\n"
+    abort = "policy a = fault_abort(status: 204, percent: 50%) on {s, t} -> d\npin a at ingress\n"
+    old, new = small(sides[0], log + body + abort), small(sides[1])
+    for one, other in ((old, new), (new, old)):
+        found = manager(prepared(one, other)["d"], "ingress/80")
+        assert len(found.access_log) == 1
+        assert not found.proxy_100_continue
+        assert len(found.local_reply_config.mappers) == 1
+    plain = manager(prepared(small(sides[0]), small(sides[1]))["d"], "ingress/80")
+    assert plain.proxy_100_continue
+    assert not plain.HasField("local_reply_config")
+    both = manager(prepared(small(sides[0], log), small(sides[1], log))["d"], "ingress/80")
+    assert len(both.access_log) == 1
+
+
+@pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
+def test_requests_are_prepared_for_the_routes_of_either_plan(sides: tuple[str, str]) -> None:
+    """To copy a request in its own version of HTTP, a route table has to see which one it is."""
+    old, new = small(sides[0], **{sides[0]: "policy c = mirror(to: e) on s -> d\n"}), small(sides[1])
+    rest = emit(*old, known(old), Mode.REDIRECT, by_chain=True)
+    wanted = manager(next(each for each in rest if each.service == "s"), "egress/d:80").early_header_mutation_extensions
+    for one, other in ((old, new), (new, old)):
+        assert manager(prepared(one, other)["s"], "egress/d:80").early_header_mutation_extensions == wanted
+
+
+def test_a_caller_that_only_the_old_plan_names_meets_its_policies() -> None:
+    app = "app named\nservice s { tcp 80 }\nservice d { tcp 80 }\ncall s -> d\n"
+    office = 'external office { cidr "10.9.0.0/16" }\ncall office -> d\npolicy p = deny() on office -> d\n'
+    moved = "policy m = access_log() on s -> d\npin m at SIDE\n"
+    texts = app + moved.replace("SIDE", "ingress") + office, app + moved.replace("SIDE", "egress")
+    old, new = (Placed(program, place(program)) for program in map(load_text, texts))
+    for one, other in ((old, new), (new, old)):
+        (listener,) = (each for name, each in prepared(one, other)["d"].listeners.items() if name == "ingress")
+        assert b"10.9.0.0" in listener.filter_chain_matcher.SerializeToString()  # type: ignore[attr-defined]
+
+
+def test_listeners_wait_for_the_addresses_that_policies_of_either_plan_need() -> None:
+    """A caller without an address does not pass a policy of the receiver that is about its calls."""
+    for sides in (("ingress", "egress"), ("egress", "ingress")):
+        old, new = small(sides[0]), small(sides[1])
+        addresses = known(old, new)
+        there = Addresses({name: each for name, each in addresses.services.items() if name != "s"})
+        step = steps(old, new, b"key")[StepName.PREPARE]
+        waiting, ready = (resources(step, each, Mode.REDIRECT)["d"].listeners["ingress"] for each in (there, addresses))
+        assert "ingress/closed" in str(waiting.filter_chain_matcher)  # type: ignore[attr-defined]
+        assert "ingress/closed" not in str(ready.filter_chain_matcher)  # type: ignore[attr-defined]
