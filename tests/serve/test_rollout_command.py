@@ -47,7 +47,8 @@ def test_an_abort_goes_back_and_stays_until_it_is_continued(folder: Path, capsys
         goes_on = "a newer plan or `admc rollout continue` goes on"
         assert command("abort") == f"{aborted}; {goes_on}"
         assert server.status()["adms"][0]["wanted"] == before
-        assert command("status") == f"{aborted} waits for `web`: 0 of 1 proxies are connected; {goes_on}"
+        waits = f"the way back to state {first} waits for `web`: 0 of 1 proxies are connected"
+        assert command("status") == f"`shop`: state {second} is aborted; {waits}; {goes_on}"
         assert command("abort", exits=1) == (
             f"error[ADM856]: the server did not abort the rollout\n  = because: state {second} is aborted already\n"
             "  = hint: `admc rollout status` shows what is under way\n\n1 error"

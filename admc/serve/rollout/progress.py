@@ -76,11 +76,14 @@ def text(state: RolloutState, plans: Plans, waiting: Sequence[str]) -> str:
     """What the rollout does, at which step, and what that waits for."""
     newer = "; then a newer plan begins" if state.queued not in (None, state.now.goal, state.aborted) else ""
     if state.now.goal is None:
+        base = _version(plans, state.now.base)
         if state.aborted is not None and state.queued == state.aborted:
-            present = f"proxies {'go back to' if waiting else 'have'} state {_version(plans, state.now.base)}"
-            return f"state {_version(plans, state.aborted)} is aborted, and {_waiting(present, waiting)}; {GOES_ON}"
-        what = "a newer plan has come" if state.proven == state.now else "the new plan is not in force everywhere yet"
-        return (f"{what}: {_waiting('it', waiting)}" if waiting else what) + newer
+            present = _waiting(f"the way back to state {base}", waiting) if waiting else f"proxies have state {base}"
+            return f"state {_version(plans, state.aborted)} is aborted; {present}; {GOES_ON}"
+        if newer:
+            return (_waiting(f"state {base}", waiting) if waiting else f"proxies have state {base}") + newer
+        what = "the new plan is not in force everywhere yet"
+        return f"{what}: {_waiting('it', waiting)}" if waiting else what
     names = moving(plans[state.now.base].state.placement, plans[state.now.goal].state.placement)
     what = f"{_policies(names)} {'changes' if len(names) == 1 else 'change'} sides" if names else "policies move"
     if state.back:

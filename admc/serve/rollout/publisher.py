@@ -160,12 +160,16 @@ class Publisher:
     def _client(self, view: ClientView, now: float, settled: dict[tuple[Proxy, str], float], *, waits: bool) -> Client:
         store, proxy = self._server.store, (view.group, view.node.id)
         current = store.current(view.group)
-        versions = self._versions.get(view.group, set()) if view.group in self._wanted else {_version(current)}
+        wanted = view.group in self._wanted
+        versions = self._versions.get(view.group, set()) if wanted else {_version(current)}
         has = current is not None and view.acknowledged in versions
         if has:
             settled[proxy, view.acknowledged] = self._since.get((proxy, view.acknowledged), now)
             has = settled[proxy, view.acknowledged] + SETTLE_SECONDS <= now
         refuses = not has and (view.refuses or store.initial(view.group) is not current)
+        if refuses and not wanted:
+            # It refuses what an earlier label published. `now` has nothing in its place, and needs none.
+            has, refuses = True, False
         # Of a proxy that does not have `now` yet, its older connections decide nothing.
         older = self._older(view, current) if has and waits else NONE
         fresh = view.fresh and not view.acknowledged and proxy not in self._earlier
