@@ -260,6 +260,19 @@ def test_a_cluster_is_the_new_plans_from_prepare_on() -> None:
         assert made == rest["s"].clusters["egress/d:80/c"]
 
 
+def test_a_filter_chain_that_both_plans_have_stays() -> None:
+    """Where policies change that have no filter, no connection is closed for it."""
+    names = [f"policy {name} = outlier_detection(consecutive_errors: 5) on s -> d\n" for name in "cd"]
+    old, new = (
+        small("egress", names[0]),
+        small("egress", names[1] + "policy n = access_log() on t -> d\npin n at ingress\n"),
+    )
+    step = steps(old, new, b"key")[StepName.PREPARE]
+    assert ("s", "egress/d:80") in step.overlays
+    rest = {each.service: each for each in emit(*new, known(old, new), Mode.REDIRECT, by_chain=True)}
+    assert manager(prepared(old, new)["s"], "egress/d:80") == manager(rest["s"], "egress/d:80")
+
+
 def test_a_limit_of_either_plan_counts_as_one() -> None:
     """A bootstrap that is made in the middle has what shared limits need."""
     quota = "policy q = rate_limit(requests: 5, per: 1s) on s -> d\npin q at egress\n"
