@@ -243,6 +243,12 @@ def test_a_port_that_changes_while_policies_change_sides_is_refused() -> None:
     other = placed(both, app.replace("8080", "9090"))
     assert "a port of `d` changes" in refused(placed(both, app), other)
     assert not Diff(old, placed(text.replace("SIDE", "ingress"), number)).moved
+    another = (
+        app.replace("http 80 -> 8080", "http a 80 -> 8080  http b 82")
+        .replace("-> d,", "-> d:a,")
+        .replace("-> d\n", "-> d:a\n")
+    )
+    assert steps(old, placed(text.replace("SIDE", "egress").replace("s -> d", "s -> d:a"), another), b"key")
     both = text.replace("SIDE", "ingress") + "policy n = request_count() on s -> d\npin n at egress\n"
     assert not Diff(placed(both, app), placed(both, number)).moved
 
@@ -287,6 +293,8 @@ def test_reasons_say_which_policies_move_and_which_limits_have_a_second_bucket()
         "`m` moves from the ingress of `d` to the egress of all that call `d`",
         "`q` has a second bucket while policies move at the ingress of `d`",
     )
+    matched = text.replace("s -> d", 's -> d when path == "/a"').replace("SIDE", "egress").replace("NAME", "m")
+    assert "`m` moves" in steps(old, placed(matched), b"key")[StepName.PREPARE].reasons[0]
     renamed = placed(text.replace("SIDE", "egress").replace("NAME", "other") + stays)
     assert not any("moves" in reason for reason in steps(old, renamed, b"key")[StepName.PREPARE].reasons)
 
