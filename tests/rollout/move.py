@@ -58,4 +58,4 @@ def once(bed: Bed, passed: Sequence[Keeper], refused: Sequence[Keeper]) -> None:
 
 def phases(server: Served) -> list[str]:
     """The steps that a server has taken, by its log."""
-    return [event["phase"] for event in server.events("transition_step")]
+    return [event["step"] for event in server.events("rollout_step")]

@@ -62,14 +62,14 @@ def test_a_policy_moves_though_the_server_is_killed_in_each_step(tmp_path: Path)
                 seen += phases(server)
                 more([*passed, *refused], AMOUNT)
                 server = start()
-            server.until_event("transition_over")
+            server.until_event("rollout_over")
             seen += phases(server)
             # A killed server may have taken one more step than it logged, but none comes twice or out of turn.
             assert seen == [step for step in WALK if step in seen]
             assert seen[-1] == "plan"
             more([*passed, *refused], AMOUNT)
         once(bed, passed, refused)
-        assert not (tmp_path / "kept" / UNDER_WAY).exists()
+        server.until(lambda: not (tmp_path / "kept" / UNDER_WAY).exists())
 
 
 def test_a_plan_is_taken_back_in_the_middle(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_a_plan_is_taken_back_in_the_middle(tmp_path: Path) -> None:
             write(program, text("ingress"))
             server.until(lambda: "prepare" in phases(server))
             write(program, text("egress"))
-            server.until_event("transition_over")
+            server.until_event("rollout_over")
             assert phases(server) == ["prepare", "plan"]
-            assert len(server.events("transition_undoing")) == 1
+            assert len(server.events("rollout_undoing")) == 1
             more([*passed, *refused], AMOUNT)
         once(bed, passed, refused)

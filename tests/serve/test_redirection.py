@@ -279,7 +279,7 @@ def test_without_a_folder_only_a_plan_without_redirection_goes_past_prepare(
             await until(lambda: "`web`: its interception" in rollout.waits or settled(rollout))
 
     asyncio.run(run())
-    steps = [vars(record)["phase"] for record in caplog.records if record.getMessage() == "transition_step"]
+    steps = [vars(record)["step"] for record in caplog.records if record.getMessage() == "rollout_step"]
     assert steps == (["prepare"] if mode is Mode.REDIRECT else [*map(str, StepName), "plan"])
 
 

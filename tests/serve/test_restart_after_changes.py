@@ -146,7 +146,7 @@ def test_a_policy_that_changed_sides_between_servers_moves_step_by_step(tmp_path
             write(program, moving("egress"))
             with served(tmp_path, *options, xds=xds) as again:
                 again.until_event("recalled")
-                again.until_event("transition_over")
+                again.until_event("rollout_over")
                 assert phases(again) == ["prepare", "senders", "receivers", "release", "plan"]
                 counts = [len(keeper.answers) for keeper in (*passed, *refused)]
                 again.until(lambda: all(len(k.answers) > n for k, n in zip((*passed, *refused), counts, strict=True)))

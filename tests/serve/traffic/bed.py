@@ -26,9 +26,9 @@ from emitters.envoy import Mode
 from emitters.output import files
 from tests.serve.server_process import Served, served
 from tests.serve.traffic.agreement import disagreements, refused
-from tests.serve.traffic.callers import Caller, go_round
 from tests.serve.traffic.judge import FEW, Outage, Timeline, Verdict, admitted, judge
 from tests.serve.traffic.programs import FAILS_ONCE, FILES, OUT, Ask, Variant
+from tests.testbed.callers import Caller, go_round
 from tests.testbed.ports import free_port, program_port
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ Asks = tuple[Ask, ...]
 
 def has_begun(server: dict[str, Any], wanted: str) -> bool:
     """Whether a server leads its proxies to a state. A newer plan may have to wait for one that is under way."""
-    return bool(server["state"] == wanted) and not server["transition"].endswith("; then a newer plan begins")
+    return bool(server["state"] == wanted) and not server["rollout"].endswith("; then a newer plan begins")
 
 
 def callers_asks() -> list[tuple[Asks, bool]]:
@@ -143,7 +143,7 @@ class Bed:
         self.timeline.in_force(since)
 
     def over(self) -> None:
-        """Wait until nothing of any transition is left."""
+        """Wait until nothing of any rollout is left."""
         self.settle()
         self.server.until(lambda: not self.status()["server"]["why"], SECONDS)
         self.settle()
@@ -155,7 +155,7 @@ class Bed:
         status = self.status()
         if not has_begun(status["server"], wanted):
             return False
-        step = status["server"]["transition"].partition("step `")[2].partition("`")[0]
+        step = status["server"]["rollout"].partition("step `")[2].partition("`")[0]
         return (not step or step in WHOLE) and self._in_sync(status)
 
     def _in_sync(self, status: dict[str, Any]) -> bool:

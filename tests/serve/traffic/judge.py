@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from admc.testbed.echo import Seen
-    from tests.serve.traffic.callers import Request
     from tests.serve.traffic.programs import Aspect, Variant
+    from tests.testbed.callers import Request
 
 MARGIN_SECONDS = 2.0
 """Added to the proxies' own drain time, which they count in whole seconds from when they begin."""
@@ -58,8 +59,6 @@ class Cut(NamedTuple):
     """How such a request ends."""
     opened: float = float("inf")
     """No caller's connection is cut that was made later."""
-    error: str = ""
-    """What the caller is told, among other things."""
 
 
 @dataclass
@@ -103,7 +102,6 @@ class Timeline:
     def is_cut(self, request: Request) -> bool:
         return any(
             it.status == request.status
-            and it.error in request.error
             and request.opened <= it.opened
             and it.names & request.ends
             and it.began <= request.ended
@@ -189,12 +187,19 @@ def _compare(timeline: Timeline, request: Request, observed: Observed, aspect: A
 
 
 def admitted(timeline: Timeline, requests: Iterable[Request]) -> tuple[int, int, list[str]]:
-    """Of a quota that is never filled again: how many requests it let pass, and how many it may have, with a new bucket
-    for each change and each start of a proxy; and what was wrong."""
+    """Of a quota whose buckets are never filled again: how many requests passed, how many may have passed, and requests
+    with another status."""
     asked = [it for it in requests if it.ask.path == FEW]
     wrong = [_said(it, f"status {it.status}") for it in asked if it.status not in (200, 429) and not timeline.away(it)]
-    most = BURST * (len(timeline.spans) + len(timeline.outages))
-    return sum(it.status == 200 for it in asked), most, wrong
+    return sum(it.status == 200 for it in asked), BURST * buckets(timeline), wrong
+
+
+def buckets(timeline: Timeline) -> int:
+    """How many buckets the quota may have had. Each new filter chain has one, and each proxy that restarts. A plan that
+    moves the quota changes filter chains three times: at both ends in `prepare`, and at the new end in the plan."""
+    sides = [span.variant.cart for span in timeline.spans]
+    moves = sum(one != other for one, other in pairwise(sides))
+    return len(sides) + 2 * moves + len(timeline.outages)
 
 
 def _headers(seen: Seen) -> dict[str, tuple[str, ...]]:

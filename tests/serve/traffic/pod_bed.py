@@ -20,12 +20,13 @@ from dsl import load_text
 from emitters.envoy import Mode
 from tests.serve.server_process import Served, served
 from tests.serve.traffic.bed import SECONDS, WHOLE, XDS_PORT, has_begun
-from tests.serve.traffic.callers import Caller, go_round
 from tests.serve.traffic.judge import Outage, Timeline, Verdict, judge
 from tests.serve.traffic.pods import DRAIN_SECONDS, Pods, relay
 from tests.serve.traffic.programs import EGRESS, INGRESS, OUT, Ask, Variant
+from tests.testbed.callers import Caller, go_round
 from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
+from tests.testbed.mesh.source_ports import SourcePorts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -116,6 +117,7 @@ class PodBed:
             self.write(self.variant)
             nothing_between = Mesh(load_text(self._text(self.variant)), None, Between.NONE, folder=self.folder / "mesh")
             self.mesh = stack.enter_context(nothing_between)
+            self._source_ports = SourcePorts(self.mesh)
             stack.enter_context(relay(path, XDS_PORT))
             both = [self._text(Variant(cart=side)) for side in (EGRESS, INGRESS)]
             self.pods = Pods(self.mesh, self.folder, path, both[0])
@@ -159,7 +161,7 @@ class PodBed:
     def write(self, variant: Variant) -> None:
         self.variant = variant
         if self._server is not None:
-            self._steps = len(self._server.events("transition_step"))
+            self._steps = len(self._server.events("rollout_step"))
         self.timeline.wrote(variant)
         write_whole(self.folder / "policies.adm", self._text(variant).encode())
 
@@ -179,7 +181,7 @@ class PodBed:
 
     def phases(self) -> Iterator[str]:
         """The steps that this server has taken since it was given the program."""
-        return (event["phase"] for event in self.server.events("transition_step")[self._steps :])
+        return (event["step"] for event in self.server.events("rollout_step")[self._steps :])
 
     def until_step(self, phase: str, seconds: float = SECONDS) -> None:
         """Wait until that step has been taken since the program was written; it need not be acknowledged."""
@@ -199,7 +201,7 @@ class PodBed:
         self.timeline.in_force(since)
 
     def over(self) -> None:
-        """Wait until nothing of any transition is left."""
+        """Wait until nothing of any rollout is left."""
         self.settle()
         self.server.until(lambda: not self.server.status()["server"]["why"], SECONDS)
         self.settle()
@@ -289,11 +291,10 @@ class PodBed:
                 caller.__exit__()
 
     def _caller(self, source: str, destination: str, own: tuple[Ask, ...], *, keep: bool) -> Caller:
-        replica = int(source.rpartition("/")[2])
         address = self.mesh.layout.by_name[destination].addresses[0]
         ends = (source, *RECEIVERS) if self._more == SPREAD else (source, destination)
         return Caller(
-            lambda: self.mesh.connect("shop", address, PORT, replica=replica),
+            lambda: self._source_ports.connect(source, address, PORT),
             own,
             keep=keep,
             pause=self._pause,

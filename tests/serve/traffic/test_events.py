@@ -45,7 +45,7 @@ def test_starts_changes_and_ends_under_traffic(tmp_path: Path) -> None:
         # Killed while a change is on its way, with everything moving to the other side.
         variant = replace(variant, cart=EGRESS, stock=EGRESS, ledger=EGRESS, once="3", wide=True)
         bed.write(variant)
-        bed.server.until(lambda: bed.server.events("transition_step"))
+        bed.server.until(lambda: bed.server.events("rollout_step"))
         bed.end(signal.SIGKILL)
         bed.serve()
         bed.settle()

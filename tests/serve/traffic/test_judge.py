@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from admc.testbed.echo import Seen
-from tests.serve.traffic.callers import Request
-from tests.serve.traffic.judge import Cut, Timeline, judge
-from tests.serve.traffic.programs import OUT, Ask, Variant
+from tests.serve.traffic.judge import FEW, Cut, Outage, Timeline, admitted, judge
+from tests.serve.traffic.programs import BURST, EGRESS, OUT, Ask, Variant
+from tests.testbed.callers import Request
 
 PLAIN = Ask("shop", "cart", "http")
 
@@ -110,3 +110,11 @@ def test_what_is_cut_fails_as_it_has_to_and_when_it_has_to(
     request = asked(PLAIN, status, at)._replace(opened=opened, ends=frozenset({ends}))
     verdict = judge(timeline, [request], [])
     assert (verdict.cut.total(), len(verdict.failed)) == (cut, 1 - cut)
+
+
+def test_a_quota_that_moves_has_three_buckets_more_and_one_for_each_proxy_that_restarts() -> None:
+    timeline = line(Variant(), replace(Variant(), once="2"), replace(Variant(), cart=EGRESS))
+    timeline.outages.append(Outage(frozenset({"cart"}), 0.0, 1.0))
+    few = [asked(PLAIN._replace(path=FEW), status) for status in (200, 200, 429, 503)]
+    passed, most, wrong = admitted(timeline, few)
+    assert (passed, most, len(wrong)) == (2, BURST * (1 + 1 + 3 + 1), 1)

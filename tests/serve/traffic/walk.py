@@ -64,7 +64,7 @@ def killed_in_every_step(bed: Bed) -> None:
     for side in (EGRESS, INGRESS):
         bed.write(Variant(cart=side, stock=side, ledger=side, once=f"at {side}"))
         for phase in (*StepName, "plan"):
-            bed.server.until(lambda it=phase: it in {said["phase"] for said in bed.server.events("transition_step")})  # type: ignore[misc]
+            bed.server.until(lambda it=phase: it in {said["step"] for said in bed.server.events("rollout_step")})  # type: ignore[misc]
             bed.end(signal.SIGKILL)
             bed.serve()
         bed.over()
