@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from admc.overhead.source import built_in, profile_of
+from admc.serve.build.source import Source, read, restored
 from dsl import load
+from emitters.envoy import Mode
 from tests.admc.command import Admc
 from tests.overhead.documents import changed
 
@@ -83,3 +85,37 @@ def test_the_place_in_the_program_means_nothing(admc: Admc, tmp_path: Path) -> N
     for plan in (one, other):
         del plan["inputs"]
     assert one == other
+
+
+def test_a_server_reads_the_profile_and_keeps_it_in_its_recipe(tmp_path: Path) -> None:
+    path = write(tmp_path, 'profile "node.json"\n', changed(lambda _: None))
+    source = Source(path, Mode.EXPLICIT)
+    result = read(source, (), with_recipe=True)
+    assert result.state is not None
+    assert result.recipe is not None
+    assert tmp_path / "node.json" in result.files
+    assert [item.path for item in result.state.program.inputs] == ["policies.adm", "node.json"]
+    before = result.state.version
+    assert restored(source, result.recipe).version == before
+    (tmp_path / "node.json").write_text(changed(lambda document: document.update(name="other")))
+    changed_state = read(source, ()).state
+    assert changed_state is not None
+    assert changed_state.version != before
+
+
+def test_a_server_refuses_a_profile_with_a_mistake(tmp_path: Path) -> None:
+    path = write(tmp_path, 'profile "node.json"\n', changed(lambda document: document.update(schema_version=2)))
+    result = read(Source(path, Mode.EXPLICIT), ())
+    assert result.state is None
+    assert [item.code for item in result.findings] == ["ADM865"]
+
+
+def test_a_reviewed_plan_with_a_profile_is_served(admc: Admc, tmp_path: Path) -> None:
+    path = write(tmp_path, 'profile "node.json"\n', changed(lambda _: None))
+    assert admc("compile", path).code == 0
+    plan = Source(tmp_path / "policies.plan.json", Mode.EXPLICIT)
+    assert read(plan, ()).state is not None
+    (tmp_path / "node.json").write_text(changed(lambda document: document.update(name="other")))
+    refused = read(plan, ())
+    assert refused.state is None
+    assert "node.json" in str(refused.findings[0])
