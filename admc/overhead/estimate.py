@@ -8,10 +8,11 @@ time of an authorization service are no overhead of a sidecar.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from math import lcm
+from typing import Final, NamedTuple
 
 from admc.overhead.amounts import NANO, Whole, added, mean, mean_whole, shares, whole
 from admc.overhead.law import Amount, Estimate, amount, total
@@ -31,7 +32,7 @@ from admc.overhead.prices import PartFunctions, Prices, Traffic, cpu_of, latency
 from admc.overhead.profile import CPU, LATENCY, Figure, Profile
 from dsl.program import Program, Protocol, Service
 
-_NANO_OF_MICRO = 1000
+_NANO_OF_MICRO: Final = 1000
 
 
 def estimate(program: Program, layout: Layout, profile: Profile) -> Overhead:
@@ -51,6 +52,22 @@ def traffic(program: Program, calls: Iterable[int]) -> Traffic:
             rate = exact_rate(call.rate)
             by_size[call.size] = by_size[call.size] + rate if call.size in by_size else rate
     return Traffic(sum(by_size.values(), Fraction(0)), by_size, number, unrated)
+
+
+class Base(NamedTuple):
+    """The base of a hop and its parts, in the profile's order; None where the profile has no figure."""
+
+    whole: Whole | None
+    parts: tuple[int | None, ...]
+
+
+class _Latencies(NamedTuple):
+    """What a hop adds to requests, by their size."""
+
+    base: Mapping[int | None, Base]
+    policies: Sequence[Mapping[int | None, Whole | None]]
+    scopes: Sequence[frozenset[int]]
+    """The calls in the scope of each policy."""
 
 
 class _Model:
@@ -99,7 +116,7 @@ class _Model:
         rate = sum((each.rate for each in passing), Fraction(0)) / service.replicas
         idle = self._figure(self.profile.sidecar.idle_cpu, Lack.IDLE, service, service.replicas * NANO)
         costed = [self._cpu(hop, each, rate or None) for hop, each in zip(hops, passing, strict=True)]
-        cpu = added((idle, *(cost for base, components in costed for cost in (base[0], *components))))
+        cpu = added((idle, *(cost for base, components in costed for cost in (base.whole, *components))))
         saturated = self._saturated(service, cpu)
         found = tuple(
             self._hop(hop, each, rate or None, base, components, saturated=saturated)
@@ -125,16 +142,14 @@ class _Model:
 
     # ---- CPU ----
 
-    def _cpu(
-        self, hop: LoadedHop, passing: Traffic, rate: Fraction | None
-    ) -> tuple[tuple[Whole | None, tuple[int | None, ...]], tuple[Whole | None, ...]]:
+    def _cpu(self, hop: LoadedHop, passing: Traffic, rate: Fraction | None) -> tuple[Base, tuple[Whole | None, ...]]:
         """The base with its parts, and the policies of a hop, in nano-cores."""
         components = tuple(self._component_cpu(hop, enforced, rate) for enforced in hop.enforced)
         self._rates_known(hop, passing)
         parts = self.prices.hops.get(hop.port.protocol)
         if parts is None:
             self.notes.lacks(Lack.HOP, f"{hop.port.protocol} hop", hop.service)
-            return (None, ()), components
+            return Base(None, ()), components
         subject = f"{hop.port.protocol} hop"
         costs = [cpu_of(part, rate, passing) for part in parts]
         at_least = bool(passing.unrated)
@@ -144,7 +159,7 @@ class _Model:
         at_least = self._bytes(hop, subject, passing, [cost for cost in costs if cost is not None], slopes) or at_least
         base = whole(total(cost.amount for cost in costs if cost is not None), NANO, at_least=at_least)
         rounded = iter(shares(base.value, [cost.amount for cost in costs if cost is not None], NANO))
-        return (base, tuple(None if cost is None else next(rounded) for cost in costs)), components
+        return Base(base, tuple(None if cost is None else next(rounded) for cost in costs)), components
 
     def _component_cpu(self, hop: LoadedHop, enforced: Enforced, rate: Fraction | None) -> Whole | None:
         policy = enforced.policy
@@ -202,33 +217,24 @@ class _Model:
         hop: LoadedHop,
         passing: Traffic,
         rate: Fraction | None,
-        base: tuple[Whole | None, tuple[int | None, ...]],
+        base: Base,
         components: Sequence[Whole | None],
         *,
         saturated: bool,
     ) -> HopOverhead:
         parts = self.prices.hops.get(hop.port.protocol, ())
-        scopes = [set(enforced.calls) for enforced in hop.enforced]
-        bases: dict[int | None, tuple[Whole | None, tuple[int | None, ...]]] = {}
-        added_by: list[dict[int | None, Whole | None]] = [{} for _ in hop.enforced]
-        calls: list[CallLatency] = []
-        for index in hop.calls:
-            size = self.program.calls[index].size
-            if saturated:
-                calls.append(CallLatency(index, None))
-                continue
-            if size not in bases:
-                bases[size] = self._base_latency(hop, parts, rate, size)
-                for at, enforced in enumerate(hop.enforced):
-                    added_by[at][size] = self._component_latency(hop, enforced, rate, size)
-            scoped = [added_by[at][size] for at, scope in enumerate(scopes) if index in scope]
-            calls.append(CallLatency(index, added((bases[size][0], *scoped))))
+        added_by = None if saturated else self._latencies(hop, parts, rate)
+        calls = tuple(CallLatency(index, self._of_call(hop, index, added_by)) for index in hop.calls)
         weights = _weights(self.program, hop.calls)
-        latencies = [] if saturated else [bases[self.program.calls[index].size][1] for index in hop.calls]
-        shared = [
-            PartShare(part.name, cpu, _mean_part([each[at] for each in latencies], weights))
-            for at, (part, cpu) in enumerate(zip(parts, base[1] or (None,) * len(parts), strict=True))
-        ]
+        bases = [] if added_by is None else [added_by.base[self.program.calls[index].size] for index in hop.calls]
+        shared = tuple(
+            PartShare(part.name, cpu, _mean_part([each.parts[at] for each in bases], weights))
+            for at, (part, cpu) in enumerate(zip(parts, base.parts or (None,) * len(parts), strict=True))
+        )
+        shares = tuple(
+            self._share(hop, enforced, cpu, added_by and _of_scope(self.program, enforced, added_by.policies[at]))
+            for at, (enforced, cpu) in enumerate(zip(hop.enforced, components, strict=True))
+        )
         return HopOverhead(
             hop.service,
             hop.side,
@@ -236,16 +242,28 @@ class _Model:
             hop.port.number,
             hop.port.protocol,
             passing.rate,
-            base[0],
-            added((base[0], *components)),
+            base.whole,
+            added((base.whole, *components)),
             mean_whole([each.latency for each in calls], weights),
-            tuple(shared),
-            tuple(
-                self._share(hop, enforced, cpu, None if saturated else _of_scope(self.program, enforced, added_by[at]))
-                for at, (enforced, cpu) in enumerate(zip(hop.enforced, components, strict=True))
-            ),
-            tuple(calls),
+            shared,
+            shares,
+            calls,
         )
+
+    def _latencies(self, hop: LoadedHop, parts: Sequence[PartFunctions], rate: Fraction | None) -> _Latencies:
+        sizes = dict.fromkeys(self.program.calls[index].size for index in hop.calls)
+        return _Latencies(
+            {size: self._base_latency(hop, parts, rate, size) for size in sizes},
+            [{size: self._component_latency(hop, each, rate, size) for size in sizes} for each in hop.enforced],
+            [frozenset(each.calls) for each in hop.enforced],
+        )
+
+    def _of_call(self, hop: LoadedHop, index: int, found: _Latencies | None) -> Whole | None:
+        if found is None:
+            return None
+        size = self.program.calls[index].size
+        met = (by_size[size] for by_size, scope in zip(found.policies, found.scopes, strict=True) if index in scope)
+        return added((found.base[size].whole, *met))
 
     def _share(self, hop: LoadedHop, enforced: Enforced, cpu: Whole | None, latency: Whole | None) -> ComponentShare:
         kind = enforced.policy.kind
@@ -253,9 +271,9 @@ class _Model:
 
     def _base_latency(
         self, hop: LoadedHop, parts: Sequence[PartFunctions], rate: Fraction | None, size: int | None
-    ) -> tuple[Whole | None, tuple[int | None, ...]]:
+    ) -> Base:
         if not parts:
-            return None, ()
+            return Base(None, ())
         subject = f"{hop.port.protocol} hop"
         found = [latency_of(part, rate, size) for part in parts]
         at_least = rate is None and any(_depends_on_rate(part) for part in parts)
@@ -266,7 +284,7 @@ class _Model:
         at_least = self._outside(hop, subject, known, slopes, size) or at_least
         base = whole(total(each.amount for each in known), _NANO_OF_MICRO, at_least=at_least)
         rounded = iter(shares(base.value, [each.amount for each in known], _NANO_OF_MICRO))
-        return base, tuple(None if each is None else next(rounded) for each in found)
+        return Base(base, tuple(None if each is None else next(rounded) for each in found))
 
     def _component_latency(
         self, hop: LoadedHop, enforced: Enforced, rate: Fraction | None, size: int | None
@@ -348,7 +366,7 @@ def _mean_part(values: Sequence[int | None], weights: Sequence[int]) -> int | No
     return mean(known, weights) if known and len(known) == len(values) else None
 
 
-def _of_scope(program: Program, enforced: Enforced, by_size: dict[int | None, Whole | None]) -> Whole | None:
+def _of_scope(program: Program, enforced: Enforced, by_size: Mapping[int | None, Whole | None]) -> Whole | None:
     """What a policy adds to a request in its scope, on average over its calls."""
     calls = [index for index in enforced.calls if program.calls[index].size in by_size]
     return mean_whole([by_size[program.calls[index].size] for index in calls], _weights(program, calls))

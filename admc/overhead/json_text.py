@@ -18,8 +18,10 @@ MAX_CHARACTERS: Final = 4_000_000
 MAX_DEPTH: Final = 16
 MAX_VALUES: Final = 100_000
 MAX_DIGITS: Final = 40
+MAX_EXPONENT: Final = 9999
+"""Decimals have a largest exponent, too; a figure of a profile is far below this one."""
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE](?P<exponent>[+-]?[0-9]+))?")
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
 _WORD: Final = re.compile(r"-?[A-Za-z_][A-Za-z_0-9]*")
 _CONSTANTS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None}
@@ -101,6 +103,8 @@ class _Parser:
     def _number(self, found: re.Match[str]) -> Node:
         if len(found[0]) > MAX_DIGITS:
             raise self._error(f"this number has more than {MAX_DIGITS} characters", *found.span())
+        if abs(int(found["exponent"] or 0)) > MAX_EXPONENT:
+            raise self._error(f"the exponent of this number is beyond {MAX_EXPONENT}", *found.span())
         self.at = found.end()
         if _WORD.match(self.text, self.at) is not None:
             raise self._error("this is no number", found.start(), self.at + 1)

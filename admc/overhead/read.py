@@ -13,33 +13,28 @@ from decimal import Decimal
 from typing import Final
 
 from admc.overhead import checks
-from admc.overhead.fields import FIGURE, NAME, SHAPE, Fields, shown
+from admc.overhead.fields import NAME, SHAPE, shown
 from admc.overhead.json_text import JsonError, Node, parse
 from admc.overhead.profile import (
     SCHEMA_VERSION,
     STATISTICS,
     UNITS,
     ComponentCost,
-    Curve,
-    Figure,
     HopCost,
-    Knot,
-    Law,
     Method,
     Part,
     Platform,
     Profile,
     Proxy,
     SidecarCost,
-    Sizes,
     component_order,
 )
+from admc.overhead.read_laws import LawFields
 from admc.overhead.vocabulary import kinds_of_component, known_components
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
 from dsl.program import Protocol, Side
-from dsl.text import SourceText, Span
+from dsl.text import SourceText
 
-MAX_KNOTS: Final = 100
 MAX_PARTS: Final = 64
 MAX_COMPONENTS: Final = 2000
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -87,7 +82,7 @@ def read_profile(source: SourceText, diagnostics: Diagnostics) -> Profile | None
     return found if diagnostics.errors == before else None
 
 
-class _Reader(Fields):
+class _Reader(LawFields):
     def profile(self, document: Node) -> Profile | None:
         if isinstance(document.value, dict) and not self._version(document):
             return None
@@ -209,62 +204,7 @@ class _Reader(Fields):
         given = self.object(node, "`sidecar`", SidecarCost._fields)
         if given is None:
             return None
-        return SidecarCost(*(self._optional(given[key], f"`{key}`") for key in SidecarCost._fields))
-
-    def _optional(self, node: Node, what: str) -> Figure | None:
-        return None if node.value is None else self.figure(node, what)
-
-    # ---- laws ----
-
-    def _sizes(self, node: Node) -> Sizes | None:
-        if node.value is None:
-            return None
-        given = self.object(node, "`sizes`", Sizes._fields)
-        if given is None:
-            return None
-        low, high, reference = (self.number(given[key], f"`{key}`") for key in Sizes._fields)
-        if low is None or high is None or reference is None:
-            return None
-        if low > high:
-            self.error(FIGURE, f"`low` is more than `high`: {low} and {high}", given["low"].span)
-        return Sizes(low, high, reference)
-
-    def _law(self, node: Node, what: str) -> Law | None:
-        if node.value is None:
-            return None
-        given = self.object(node, what, ("base", "per_byte"))
-        if given is None:
-            return None
-        base = self._curve(given["base"], what)
-        slope = None if given["per_byte"].value is None else self._curve(given["per_byte"], f"a byte in {what}")
-        return Law(base, slope) if base else None
-
-    def _curve(self, node: Node, what: str) -> Curve:
-        entries = self.array(node, what, MAX_KNOTS)
-        if entries == []:
-            self.error(SHAPE, f"{what} has at least one figure", node.span, "write `null` where nothing was measured")
-        found: list[Knot] = []
-        for entry in entries or ():
-            given = self.object(entry, f"a figure of {what}", ("rate", "value", "interval"))
-            if given is None:
-                continue
-            unstated = given["rate"].value is None
-            rate = None if unstated else self.positive(given["rate"], "a rate")
-            value = self.number(given["value"], what)
-            low, high = self.interval(given["interval"], value, what)
-            if unstated and len(entries or ()) > 1:
-                self.error(FIGURE, "the rate is missing", given["rate"].span, "only a single figure may lack its rate")
-            elif found and rate is not None and found[-1].rate is not None and rate <= found[-1].rate:
-                self.error(FIGURE, f"rates ascend, and `{rate}` follows `{found[-1].rate}`", given["rate"].span)
-            elif value is not None and (unstated or rate is not None):
-                found.append(Knot(rate, Figure(value, low, high)))
-        return tuple(found)
-
-    def _cpu(self, node: Node, what: str) -> Law | None:
-        law = self._law(node, what)
-        if law is not None and any(knot.rate is None for knot in (*law.base, *(law.per_byte or ()))):
-            self.error(FIGURE, f"{what} lacks its rate", node.span, cause="CPU is given as cores at a rate")
-        return law
+        return SidecarCost(*(self.optional(given[key], f"`{key}`") for key in SidecarCost._fields))
 
     # ---- hops ----
 
@@ -284,7 +224,7 @@ class _Reader(Fields):
         if given is None:
             return None
         protocol = self.word(given["protocol"], "protocol", [item.value for item in Protocol])
-        sizes = self._sizes(given["sizes"])
+        sizes = self.sizes(given["sizes"])
         runs = None if given["runs"].value is None else self.count(given["runs"], "`runs`")
         entries = self.array(given["parts"], "`parts`", MAX_PARTS)
         if entries == []:
@@ -300,7 +240,7 @@ class _Reader(Fields):
         if protocol is None or self.diagnostics.errors > before or not found:
             return None
         hop = HopCost(Protocol(protocol), sizes, runs, tuple(found.values()))
-        self._law_holds(checks.hop_problem(hop), node.span)
+        self.law_holds(checks.hop_problem(hop), node.span)
         return hop
 
     def _part(self, node: Node, names: Mapping[str, str]) -> Part | None:
@@ -308,13 +248,9 @@ class _Reader(Fields):
         if given is None:
             return None
         name = self.word(given["name"], "part", names)
-        latency = self._law(given["latency"], "the latency")
-        cpu = self._cpu(given["cpu"], "the CPU")
+        latency = self.law(given["latency"], "the latency")
+        cpu = self.cpu(given["cpu"], "the CPU")
         return None if name is None else Part(name, latency, cpu)
-
-    def _law_holds(self, problem: checks.Problem | None, span: Span) -> None:
-        if problem is not None:
-            self.error(problem.code, problem.message, span, problem.hint, problem.cause)
 
     # ---- components ----
 
@@ -351,11 +287,11 @@ class _Reader(Fields):
             kind = self.word(given["kind"], "kind", kinds_of_component(component))
         arguments = self._arguments(given["arguments"], component, kind)
         floor = self.flag(given["floor"], "`floor`")
-        sizes = self._sizes(given["sizes"])
+        sizes = self.sizes(given["sizes"])
         runs = None if given["runs"].value is None else self.count(given["runs"], "`runs`")
-        latency = self._law(given["latency"], "the latency")
-        cpu = self._cpu(given["cpu"], "the CPU")
-        memory = self._optional(given["memory"], "`memory`")
+        latency = self.law(given["latency"], "the latency")
+        cpu = self.cpu(given["cpu"], "the CPU")
+        memory = self.optional(given["memory"], "`memory`")
         if self.diagnostics.errors > before or component is None or protocol is None:
             return None
         found = ComponentCost(
@@ -371,7 +307,7 @@ class _Reader(Fields):
             cpu,
             memory,
         )
-        self._law_holds(checks.component_problem(found), node.span)
+        self.law_holds(checks.component_problem(found), node.span)
         return found
 
     def _component_name(self, node: Node, own: tuple[str, ...]) -> str | None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import admc
 from admc.overhead.fields import MAX_TEXT
@@ -171,6 +173,8 @@ def test_all_errors_of_a_file_are_found_at_once() -> None:
         "[" + "1," * MAX_VALUES + "1]",
         " " * MAX_CHARACTERS + "1",
         "{'a': 1}",
+        "1e99999999999999999999",
+        "0e-99999999999999999999",
     ],
 )
 def test_text_that_is_not_json(text: str) -> None:
@@ -217,3 +221,15 @@ def test_the_schema_and_the_reader_agree() -> None:
     for name, (change, code, _) in MISTAKES.items():
         if code in ("ADM861", "ADM863", "ADM865") and name not in unseen:
             assert not validator.is_valid(json.loads(changed(change))), name
+
+
+TEXT = changed(lambda _: None)
+ODD = ["1e9999", "-1", "null", "[]", "{}", '"x"', "0", "1e-400", "NaN", "", ",", "}", "\\", "\x00", "1" * 50]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, len(TEXT)), st.integers(0, 12), st.sampled_from(ODD) | st.text(max_size=4))
+def test_any_text_gives_a_profile_or_findings(at: int, length: int, instead: str) -> None:
+    read, findings = found(TEXT[:at] + instead + TEXT[at + length :])
+    assert (read is None) == bool(findings)
+    assert all(finding.span is not None for finding in findings)
