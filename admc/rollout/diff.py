@@ -76,6 +76,10 @@ class Diff:
         leaving = self._apart(port, left, 0)
         return (Pair(old, new) for old in leaving for new in coming if _may_replace(old, new))
 
+    def crosses(self, port: Port, left: Side) -> bool:
+        """Whether something leaves one end of a port, and something comes to the other."""
+        return bool(self._apart(port, left, 0) and self._apart(port, left.other, 1))
+
     def _same(self, key: HopKey, *, arguments: bool) -> bool:
         """Whether a hop has the same policies in the same order in both plans."""
         before, after = (self.frame.policies(plan, key) for plan in range(2))

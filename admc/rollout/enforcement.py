@@ -17,7 +17,6 @@ from dsl.program import Side
 from emitters.envoy.matching.callers import covers_all_callers
 from emitters.hops import hops
 from solver.placement import Decision, Placement, Status
-from solver.rules.facts import targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,8 +50,6 @@ def same(one: Policy, other: Policy, side: Side, *, arguments: bool) -> bool:
         return False
     return (
         one.kind.name == other.kind.name
-        and one.kind.sides == other.kind.sides
-        and one.kind.effects == other.kind.effects
         and (one.kind.template and one.kind.template.text) == (other.kind.template and other.kind.template.text)
         and one.match == other.match
         and (not arguments or dict(one.arguments) == dict(other.arguments))
@@ -97,7 +94,7 @@ class Frame:
         before = (self._beside(policy, new) for policy in old.values())
         policies = {policy.name: policy for policy in before} | new
         decisions = tuple(decision for key in self.keys for decision in self._decisions(self.union(key)))
-        program = self._with(policies, {key.destination for key in self.keys})
+        program = replace(self.program, policies=tuple(sorted(policies.values(), key=self._position)))
         return Placed(program, Placement(decisions, (), (), Status.FEASIBLE, ()))
 
     def union(self, key: HopKey) -> Hop:
@@ -130,20 +127,6 @@ class Frame:
 
     def _position(self, policy: Policy) -> tuple[int, str]:
         return self._order[policy.name.removesuffix(OLD)], policy.name
-
-    def _with(self, policies: Mapping[str, Policy], destinations: set[str]) -> Program:
-        # The network of a party that no policy names would be cut out of the network that it is inside.
-        named = destinations | {name for policy in policies.values() for name in targets(policy)}
-        old, new = (placed.program.externals.keys() for placed in self.plans)
-        absent = (old ^ new) - named
-        ordered = sorted(policies.values(), key=self._position)
-        if absent:
-            ordered = [
-                replace(policy, sources=policy.sources - absent) if policy.home is None else policy
-                for policy in ordered
-            ]
-        externals = {name: party for name, party in self.program.externals.items() if name not in absent}
-        return replace(self.program, externals=externals, policies=tuple(ordered))
 
     def _reframed(self, placed: Placed, apart: bool) -> Iterator[Policy]:
         """The policies of a plan in this frame. One for undeclared callers is also for those that only the other

@@ -8,6 +8,7 @@ import pytest
 
 from admc.rollout.captures import captures
 from admc.rollout.diff import Diff
+from admc.rollout.enforcement import Frame
 from admc.rollout.model import Placed, Plan, Step, StepName
 from admc.rollout.steps import steps
 from dsl import load_text
@@ -77,13 +78,16 @@ def test_all_senders_to_a_port_that_moves_take_part() -> None:
     assert senders.overlays["t", "egress/d:80"].marks
 
 
+@pytest.mark.parametrize(
+    "other", ['m = deny() on s -> d when path == "/b"', 'n = add_request_header(name: "x", value: "1") on s -> d']
+)
 @pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
-def test_a_marker_that_is_lost_means_both_ends_and_never_neither(sides: tuple[str, str]) -> None:
-    """In each step, also where the other end is one step behind or ahead."""
-    text = "policy m = deny() on s -> d\npin m at SIDE\n"
-    overlays = [
-        step.overlays for step in steps(*(placed(text.replace("SIDE", side)) for side in sides), b"key").values()
-    ]
+def test_a_marker_that_is_lost_means_both_ends_and_never_neither(sides: tuple[str, str], other: str) -> None:
+    """In each step, also where the other end is one step behind or ahead; and whether the policy keeps its name, or
+    another one takes its place."""
+    old = placed(f'policy m = deny() on s -> d when path == "/a"\npin m at {sides[0]}\n')
+    new = placed(f"policy {other}\npin {other[0]} at {sides[1]}\n")
+    overlays = [step.overlays for step in steps(old, new, b"key").values()]
     where = {Plan.OLD: sides[0], Plan.NEW: sides[1]}
     lost = set()
     for number, sent in enumerate(overlays):
@@ -98,6 +102,34 @@ def test_a_marker_that_is_lost_means_both_ends_and_never_neither(sides: tuple[st
             else:
                 assert unmarked == 1
     assert lost == {1, 2}
+
+
+def test_names_that_two_policies_exchange_say_nothing_about_the_way() -> None:
+    text = "policy A = access_log() on s -> d\npolicy B = request_count() on s -> d\npin A at SIDE0\npin B at SIDE1\n"
+    old = pinned(text.replace("A", "a").replace("B", "b"), "ingress", "egress")
+    new = pinned(text.replace("A", "b").replace("B", "a"), "egress", "ingress")
+    assert "while" in refused(old, new)
+
+
+OWN = """
+type: envoy.extensions.filters.http.header_mutation.v3.HeaderMutation
+config: {mutations: {request_mutations: [{append: {header: {key: x-own, value: "VALUE"}}}]}}
+"""
+
+
+def test_a_scope_and_a_template_are_compared_where_they_count() -> None:
+    text = "policy m = request_count() on SCOPE -> d\npin m at SIDE\n"
+    for side, changed in (("ingress", {"d", "t"}), ("egress", {"t"})):
+        one, other = (placed(text.replace("SCOPE", scope).replace("SIDE", side)) for scope in ("s", "{s, t}"))
+        assert Diff(one, other).concerned == changed - ({"t"} if side == "ingress" else set())
+    kind = '@ingress\n@effect(counts)\nkind own() for http template "own.yaml"\npolicy o = own() on s -> d\n'
+    plans = []
+    for value in "12":
+        template = OWN.replace("VALUE", value).encode()
+        program = load_text(APP + kind, read=lambda _, template=template: template)
+        plans.append(Placed(program, place(program)))
+    assert Diff(*plans).concerned == {"d"}
+    assert not Diff(plans[0], plans[0]).concerned
 
 
 def test_arguments_alone_move_nothing() -> None:
@@ -211,6 +243,14 @@ def test_a_port_that_changes_while_policies_change_sides_is_refused() -> None:
     other = placed(both, app.replace("8080", "9090"))
     assert "a port of `d` changes" in refused(placed(both, app), other)
     assert not Diff(old, placed(text.replace("SIDE", "ingress"), number)).moved
+    another = (
+        app.replace("http 80 -> 8080", "http a 80 -> 8080  http b 82")
+        .replace("-> d,", "-> d:a,")
+        .replace("-> d\n", "-> d:a\n")
+    )
+    assert steps(old, placed(text.replace("SIDE", "egress").replace("s -> d", "s -> d:a"), another), b"key")
+    both = text.replace("SIDE", "ingress") + "policy n = request_count() on s -> d\npin n at egress\n"
+    assert not Diff(placed(both, app), placed(both, number)).moved
 
 
 def test_a_service_that_only_one_plan_has_comes_and_goes() -> None:
@@ -253,6 +293,8 @@ def test_reasons_say_which_policies_move_and_which_limits_have_a_second_bucket()
         "`m` moves from the ingress of `d` to the egress of all that call `d`",
         "`q` has a second bucket while policies move at the ingress of `d`",
     )
+    matched = text.replace("s -> d", 's -> d when path == "/a"').replace("SIDE", "egress").replace("NAME", "m")
+    assert "`m` moves" in steps(old, placed(matched), b"key")[StepName.PREPARE].reasons[0]
     renamed = placed(text.replace("SIDE", "egress").replace("NAME", "other") + stays)
     assert not any("moves" in reason for reason in steps(old, renamed, b"key")[StepName.PREPARE].reasons)
 
@@ -324,3 +366,21 @@ def test_redirection_of_a_port_that_gets_another_number_is_not_forgotten() -> No
     assert captures(redirected["d"])["d"] == {"ingress/80 at 8080"}
     assert captures(redirected["s"])["s"] == {"egress/e:80 at 80"}
     assert captures(redirected["e"])["e"] == {"ingress/80 at 80"}
+
+
+def test_destinations_are_closed_before_senders_switch_and_opened_at_the_end() -> None:
+    text = "policy m = request_count() on * -> d\npin m at SIDE\n"
+    here, there = (placed(text.replace("SIDE", side)) for side in ("ingress", "egress"))
+    closes = {name: step.closes for name, step in steps(here, there, b"key").items()}
+    opens = {name: step.opens for name, step in steps(there, here, b"key").items()}
+    assert closes == {name: ("d",) if name is StepName.PREPARE else () for name in StepName}
+    assert opens == {name: ("d",) if name is StepName.RELEASE else () for name in StepName}
+    assert not any(step.opens for step in steps(here, there, b"key").values())
+    assert not any(step.closes for step in steps(there, here, b"key").values())
+
+
+def test_a_name_is_that_of_a_service_or_of_an_outside_party() -> None:
+    old, new = placed(""), placed("", APP.replace("service s, t", "external t\nservice s"))
+    for program in (Frame(old, new).program, Frame(new, old).program):
+        assert "t" in program.services
+        assert "t" not in program.externals

@@ -160,9 +160,16 @@ class Rollout:
                 if step is not None and redirected:
                     addresses = self.plans.state(position.rollout.now).addresses
                     await asyncio.to_thread(self._redirection.ask, step.redirected, addresses)
-            await self._publish(position.rollout, position.rollout.now.base)
-            self.state = position.rollout
-            self._arrives = self.state.now.goal is None and self.state.proven != self.state.now
+            state = await self._with_renamed(position.rollout)
+            await self._publish(state, state.now.base)
+            self.state = state
+            self._arrives = state.now.goal is None and state.proven != state.now
+
+    async def _with_renamed(self, state: RolloutState) -> RolloutState:
+        """After an update of admc, proxies come back with the names of the release before: connections need them."""
+        content = await asyncio.to_thread(self.plans.content, state.now, state.key)
+        renamed = self.publisher.renamed(content, hosts(state.now, self.plans))
+        return replace(state, kept=state.kept | renamed)
 
     async def follow(self) -> None:
         """Observe proxies while a rollout waits for them, and continue it; without end."""

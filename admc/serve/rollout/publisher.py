@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from admc.rollout.reducer import Client, Observation
 from admc.rollout.retention import retained
+from admc.rollout.rollout_state import Chain
 from admc.serve.rollout.plans import hosts, replicas
 from xds_server.resources.references import Reference
 from xds_server.resources.types import EXTENSION, ROUTES, TRIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from admc.rollout.retention import Guard
     from admc.rollout.rollout_state import RolloutState
@@ -64,6 +65,15 @@ class Publisher:
     def begin(self, frozen: Mapping[str, Snapshot]) -> None:
         """Continue from the snapshots that an earlier server published."""
         self.frozen = dict(frozen)
+
+    def renamed(self, content: SnapshotSet, services: Collection[str]) -> frozenset[Chain]:
+        """Chains of some services that an earlier server published, and that have other names in this release."""
+        found: set[Chain] = set()
+        for name in services:
+            before = self._server.store.current(name)
+            if before is not None and name in content.by_service:
+                found.update(Chain(name, chain) for chain in _chains(before) - _chains(content.by_service[name]))
+        return frozenset(found)
 
     def prepared(self, state: RolloutState, content: SnapshotSet, guards: frozenset[Guard]) -> dict[str, Snapshot]:
         """The snapshots to publish for services whose snapshot changes."""
