@@ -216,15 +216,24 @@ def test_a_rollout_has_ended_only_once_a_restarted_server_would_begin_with_its_g
 
 def test_a_rollout_that_has_ended_is_not_taken_up_again_by_a_restarted_server(tmp_path: Path) -> None:
     server, folder = Agreeing(), tmp_path / "state"
+    new = planned(tmp_path, "egress")
+
+    def is_published() -> bool:
+        found = server.store.current("web")
+        assert found is not None
+        assert new.groups is not None
+        return found.version == new.groups.by_service["web"].version
 
     async def run() -> None:
         rollout = await begun(server, planned(tmp_path, "ingress"), folder)
         async with following(rollout) as until:
-            await rollout.accept(planned(tmp_path, "egress"))
-            await until(lambda: not rollout.under_way)
-        published = {name: server.store.current(name) for name in server.store.groups}
+            await rollout.accept(new)
+            await until(lambda: not rollout.under_way and is_published())
         again = await back(server, folder)
-        assert at(again) == EGRESS
-        assert {name: server.store.current(name) for name in server.store.groups} == published
+        steps: list[str] = [at(again)]
+        server.store.watchers.append(lambda *_: steps.append(at(again)))
+        async with following(again) as until:
+            await until(lambda: not again.under_way and is_published())
+        assert set(steps) == {EGRESS}
 
     asyncio.run(run())
