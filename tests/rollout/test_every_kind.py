@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout.diff import moves
+from admc.rollout.diff import Diff
 from admc.rollout.model import Placed
 from admc.serve.rollout.progress import moving
 from admc.testbed.envoys import envoy_binary
@@ -195,7 +195,7 @@ def test_every_kind_moves_there_and_back(tmp_path: Path) -> None:
         *(case.name for case in CASES),
         *(f"{name}_raw" for name, *_ in CONNECTIONS),
     }
-    assert moves(old, new) >= {"cart", "shop", "till"}
+    assert Diff(old, new).moved >= {"cart", "shop", "till"}
     assert ENVOY is not None
     with Bed(old, tmp_path, ENVOY) as bed:
         tally = Tally(bed)
