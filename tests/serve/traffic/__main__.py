@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import tempfile
 import time
+from math import inf
 from pathlib import Path
 
 from admc.testbed.envoys import envoy_binary
@@ -25,8 +27,10 @@ def main() -> int:
     parser.add_argument("--burst", type=int, default=5, help="changes after them that do not wait for each other")
     parser.add_argument("--interrupted", type=int, default=4, help="kill the server once in so many rounds; 0: never")
     parser.add_argument("--steps", action="store_true", help="first kill the server in each step of a rollout")
+    parser.add_argument("--seconds", type=float, default=inf, help="begin no round later than that")
     parser.add_argument("--keep", type=Path, help="a folder for logs")
     given = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     envoy = envoy_binary()
     if envoy is None:
         print("there is no Envoy for this platform")
@@ -41,10 +45,13 @@ def main() -> int:
             bed.wait_until_in_force()
             if given.steps:
                 killed_in_every_step(bed)
-            walk(bed, WalkOptions(given.changes, given.seed, given.single, given.burst, given.interrupted))
+            options = WalkOptions(
+                given.changes, given.seed, given.single, given.burst, given.interrupted, given.seconds
+            )
+            changes = walk(bed, options)
             wrong = bed.disagreements() + differs_from_a_fresh_start(bed)
         verdict = bed.verdict()
-    print(f"{given.changes} changes, {bed.servers} servers, {time.monotonic() - began:.0f} s; {verdict}")
+    print(f"{changes} changes, {bed.servers} servers, {time.monotonic() - began:.0f} s; {verdict}")
     for sentence in (*wrong, *verdict.failed[:SHOWN], *verdict.unenforced[:SHOWN]):
         print(sentence)
     return 1 if wrong or verdict.failed or verdict.unenforced else 0

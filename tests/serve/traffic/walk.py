@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import shutil
 import signal
 import time
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admc.rollout.model import StepName
@@ -15,6 +17,7 @@ from tests.serve.traffic.programs import EGRESS, FILES, INGRESS, Variant, change
 if TYPE_CHECKING:
     from tests.serve.traffic.bed import Bed
 
+LOG = logging.getLogger("tests.serve.traffic")
 MOVING_EACH = 5
 """One change in so many moves policies to another side."""
 CLOSED_SECONDS = 20.0
@@ -33,14 +36,17 @@ class WalkOptions(NamedTuple):
     burst: int = 5
     interrupted: int = 0
     """Once in so many rounds the server is killed in the middle, and once in so many a proxy restarts; 0: never."""
+    seconds: float = inf
+    """No round begins later."""
 
 
-def walk(bed: Bed, route: WalkOptions) -> None:
-    """Make all changes, and wait until the last one alone is in force."""
+def walk(bed: Bed, route: WalkOptions) -> int:
+    """Make all changes, or those for which there is time, and wait until the last one alone is in force; how many."""
+    deadline = time.monotonic() + route.seconds
     choose = random.Random(route.seed)  # noqa: S311 - a test
     variants = changes(route.seed, lambda index: index % MOVING_EACH == MOVING_EACH - 1)
     done = rounds = 0
-    while done < route.changes:
+    while done < route.changes and time.monotonic() < deadline:
         rounds += 1
         for index in range(min(route.single + route.burst, route.changes - done)):
             bed.write(next(variants))
@@ -56,7 +62,9 @@ def walk(bed: Bed, route: WalkOptions) -> None:
         if route.interrupted and rounds % route.interrupted == route.interrupted // 2:
             bed.restart_proxy(choose.choice(sorted(bed.envoys.running)))
             bed.wait_until_in_force()
+        LOG.info("%d changes, %d servers", done, bed.servers)
     bed.wait_until_at_rest()
+    return done
 
 
 def killed_in_every_step(bed: Bed) -> None:
