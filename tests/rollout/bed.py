@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from admc.rollout.diff import steps
 from admc.rollout.model import StepName
 from admc.rollout.resources import resources
 from admc.rollout.retention import retained, steady_guards
+from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
 from emitters.envoy import Mode, emit
 from tests.rollout import envoy_bed

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from xds_server.transport.client import Caller
 
 DRAIN_SECONDS = 3
-"""Envoy looks at whole seconds: with 1, connections are cut at the end without having been told to close."""
+"""Envoy looks at whole seconds: with 1, it cuts connections at the end, without a request to close them before."""
 WAIT_SECONDS = 90.0
 DRAINING = ("listeners_draining", "filter_chains_draining")
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout.diff import steps
 from admc.rollout.model import Placed, StepName
 from admc.rollout.resources import resources
 from admc.rollout.retention import retained
+from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
 from dsl import load_text
 from emitters.envoy import Mode, emit

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout.diff import steps
 from admc.rollout.marker import MARKER
 from admc.rollout.model import Placed, StepName
+from admc.rollout.steps import steps
 from admc.testbed.envoys import envoy_binary
 from dsl import load_text
 from solver.place import place
@@ -56,7 +56,6 @@ def placed(side: str, other: str, once: str = "1") -> Placed:
 DIRECTIONS = {
     "to senders": (("ingress", "ingress"), ("egress", "ingress")),
     "to the receiver": (("egress", "egress"), ("ingress", "egress")),
-    "both ways": (("ingress", "egress"), ("egress", "ingress")),
 }
 
 
@@ -108,7 +107,7 @@ def test_each_request_meets_each_policy_once(tmp_path: Path, alone: None, direct
 
 
 @NEEDS_ENVOY
-@pytest.mark.parametrize("direction", ["to senders", "to the receiver"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_request_meets_one_plan_where_policies_move_and_change(tmp_path: Path, alone: None, direction: str) -> None:
     assert ENVOY is not None
     sides = DIRECTIONS[direction]
@@ -144,7 +143,7 @@ def test_no_request_sees_that_a_rollout_is_taken_back(
 
 
 @NEEDS_ENVOY
-@pytest.mark.parametrize("direction", ["to senders", "to the receiver"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_guard_that_changes_its_side_and_its_match_admits_one_caller_in_each_step(
     tmp_path: Path, alone: None, direction: str
 ) -> None:

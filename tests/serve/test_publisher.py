@@ -91,10 +91,32 @@ def test_older_connections_of_a_proxy_count_once_it_has_acknowledged(tmp_path: P
             assert server.reads == []
             assert any("have not acknowledged" in each for each in rollout.waits)
             server.acknowledges = True
-            await until(lambda: rollout.waits == ("older connections to be closed",))
+            await until(lambda: rollout.waits == ("`web`: older connections to be closed",))
             assert "web" in server.reads
             assert at(rollout) == StepName.PREPARE
             server.older = {}
             await until(lambda: not rollout.under_way)
+
+    asyncio.run(run())
+
+
+def test_without_redirection_a_refused_step_that_is_taken_back_holds_nothing_up(tmp_path: Path) -> None:
+    """The plan before has no ADM at the service, so nothing is published in place of what its proxy refuses."""
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "egress"), tmp_path / "state")
+        async with following(rollout) as until:
+            server.store.watchers.append(
+                lambda name, _, new: server.declined.add(new.version) if name == "cart" else None
+            )
+            await rollout.accept(planned(tmp_path, "ingress"))
+            await until(lambda: at(rollout) == StepName.PREPARE)
+            await until(lambda: any("`cart`: 1 of 1 proxies refused it" in each for each in rollout.waits))
+            server.store.watchers.clear()
+            await rollout.abort()
+            await until(lambda: rollout.waits == ())
+            await rollout.accept(planned(tmp_path, "ingress", "bronze"))
+            await until(lambda: at(rollout) == "ingress-bronze.adm" and not rollout.under_way)
 
     asyncio.run(run())

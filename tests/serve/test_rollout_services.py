@@ -9,7 +9,7 @@ import pytest
 
 from admc.rollout.model import StepName
 from emitters.envoy import Mode
-from tests.serve.always_ack import PROGRAM, Agreeing, at, begun, close_all, following, hasten, planned_by
+from tests.serve.always_ack import PROGRAM, Agreeing, at, back, begun, close_all, following, hasten, planned_by
 from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
 
 if TYPE_CHECKING:
@@ -130,5 +130,37 @@ def test_a_service_that_only_an_earlier_rollout_was_about_keeps_its_policies(tmp
             await until(lambda: at(rollout) == "ingress-egress.adm" and not rollout.under_way)
         assert all(before <= each for each in seen)
         assert filters() == before
+
+    asyncio.run(run())
+
+
+def test_older_connections_of_a_proxy_that_is_not_back_yet_keep_what_they_use(tmp_path: Path) -> None:
+    """After a restart of the server, a plan withdraws an ADM before its proxy has come back."""
+    text = PROGRAM.replace("SIDE", "ingress")
+    first = planned_by(tmp_path / "first.adm", text, Mode.REDIRECT)
+    second = planned_by(tmp_path / "second.adm", "".join(text.splitlines(keepends=True)[:4]), Mode.REDIRECT)
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, first, tmp_path / "state")
+        async with following(rollout) as until:
+            await until(lambda: is_proven(rollout))
+        before = server.store.current("cart")
+        assert before is not None
+        used = {name for kind in (ROUTES, EXTENSION) for name in before.collections[kind].resources} - {TRIAL}
+        server.away = {"web", "cart"}
+        rollout = await back(server, tmp_path / "state")
+        async with following(rollout) as until:
+            await rollout.accept(second)
+            await until(lambda: rollout.waits != ())
+            assert rollout.waits == ("`cart`: 0 of 1 proxies are connected",)
+            server.older, server.away = {"cart": frozenset(used)}, set()
+            await until(lambda: rollout.waits == ())
+            there = server.store.current("cart")
+            assert there is not None
+            held = {name for kind in (ROUTES, EXTENSION) for name in there.collections[kind].resources}
+            assert used <= held
+            server.older = {}
+            await until(lambda: rollout.state is not None and rollout.state.kept == frozenset())
 
     asyncio.run(run())

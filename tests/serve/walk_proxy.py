@@ -136,6 +136,8 @@ class Proxy:
     subscribed: dict[str, frozenset[str]] = field(default_factory=dict)
     """On its stream."""
     refusal: Refusal | None = None
+    has_refused: bool = False
+    """It has refused something since the mesh was at rest last."""
     refused: set[tuple[str, str, str]] = field(default_factory=set)
     """Resources that it refuses whenever they come: type, name and version."""
 
@@ -210,7 +212,9 @@ class Proxy:
         if refusal is not None:
             self.refusal = None
             self.refused |= things if refusal.lasting else set()
-        return refusal is not None or bool(things & self.refused)
+        refuses = refusal is not None or bool(things & self.refused)
+        self.has_refused = self.has_refused or refuses
+        return refuses
 
     def _take(self, kind: str, changed: Mapping[str, Held], removed: tuple[str, ...], now: float) -> None:
         held = self.held[kind]

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from admc.rollout.reducer import Client, Observation
 from admc.rollout.retention import retained
+from admc.rollout.rollout_state import Chain
 from admc.serve.rollout.plans import hosts, replicas
 from xds_server.resources.references import Reference
 from xds_server.resources.types import EXTENSION, ROUTES, TRIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from admc.rollout.retention import Guard
     from admc.rollout.rollout_state import RolloutState
@@ -64,6 +65,15 @@ class Publisher:
     def begin(self, frozen: Mapping[str, Snapshot]) -> None:
         """Continue from the snapshots that an earlier server published."""
         self.frozen = dict(frozen)
+
+    def renamed(self, content: SnapshotSet, services: Collection[str]) -> frozenset[Chain]:
+        """Chains of some services that an earlier server published, and that have other names in this release."""
+        found: set[Chain] = set()
+        for name in services:
+            before = self._server.store.current(name)
+            if before is not None and name in content.by_service:
+                found.update(Chain(name, chain) for chain in _chains(before) - _chains(content.by_service[name]))
+        return frozenset(found)
 
     def prepared(self, state: RolloutState, content: SnapshotSet, guards: frozenset[Guard]) -> dict[str, Snapshot]:
         """The snapshots to publish for services whose snapshot changes."""
@@ -160,12 +170,16 @@ class Publisher:
     def _client(self, view: ClientView, now: float, settled: dict[tuple[Proxy, str], float], *, waits: bool) -> Client:
         store, proxy = self._server.store, (view.group, view.node.id)
         current = store.current(view.group)
-        versions = self._versions.get(view.group, set()) if view.group in self._wanted else {_version(current)}
+        wanted = view.group in self._wanted
+        versions = self._versions.get(view.group, set()) if wanted else {_version(current)}
         has = current is not None and view.acknowledged in versions
         if has:
             settled[proxy, view.acknowledged] = self._since.get((proxy, view.acknowledged), now)
             has = settled[proxy, view.acknowledged] + SETTLE_SECONDS <= now
         refuses = not has and (view.refuses or store.initial(view.group) is not current)
+        if refuses and not wanted:
+            # It refuses what an earlier label published. `now` has nothing in its place, and needs none.
+            has, refuses = True, False
         # Of a proxy that does not have `now` yet, its older connections decide nothing.
         older = self._older(view, current) if has and waits else NONE
         fresh = view.fresh and not view.acknowledged and proxy not in self._earlier

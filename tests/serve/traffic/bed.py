@@ -26,9 +26,9 @@ from emitters.envoy import Mode
 from emitters.output import files
 from tests.serve.server_process import Served, served
 from tests.serve.traffic.agreement import disagreements, refused
-from tests.serve.traffic.callers import Caller, go_round
 from tests.serve.traffic.judge import FEW, Outage, Timeline, Verdict, admitted, judge
 from tests.serve.traffic.programs import FAILS_ONCE, FILES, OUT, Ask, Variant
+from tests.testbed.callers import Caller, go_round
 from tests.testbed.ports import free_port, program_port
 
 if TYPE_CHECKING:

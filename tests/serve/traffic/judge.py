@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from admc.testbed.echo import Seen
-    from tests.serve.traffic.callers import Request
     from tests.serve.traffic.programs import Aspect, Variant
+    from tests.testbed.callers import Request
 
 MARGIN_SECONDS = 2.0
 """Added to the proxies' own drain time, which they count in whole seconds from when they begin."""

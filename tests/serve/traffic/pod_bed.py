@@ -20,10 +20,10 @@ from dsl import load_text
 from emitters.envoy import Mode
 from tests.serve.server_process import Served, served
 from tests.serve.traffic.bed import SECONDS, WHOLE, XDS_PORT, has_begun
-from tests.serve.traffic.callers import Caller, go_round
 from tests.serve.traffic.judge import Outage, Timeline, Verdict, judge
 from tests.serve.traffic.pods import DRAIN_SECONDS, Pods, relay
 from tests.serve.traffic.programs import EGRESS, INGRESS, OUT, Ask, Variant
+from tests.testbed.callers import Caller, go_round
 from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
 from tests.testbed.mesh.source_ports import SourcePorts

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from admc.testbed.echo import Seen
-from tests.serve.traffic.callers import Request
 from tests.serve.traffic.judge import FEW, Cut, Outage, Timeline, admitted, judge
 from tests.serve.traffic.programs import BURST, EGRESS, OUT, Ask, Variant
+from tests.testbed.callers import Request
 
 PLAIN = Ask("shop", "cart", "http")
 
