@@ -81,6 +81,10 @@ def _calls(program: Program, position: int) -> int:
     return len(program.policies[position].calls)
 
 
+def test_a_misspelt_statement_about_such_a_service_gives_one_error() -> None:
+    assert codes(HEAD + "polcy p = deny() on web -> profile\npin p at ingress\n") == ["ADM008"]
+
+
 def test_the_statement_is_formatted() -> None:
     assert dsl.format_text('app x\nprofile    "a.json"   // measured\nprofile   b\n') == (
         'app x\nprofile "a.json"  // measured\nprofile b\n'
