@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.rollout.model import Placed, Port
 from dsl.program import Side
-from emitters.envoy.matching.callers import covers_all_callers
 from emitters.hops import hops
 from solver.placement import Decision, Placement, Status
 
@@ -133,16 +132,12 @@ class Frame:
         program declares. Where the plans differ in their parties (`apart`), a policy's own program says whose an
         address is (`home`)."""
         program = placed.program
-        everyone = frozenset((*self.program.services, *self.program.externals))
-        others = everyone - program.services.keys() - program.externals.keys()
+        others = {*self.program.services, *self.program.externals} - program.services.keys() - program.externals.keys()
         home = replace(program, policies=(), pins=()) if apart else None
         for policy in program.policies:
             calls = tuple(sorted(self._calls[_key(program.calls[call])] for call in policy.calls))
-            if covers_all_callers(program, policy):
-                yield replace(policy, sources=everyone, calls=calls)
-            else:
-                sources = policy.sources | others if policy.open_sources else policy.sources
-                yield replace(policy, sources=sources, calls=calls, home=home)
+            sources = policy.sources | others if policy.open_sources else policy.sources
+            yield replace(policy, sources=sources, calls=calls, home=home)
 
 
 def _hops(placed: Placed, policies: Mapping[str, Policy]) -> Iterator[Hop]:

@@ -41,8 +41,8 @@ def marker_meaning(diff: Diff, port: Port) -> Plan:
             "between the two plans a request could meet one of them at both ends, and the other at neither",
             f"first the one in which `{one}` moves, then the one with all the rest",
         )
-    # Where no policy takes the place of another, a lost marker still means something of either plan.
-    return Plan.NEW if up is not None or (down is None and diff.crosses(port, Side.INGRESS)) else Plan.OLD
+    # Also where no policy takes the place of another, a lost marker means something of either plan.
+    return Plan.NEW if down is None and diff.crosses(port, Side.INGRESS) else Plan.OLD
 
 
 def _port_changes(diff: Diff, port: Port) -> bool:

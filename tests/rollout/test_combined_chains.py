@@ -123,6 +123,20 @@ def test_a_caller_that_only_the_old_plan_names_meets_its_policies() -> None:
         assert b"10.9.0.0" in listener.filter_chain_matcher.SerializeToString()  # type: ignore[attr-defined]
 
 
+def test_a_guard_of_connections_knows_a_caller_by_the_name_that_its_own_program_has() -> None:
+    """An outside party gets another name: both plans admit it, and so do the steps between them."""
+    app = "app named\nservice s { tcp 80 }\nservice d { tcp 80 }\ncall s -> d\n"
+    app += 'external NAME { cidr "10.9.0.0/16" }\ncall NAME -> d\npolicy m = access_log() on s -> d\npin m at SIDE\n'
+    text = app + "policy p = allow(callers: [s, NAME]) on * -> d\n"
+    texts = (text.replace("NAME", name).replace("SIDE", side) for name, side in (("a", "ingress"), ("b", "egress")))
+    old, new = (Placed(program, place(program)) for program in map(load_text, texts))
+    for one, other in ((old, new), (new, old)):
+        (listener,) = (each for name, each in prepared(one, other)["d"].listeners.items() if name == "ingress")
+        assert b"10.9.0.0" in listener.filter_chain_matcher.SerializeToString()  # type: ignore[attr-defined]
+        chains = {chain.name for chain in listener.filter_chains}  # type: ignore[attr-defined]
+        assert "ingress/80/others" in chains  # those who are admitted, beside those who are not
+
+
 def test_listeners_wait_for_the_addresses_that_policies_of_either_plan_need() -> None:
     """A caller without an address does not pass a policy of the receiver that is about its calls."""
     for sides in (("ingress", "egress"), ("egress", "ingress")):

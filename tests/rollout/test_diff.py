@@ -336,11 +336,12 @@ def test_connections_meet_the_policies_of_both_plans() -> None:
     first = "policy g = connection_rate_limit(connections: 5, per: 1s) on s -> d\npin g at ingress\n"
     text = "policy m = access_log() on s -> d\npin m at SIDE\n"
     text += "policy p = allow(callers: [CALLERS]) on {s, t} -> d\npin p at ingress\n"
+    text += "policy stays = deny() on t -> d\npin stays at ingress\n"
     old = placed(first + text.replace("CALLERS", "s").replace("SIDE", "ingress"), app)
     new = placed(text.replace("CALLERS", "s, t").replace("SIDE", "egress"), app)
     for step in steps(old, new, b"key").values():
         (receiver,), (sender,) = step.parts["d"], step.parts["s"]
-        assert [policy.name for policy in receiver.hop.policies] == ["g", "m", "p", "p~old"]
+        assert [policy.name for policy in receiver.hop.policies] == ["g", "m", "p", "p~old", "stays"]
         assert [policy.name for policy in sender.hop.policies] == ["m"]
         assert not step.overlays
     judged(old, new)

@@ -174,7 +174,7 @@ def _accepted(one: Drawn) -> bool:
 
 
 @envoy
-@examples(4, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@examples(2, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(drawn=st.lists(policies(), min_size=40, max_size=60))
 def test_what_is_accepted_envoy_accepts_and_keeps(drawn: list[Drawn], tmp_path_factory: pytest.TempPathFactory) -> None:
     taken = [one for one in drawn if _accepted(one)]
