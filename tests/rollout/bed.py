@@ -27,7 +27,7 @@ class Bed(envoy_bed.Bed):
 
     def __init__(self, placed: Placed, folder: Path, envoy: str) -> None:
         super().__init__(placed, folder, envoy)
-        self.told = emit(*placed, self.addresses, Mode.EXPLICIT, by_chain=True)
+        self.emitted = emit(*placed, self.addresses, Mode.EXPLICIT, by_chain=True)
 
     def take(self, step: Step) -> None:
         """Publish a step, and wait until every proxy has acknowledged it."""

@@ -308,6 +308,6 @@ def judge_connections(bed: Bed, callers: list[Connections]) -> None:
     lines = [json.loads(line) for output in outputs for line in output.splitlines()]
     # A connection that is made while both sides hold meets it twice.
     assert sum(line["policy"] == "noted_raw" for line in lines) in range(len(shop["noted"]), 2 * len(shop["noted"]) + 1)
-    # While both ends enforce it, a connection needs a token of each. A chain has the bucket of an older one that is
+    # While both ends enforce it, a connection needs a token of each. A chain shares the bucket of an older one that is
     # still draining, so there may be one bucket in all.
     assert QUOTA <= sum(shop["few"]) <= 3 * QUOTA

@@ -20,9 +20,9 @@ from dsl import load
 from solver.place import place
 from tests.fidelity.tokens import BEARER, keys, token
 from tests.rollout import envoy_bed
-from tests.rollout.callers import over
 from tests.serve.server_process import served
 from tests.serve.test_server import write
+from tests.testbed.callers import http_connection
 from tests.testbed.ports import free_port, program_port
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Caller:
     def __init__(self, bed: envoy_bed.Bed) -> None:
         address = bed.addresses.service_addresses("cart")[0]
         own = bed.addresses.pod_addresses("shop")[0]
-        self._connection = over(lambda: socket.create_connection((address, PORT), 60, (own, 0)))
+        self._connection = http_connection(lambda: socket.create_connection((address, PORT), 60, (own, 0)))
 
     def request(self, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
         """Send a request on this connection. A second connection is never opened."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import signal
-from types import SimpleNamespace
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -14,21 +14,28 @@ import pytest
 from envoy.config.listener.v3 import listener_pb2
 
 from admc.rollout.model import StepName
+from admc.rollout.rollout_state import Holding, Label, RolloutState
 from admc.serve.build import snapshots as groups
 from admc.serve.build import source
 from admc.serve.build.source import Source, State
 from admc.serve.rollout import addresses
 from admc.serve.rollout.plans import Planned
+from admc.serve.state_dir.manifest import SECRET_BYTES
+from admc.serve.state_dir.store import Position, open_state_dir
 from emitters.envoy import Mode
 from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten, planned_by
 from tests.serve.server_process import served
+from tests.serve.test_rollout_services import confirm_all
 from tests.serve.test_server import ENDPOINTS_FILE, client, folder, write
 from tests.serve.test_server import PROGRAM as SERVED
+from xds_server.protocol.wire import ClientNode
 from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from xds_server.transport.client_registry import ClientView
 
 pytestmark = pytest.mark.long
 
@@ -64,9 +71,9 @@ class _Counted(Agreeing):
         super().__init__()
         self.replicas = {"cart": 2}
 
-    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
+    def views(self, groups: Iterable[str]) -> tuple[ClientView, ...]:
         return tuple(
-            SimpleNamespace(**{**vars(each), "node": SimpleNamespace(id=f"{each.group}/{number}")})
+            each._replace(node=ClientNode(f"{each.group}/{number}", each.group, "envoy"))
             for each in super().views(groups)
             for number in range(self.replicas.get(each.group, 1))
         )
@@ -127,8 +134,7 @@ def test_addresses_hold_in_the_middle_of_a_rollout(tmp_path: Path, with_the_plan
             server.away = set()
 
             def over() -> bool:
-                for digest in (folder / "interception").glob("*/digest"):
-                    digest.with_name("loaded").write_bytes(digest.read_bytes())
+                confirm_all(folder)
                 return at(rollout) == "egress-bronze.adm"
 
             await until(over)
@@ -164,6 +170,43 @@ def test_a_restarted_server_serves_at_the_current_addresses_while_a_plan_waits(f
         first = server.until(told)
         assert b"10.1.0.77" in first
         assert b"10.1.0.2" not in first
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("step", StepName)
+def test_a_restarted_server_continues_a_step_at_the_current_addresses(
+    folder: Path, step: StepName, *, back: bool
+) -> None:
+    program = folder / "policies.adm"
+    content = (json.dumps(ENDPOINTS_FILE).encode(),)
+    plans = []
+    for side in ("ingress", "egress"):
+        write(program, f"{SERVED}pin tier at {side}\n")
+        read = source.read(Source(program, Mode.REDIRECT), content, with_recipe=True)
+        assert read.state is not None
+        assert read.recipe is not None
+        plans.append(Planned(read.state, read.recipe))
+    old, new = (plan.digest for plan in plans)
+    now, services = Label(old, new, step, 1), frozenset(("web", "cart"))
+    held = (Holding(Label(old), services, proven=True), Holding(now, services))
+    rollout = RolloutState(now, held, back=back, moves=1, secret=bytes(SECRET_BYTES))
+    with closing(open_state_dir(folder / "state")) as state_dir:
+        state_dir.save(Position(rollout, {plan.digest: plan.recipe for plan in plans if plan.recipe}, {}), {})
+    write(folder / "endpoints.json", json.dumps(ENDPOINTS_FILE).replace("10.1.0.2", "10.1.0.77"))
+    write(program, "half of")  # no compile follows that could correct it
+    with served(folder, "policies.adm", "--endpoints", "endpoints.json", "--state", "state") as server:
+
+        def told() -> bytes:
+            with client(server.xds, "web") as web, contextlib.suppress(grpc.RpcError):
+                (found,) = web.ask(ENDPOINTS, ("egress/cart:8081/even",))
+                return bytes(found.value)
+            return b""  # it waits for the first compile for some seconds
+
+        first = server.until(told)
+        assert b"10.1.0.77" in first
+        assert b"10.1.0.2" not in first
+        assert f"step `{step}`" in server.status()["server"]["transition"]
+        assert ("which is taken back" in server.status()["server"]["transition"]) is back
 
 
 GONE = (

@@ -101,35 +101,48 @@ def test_a_service_that_loses_its_last_policy_keeps_what_older_connections_use(t
     asyncio.run(run())
 
 
-def test_a_service_that_only_an_earlier_rollout_was_about_keeps_its_policies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", Mode)
+def test_a_service_that_only_an_earlier_rollout_was_about_keeps_its_policies(tmp_path: Path, mode: Mode) -> None:
     text = PROGRAM.partition("pin")[0] + (
         "service stock { http 8082 }\ncall web -> stock\n"
         'policy r = set_request_header(name: "x-r", value: "gold") on web -> stock\n'
     )
     pins = [("ingress", "ingress"), ("egress", "ingress"), ("ingress", "egress")]
     first, second, third = (
-        planned_by(tmp_path / f"{p}-{r}.adm", f"{text}pin p at {p}\npin r at {r}\n", Mode.EXPLICIT) for p, r in pins
+        planned_by(tmp_path / f"{p}-{r}.adm", f"{text}pin p at {p}\npin r at {r}\n", mode) for p, r in pins
     )
-    server = Agreeing()
+    server, folder = Agreeing(), tmp_path / "state"
 
     def filters() -> frozenset[str]:
         found = server.store.current("cart")
         assert found is not None
         return frozenset(found.collections[EXTENSION].resources)
 
+    def listener() -> str:
+        found = server.store.current("cart")
+        assert found is not None
+        return found.collections[LISTENER].version
+
     async def run() -> None:
-        rollout = await begun(server, first, tmp_path / "state")
+        rollout = await begun(server, first, folder)
         seen: list[frozenset[str]] = []
         async with following(rollout) as until:
             await until(lambda: is_proven(rollout))
+            enforced = listener()
             server.store.watchers.append(lambda name, _, new: seen.append(filters()) if name == "cart" else None)
             before = filters()
             await rollout.accept(second)
             await until(lambda: at(rollout) == StepName.PREPARE)
             await rollout.accept(third)  # the first move is taken back, before the other one begins
-            await until(lambda: at(rollout) == "ingress-egress.adm" and not rollout.under_way)
+
+            def over() -> bool:
+                confirm_all(folder)
+                return at(rollout) == "ingress-egress.adm" and not rollout.under_way
+
+            await until(over)
+            await until(lambda: filters() == before)
         assert all(before <= each for each in seen)
-        assert filters() == before
+        assert listener() == enforced
 
     asyncio.run(run())
 

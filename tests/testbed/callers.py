@@ -1,8 +1,10 @@
-"""Callers that never stop: each is one process of an application, in a thread, with connections as applications have.
+"""Callers that send requests without end, each in a thread, on connections as applications have them.
 
-What is kept of a request is when its connection was opened, when it began and ended, and what came back. A kept
-connection that turns out to be closed before an answer began is what every client asks again after; such a request is
-kept as `lost`, since it must not have arrived anywhere.
+    RequestSpec -> Caller -> [Request]
+
+A caller records for each request when its connection was opened, when the request began and ended, and the response. If
+a kept connection turns out to be closed before a response begins, a client sends its request again on another one. Such
+a request is recorded as `lost`: it must not have arrived anywhere.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -21,88 +23,104 @@ from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, 
 from h2.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from tests.serve.traffic.programs import Ask
+    from collections.abc import Collection, Mapping, Sequence
 
 Dial = Callable[[], socket.socket]
+"""Opens a connection of a caller."""
 SECONDS = 45.0
+FRAME_HEAD = 9
+"""Bytes before the payload of an HTTP/2 frame."""
 GOAWAY = 7
 """The type of the frame."""
 MESSAGE = b"\0\0\0\0\0"
 """An empty message of gRPC."""
 
 
-class Reply(NamedTuple):
+class RequestSpec(NamedTuple):
+    """A request that a caller repeats."""
+
+    source: str
+    destination: str
+    protocol: str = "http"
+    """`http`, `h2c`, `grpc` or `tcp`."""
+    path: str = "/"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Response(NamedTuple):
     status: int | None
+    """Of HTTP, or of gRPC (0 is success); for tcp 200, or None without an echo."""
     headers: tuple[tuple[str, str], ...] = ()
     last: bool = False
     """The connection takes no more requests."""
-    why: str = ""
-    """What a proxy says for its 503."""
+    reason: str = ""
+    """The body of a 503."""
 
 
 class Request(NamedTuple):
-    """What came of one request."""
+    """One request and its result."""
 
     name: str
     """Its `x-echo-id`."""
-    ask: Ask
+    spec: RequestSpec
     opened: float
-    """When its connection was begun with."""
+    """When its connection was opened."""
     began: float
     ended: float
     status: int | None
     answer: tuple[tuple[str, str], ...] = ()
+    """Headers of the response."""
     error: str = ""
     lost: bool = False
     ends: frozenset[str] = frozenset()
-    """Whose proxies it may have met."""
+    """The proxies that it may have passed, as outages name them."""
+
+    def header(self, name: str) -> tuple[str, ...]:
+        """The values of a header of the response."""
+        return tuple(value for key, value in self.answer if key.lower() == name)
 
 
 class Connection(Protocol):
-    def ask(self, ask: Ask, name: str) -> Reply: ...
+    def send(self, spec: RequestSpec, name: str) -> Response: ...
     def close(self) -> None: ...
+
+
+def http_connection(dial: Dial) -> http.client.HTTPConnection:
+    """A connection for HTTP/1.1 over one that `dial` opens."""
+    connection = http.client.HTTPConnection("cart", timeout=SECONDS)
+    connection.sock = dial()
+    connection.sock.settimeout(SECONDS)
+    return connection
 
 
 class Http1:
     def __init__(self, dial: Dial) -> None:
-        self._inner = http.client.HTTPConnection("there", timeout=SECONDS)
-        self._inner.sock = dial()
-        self._inner.sock.settimeout(SECONDS)
+        self._inner = http_connection(dial)
 
-    def ask(self, ask: Ask, name: str) -> Reply:
-        self._inner.request("GET", ask.path, headers={**dict(ask.headers), "x-echo-id": name})
+    def send(self, spec: RequestSpec, name: str) -> Response:
+        self._inner.request("GET", spec.path, headers={**dict(spec.headers), "x-echo-id": name})
         response = self._inner.getresponse()
         body = response.read()
-        why = body.decode(errors="replace") if response.status == 503 else ""
-        return Reply(response.status, tuple(response.getheaders()), response.will_close, why)
+        reason = body.decode(errors="replace") if response.status == 503 else ""
+        return Response(response.status, tuple(response.getheaders()), response.will_close, reason)
 
     def close(self) -> None:
         self._inner.close()
 
 
 class Http2:
-    """One request after the other until the other end says goodbye; with gRPC's messages, or without."""
+    """One request after the other until the other end sends GOAWAY; plain HTTP or gRPC."""
 
     def __init__(self, dial: Dial) -> None:
         self._wire = dial()
         self._wire.settimeout(SECONDS)
         self._h2 = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
         self._h2.initiate_connection()
-        self._held = b""
+        self._rest = b""
 
-    def ask(self, ask: Ask, name: str) -> Reply:
-        h2, is_grpc = self._h2, ask.protocol == "grpc"
-        stream = h2.get_next_available_stream_id()
-        fields = [(":method", "POST" if is_grpc else "GET"), (":scheme", "http"), (":path", ask.path)]
-        fields += [(":authority", "there"), *ask.headers, ("x-echo-id", name)]
-        if is_grpc:
-            fields += [("content-type", "application/grpc"), ("te", "trailers")]
-        h2.send_headers(stream, fields, end_stream=not is_grpc)
-        if is_grpc:
-            h2.send_data(stream, MESSAGE, end_stream=True)
-        self._wire.sendall(h2.data_to_send())
+    def send(self, spec: RequestSpec, name: str) -> Response:
+        stream = self._begin(spec, name)
+        is_grpc = spec.protocol == "grpc"
         headers: list[tuple[str, str]] = []
         body = b""
         ended = last = False
@@ -110,56 +128,70 @@ class Http2:
             data = self._wire.recv(65536)
             if not data:
                 raise ConnectionResetError("closed")
-            whole, goodbye = self._frames(data)
-            last = last or goodbye
-            for event in h2.receive_data(whole):
+            frames, goaway = self._frames(data)
+            last = last or goaway
+            for event in self._h2.receive_data(frames):
                 if isinstance(event, ResponseReceived | TrailersReceived):
                     headers += [(str(key), str(value)) for key, value in event.headers or ()]
                 elif isinstance(event, DataReceived):
-                    h2.acknowledge_received_data(event.flow_controlled_length or 0, stream)
+                    self._h2.acknowledge_received_data(event.flow_controlled_length or 0, stream)
                     body += event.data or b""
                 elif isinstance(event, StreamReset):
                     raise ConnectionAbortedError(f"the stream was reset with {event.error_code}")
                 ended = ended or isinstance(event, StreamEnded)
-            self._wire.sendall(h2.data_to_send())
-        found = dict(headers).get("grpc-status" if is_grpc else ":status")
-        why = body.decode(errors="replace") if found == "503" else ""
-        return Reply(None if found is None else int(found), tuple(headers), last, why)
+            self._wire.sendall(self._h2.data_to_send())
+        status = dict(headers).get("grpc-status" if is_grpc else ":status")
+        reason = body.decode(errors="replace") if status == "503" else ""
+        return Response(None if status is None else int(status), tuple(headers), last, reason)
+
+    def _begin(self, spec: RequestSpec, name: str) -> int:
+        """Send the whole request; its stream."""
+        h2, is_grpc = self._h2, spec.protocol == "grpc"
+        stream = int(h2.get_next_available_stream_id())
+        fields = [(":method", "POST" if is_grpc else "GET"), (":scheme", "http"), (":path", spec.path)]
+        fields += [(":authority", "cart"), *spec.headers, ("x-echo-id", name)]
+        if is_grpc:
+            fields += [("content-type", "application/grpc"), ("te", "trailers")]
+        h2.send_headers(stream, fields, end_stream=not is_grpc)
+        if is_grpc:
+            h2.send_data(stream, MESSAGE, end_stream=True)
+        self._wire.sendall(h2.data_to_send())
+        return stream
 
     def _frames(self, data: bytes) -> tuple[bytes, bool]:
-        """Whole frames, without goodbyes: the library takes nothing after one, and what was asked before is answered
-        all the same."""
-        found, goodbye, data = [], False, self._held + data
-        while len(data) >= 9 and len(data) >= (size := 9 + int.from_bytes(data[:3], "big")):
+        """Whole frames except GOAWAY, and whether there was one. The library accepts no frame after a GOAWAY, but
+        earlier requests are still answered."""
+        found, goaway, data = [], False, self._rest + data
+        while len(data) >= FRAME_HEAD and len(data) >= (size := FRAME_HEAD + int.from_bytes(data[:3], "big")):
             if data[3] == GOAWAY:
-                goodbye = True
+                goaway = True
             else:
                 found.append(data[:size])
             data = data[size:]
-        self._held = data
-        return b"".join(found), goodbye
+        self._rest = data
+        return b"".join(found), goaway
 
     def close(self) -> None:
         self._wire.close()
 
 
 class Tcp:
-    """A connection that is a request: it is greeted, or it is not."""
+    """A connection counts as a request. It succeeds if the destination sends its first line and returns another."""
 
     def __init__(self, dial: Dial) -> None:
         self._wire = dial()
         self._wire.settimeout(SECONDS)
 
-    def ask(self, ask: Ask, name: str) -> Reply:
+    def send(self, _spec: RequestSpec, _name: str) -> Response:
         with self._wire.makefile("rwb") as stream:
             try:
-                greeted = stream.readline()
+                first = stream.readline()
                 stream.write(b"word\n")
                 stream.flush()
-                answered = stream.readline() == b"word\n"
+                echoed = stream.readline() == b"word\n"
             except ConnectionError:
-                return Reply(None, last=True)
-        return Reply(200 if greeted and answered else None, last=True)
+                return Response(None, last=True)
+        return Response(200 if first and echoed else None, last=True)
 
     def close(self) -> None:
         self._wire.close()
@@ -167,28 +199,35 @@ class Tcp:
 
 WIRES: dict[str, Callable[[Dial], Connection]] = {"http": Http1, "h2c": Http2, "grpc": Http2, "tcp": Tcp}
 IDLE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
-"""What a client sees that asks on a connection which the other end has just closed."""
+"""Errors of a client that sends a request on a connection which the other end has just closed."""
 
 
 class Caller:
-    """Makes the same few requests in turn, to one destination, until its block ends."""
+    """Repeats a few requests to one destination, one after the other, until its block ends."""
 
     _ids = itertools.count()
 
     def __init__(
-        self, dial: Dial, asks: Sequence[Ask], *, keep: bool, pause: float = 0.03, ends: Collection[str] = ()
+        self,
+        dial: Dial,
+        specs: Sequence[RequestSpec],
+        *,
+        keep: bool,
+        pause: float = 0.03,
+        ends: Collection[str] = (),
     ) -> None:
-        """`keep`: one connection for as long as the other end keeps it; else one for each request. `ends`: by which
-        names outages know the proxies that it may meet, if not by their services'."""
-        self._dial, self._asks, self._keep, self._pause = dial, asks, keep, pause
-        self._ends = frozenset(ends or (asks[0].source, asks[0].destination))
+        """`keep`: one connection for as long as the other end keeps it; else one for each request. `ends`: the names by
+        which outages know the proxies in between, unless these are the names of the two services."""
+        self._dial, self._specs, self._keep, self._pause = dial, specs, keep, pause
+        self._ends = frozenset(ends or (specs[0].source, specs[0].destination))
         self._stop = threading.Event()
         self._opened = 0.0
         self.made: list[Request] = []
         self.connections = 0
+        """How many were opened."""
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Caller:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -197,45 +236,71 @@ class Caller:
         self._thread.join(2 * SECONDS)
         assert not self._thread.is_alive()
 
+    @property
+    def answered(self) -> list[Request]:
+        """All requests but those that were lost, which a client sends again."""
+        return [request for request in self.made if not request.lost]
+
     def _run(self) -> None:
         connection: Connection | None = None
-        for ask in itertools.cycle(self._asks):
+        for spec in itertools.cycle(self._specs):
             if self._stop.wait(self._pause):
                 break
-            connection = self._once(ask, connection)
+            connection = self._once(spec, connection)
         if connection is not None:
             connection.close()
 
-    def _once(self, ask: Ask, connection: Connection | None) -> Connection | None:
-        """Make one request, on a connection that is there or on a new one; what is left of it."""
+    def _once(self, spec: RequestSpec, connection: Connection | None) -> Connection | None:
+        """Send one request, on the given connection or on a new one; the connection if it is kept."""
         name, began, fresh = f"r{next(self._ids)}", time.monotonic(), connection is None
         try:
             if connection is None:
                 self._opened = began
-                connection = WIRES[ask.protocol](self._dial)
+                connection = WIRES[spec.protocol](self._dial)
                 self.connections += 1
-            reply = connection.ask(ask, name)
+            response = connection.send(spec, name)
         except (OSError, http.client.HTTPException, ProtocolError) as error:
             lost = not fresh and isinstance(error, IDLE)
-            self._note(Request(name, ask, self._opened, began, time.monotonic(), None, (), repr(error), lost))
+            self._record(Request(name, spec, self._opened, began, time.monotonic(), None, (), repr(error), lost))
         else:
             ended = time.monotonic()
-            self._note(Request(name, ask, self._opened, began, ended, reply.status, reply.headers, reply.why))
-            if self._keep and not reply.last:
+            status, headers, last, reason = response
+            self._record(Request(name, spec, self._opened, began, ended, status, headers, reason))
+            if self._keep and not last:
                 return connection
         if connection is not None:
             connection.close()
         return None
 
-    def _note(self, request: Request) -> None:
+    def _record(self, request: Request) -> None:
         self.made.append(request._replace(ends=self._ends))
 
 
-def go_round(callers: Collection[Caller]) -> None:
-    """Wait until each has made two requests from now on, one after the other: the workers that those met have taken
-    over by then whatever their proxies had acknowledged before."""
-    wanted = {caller: len(caller.made) + 3 for caller in callers}  # one may be under way
+def caller(dial: Dial, headers: Mapping[str, str], *, protocol: str = "http", keep: bool = True) -> Caller:
+    """A caller that repeats one request, without much of a pause."""
+    spec = RequestSpec("shop", "cart", protocol, "/", tuple(headers.items()))
+    return Caller(dial, (spec,), keep=keep, pause=0.01)
+
+
+def wait_for_answers(callers: Collection[Caller], count: int) -> None:
+    """Wait until each caller has so many answers more."""
+    wanted = {each: len(each.answered) + count for each in callers}
     deadline = time.monotonic() + 2 * SECONDS
-    while any(len(caller.made) < count for caller, count in wanted.items()):
+    while any(len(each.answered) < least for each, least in wanted.items()):
         assert time.monotonic() < deadline, "callers get no answers"
         time.sleep(0.01)
+
+
+def wait_for_workers(callers: Collection[Caller]) -> None:
+    """Wait until the proxies' workers have taken over what proxies acknowledged before: until each caller has made two
+    requests, one after the other, that began after this call."""
+    wait_for_answers(callers, 3)  # one may be under way
+
+
+def names_with_status(callers: Collection[Caller], status: int) -> list[str]:
+    """The names of all requests of some callers, each of which must have this status."""
+    requests = [request for each in callers for request in each.answered]
+    others = [request for request in requests if request.status != status]
+    assert others == [], others[:5]
+    assert requests
+    return [request.name for request in requests]

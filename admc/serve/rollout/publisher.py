@@ -15,6 +15,7 @@ from admc.rollout.retention import retained
 from admc.rollout.rollout_state import Chain
 from admc.serve.rollout.plans import hosts, replicas
 from xds_server.resources.references import Reference
+from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import EXTENSION, ROUTES, TRIAL
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from admc.rollout.rollout_state import RolloutState
     from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.rollout.plans import Plans
-    from xds_server.resources.snapshot import Snapshot
     from xds_server.transport.client_registry import ClientView
     from xds_server.transport.server import XdsServer
 
@@ -86,7 +86,7 @@ class Publisher:
         kept: dict[str, set[Reference]] = {name: set() for name in wanted}
         for chain in state.kept:
             kept.setdefault(chain.service, set()).update(Reference(each, chain.name) for each in (ROUTES, EXTENSION))
-        before = {name: item for name in wanted if (item := self.frozen.get(name) or store.current(name)) is not None}
+        before = {name: item for name in wanted if (item := self._held(name)) is not None}
         new = {name: item for name, item in wanted.items() if self._differs(name, item, bool(kept[name]))}
         subscribed = {name: frozenset(each) for name, each in kept.items()}
         whole = retained(before, new, subscribed, guards)
@@ -112,8 +112,23 @@ class Publisher:
     def to_freeze(self, state: RolloutState) -> dict[str, Snapshot]:
         """Service -> its published snapshot, where older connections may use resources of it."""
         services = {chain.service for chain in state.kept}
+        return {name: item for name in sorted(services) if (item := self._held(name))}
+
+    def _held(self, service: str) -> Snapshot | None:
+        """What the connections through the proxies of a service use: what is published, but of what a proxy refuses,
+        the version before."""
         store = self._server.store
-        return {name: item for name in sorted(services) if (item := self.frozen.get(name) or store.current(name))}
+        current, initial = store.current(service), store.initial(service)
+        published = self.frozen.get(service) or current
+        if published is None or initial is None or initial is current:
+            return published
+        found = {
+            (type_url, name): resource
+            for snapshot in (published, initial)
+            for type_url, collection in snapshot.collections.items()
+            for name, resource in collection.resources.items()
+        }
+        return Snapshot.of(found.values(), elsewhere=published.elsewhere | initial.elsewhere)
 
     def labelled(self) -> None:
         """The caller is about to publish another label."""
