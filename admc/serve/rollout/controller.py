@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.serve")
 LOOK_SECONDS: Final = 0.1
 """How often proxies are looked at while a rollout is under way."""
-REST_SECONDS: Final = 1.0
-"""The same at rest, while some proxy may have something else."""
+LOOK_SHARE: Final = 0.1
+"""At most this part of the time is spent on looking: with many proxies, looks are rarer."""
 CONFIRM_SECONDS: Final = 0.5
 """How often it is looked whether redirection is loaded."""
 UNKEPT_SECONDS: Final = 5.0
@@ -74,7 +74,7 @@ class Rollout:
         self._error: tuple[str, ...] = ()
         """Why the next label could not be published, when that was tried last."""
         self._confirmed = 0.0
-        self._looked = 0.0
+        self._next_look = 0.0
 
     @property
     def under_way(self) -> bool:
@@ -176,11 +176,13 @@ class Rollout:
 
     @property
     def _is_due(self) -> bool:
+        """Once every proxy has the newest plan, or the one to which an abort led, what proxies do changes nothing: a
+        command or another plan is followed by a look."""
         state = self.state
-        if state is None:
+        if state is None or time.monotonic() < self._next_look:
             return False
-        pause = 0.0 if self.under_way or len(state.may_have) > 1 or state.kept else REST_SECONDS
-        return time.monotonic() >= self._looked + pause
+        settled = state.now.goal is None and state.proven == state.now and len(state.may_have) == 1 and not state.kept
+        return not settled or state.queued not in (None, state.aborted)
 
     # ---- one after the other ----
 
@@ -226,8 +228,9 @@ class Rollout:
     async def _look(self) -> None:
         state = self.state
         assert state is not None  # noqa: S101 - the caller looked
-        self._looked = time.monotonic()
+        began = time.monotonic()
         seen = self._observe()
+        self._next_look = time.monotonic() + (time.monotonic() - began) / LOOK_SHARE
         step = self._step(state)
         missing = () if step is None else self._redirection.missing(step)
         self._wait(progress.waits(state, seen, self.plans, missing))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from admc.rollout.reducer import Client, Observation
 from admc.rollout.retention import retained
@@ -49,6 +50,8 @@ class Publisher:
         self._wanted: frozenset[str] = frozenset()
         """Services for which `now` has something. Without redirection the others keep what they have: nothing that
         passes connections on could take its place."""
+        self._names: WeakKeyDictionary[Snapshot, frozenset[str]] = WeakKeyDictionary()
+        """The names by chain in snapshots, each found once."""
         self._since: dict[tuple[Proxy, str], float] = {}
         """When a proxy was first seen to have acknowledged a version."""
         self._served: set[str] | None = None
@@ -171,7 +174,7 @@ class Publisher:
             missing = replicas(plans[state.newest].state, name) - len(there.get(name, ()))
             served = self._served is None or name in self._served
             clients += [Client(name, served, has_now=False, refuses=False, is_away=True)] * max(0, missing)
-        chains = {name: _chains(item) for name in self._versions if (item := self._server.store.current(name))}
+        chains = {name: self._chains(item) for name in self._versions if (item := self._server.store.current(name))}
         return Observation(tuple(clients), ready, plans.moves, plans.changes, involved, chains)
 
     def _client(self, view: ClientView, now: float, settled: dict[tuple[Proxy, str], float]) -> Client:
@@ -184,10 +187,15 @@ class Publisher:
             has = settled[proxy, view.acknowledged] + SETTLE_SECONDS <= now
         refuses = not has and (view.refuses or store.initial(view.group) is not current)
         whole = self._content.get(view.group) if view.group in self._wanted else current
-        own = frozenset() if whole is None else _chains(whole)
+        own = frozenset() if whole is None else self._chains(whole)
         older = frozenset(name for names in view.unreferenced.values() for name in names) - own - {TRIAL}
         fresh = view.fresh and not view.acknowledged and proxy not in self._earlier
         return Client(view.group, served=True, has_now=has, refuses=refuses, fresh=fresh, older=older)
+
+    def _chains(self, snapshot: Snapshot) -> frozenset[str]:
+        if snapshot not in self._names:
+            self._names[snapshot] = _chains(snapshot)
+        return self._names[snapshot]
 
 
 def _version(snapshot: Snapshot | None) -> str:
