@@ -271,11 +271,13 @@ class Rollout:
         else:
             if stored or state.back != before.back:
                 await self._store(self._position(state))
-            self.state = state
             if state.kept != before.kept:
                 await self._publish(state, state.now.base)
-            if before.now.goal is None and before.proven != before.now and state.proven == state.now:
+            is_over = before.now.goal is None and before.proven != before.now and state.proven == state.now
+            if is_over:
                 await asyncio.to_thread(self._redirection.rest, self.plans[state.now.base].placed)
+            self.state = state
+            if is_over:
                 LOG.info("transition_over", extra={"state": self.plans[state.now.base].state.version})
 
     async def _again(self) -> None:
