@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.compile.pipeline import compile_program
@@ -21,6 +21,7 @@ from admc.plan.read import PlanFormatError, from_json, previous_sides, read_plan
 from admc.plan.to_json import to_json
 from dsl.program import Side
 from tests.admc.programs import SHOP, write
+from tests.properties import examples
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "admc" / "plan.schema.json").read_text())
@@ -182,7 +183,7 @@ def test_a_wrong_field_is_named(shop: Plan) -> None:
     assert "`enforcements[0].port` must be a whole number" in str(rejected(json.dumps(document).encode()))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_a_plan_that_was_cut_short_is_refused(shop: Plan, data: st.DataObject) -> None:
     content = to_json(shop)
@@ -197,7 +198,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(values, st.data())
 def test_any_value_in_any_place_is_read_or_refused(shop: Plan, value: object, data: st.DataObject) -> None:
     document = json.loads(to_json(shop))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout.diff import moves
+from admc.rollout.diff import Diff
 from admc.rollout.model import Placed
 from admc.serve.rollout.progress import moving
 from admc.testbed.envoys import envoy_binary
@@ -195,7 +195,7 @@ def test_every_kind_moves_there_and_back(tmp_path: Path) -> None:
         *(case.name for case in CASES),
         *(f"{name}_raw" for name, *_ in CONNECTIONS),
     }
-    assert moves(old, new) >= {"cart", "shop", "till"}
+    assert Diff(old, new).moved >= {"cart", "shop", "till"}
     assert ENVOY is not None
     with Bed(old, tmp_path, ENVOY) as bed:
         tally = Tally(bed)
@@ -275,8 +275,9 @@ def judge(bed: Bed, callers: list[Caller], tally: Tally, folder: Path) -> None:
     assert min(reply.seconds for reply in of["waits"]) >= DELAY_SECONDS - TIMER_SECONDS
     assert logged(bed) == Counter(reply.name for reply in of["logged"])
     assert tapped(folder) == Counter(reply.name for reply in of["tapped"])
-    # Each bucket was full once, and is never filled again: the first, and one at the new side of each way.
-    assert sum(reply.status == 200 for reply in of["quota"]) == 3 * QUOTA
+    # Each bucket is full once, and is never filled again. The first is one; each way has one at both ends in `prepare`,
+    # and one at the new end at rest. The present plan empties those of the steps as far as requests meet them.
+    assert sum(reply.status == 200 for reply in of["quota"]) in range(3 * QUOTA, (1 + 3 + 3) * QUOTA + 1)
     assert {reply.status for reply in of["quota"]} == {200, 429}
 
 
@@ -307,5 +308,6 @@ def judge_connections(bed: Bed, callers: list[Connections]) -> None:
     lines = [json.loads(line) for output in outputs for line in output.splitlines()]
     # A connection that is made while both sides hold meets it twice.
     assert sum(line["policy"] == "noted_raw" for line in lines) in range(len(shop["noted"]), 2 * len(shop["noted"]) + 1)
-    # While both sides hold, a connection needs a token of each.
-    assert QUOTA < sum(shop["few"]) <= 3 * QUOTA
+    # While both ends enforce it, a connection needs a token of each. A chain shares the bucket of an older one that is
+    # still draining, so there may be one bucket in all.
+    assert QUOTA <= sum(shop["few"]) <= 3 * QUOTA

@@ -120,7 +120,7 @@ def test_older_connections_hold_up_prepare_and_keep_their_tables(tmp_path: Path)
         server.older = {"cart": before}
         async with following(rollout) as until:
             await rollout.accept(planned(tmp_path, "egress"))
-            await until(lambda: rollout.waits == ("older connections to be closed",))
+            await until(lambda: rollout.waits == ("`cart`: older connections to be closed",))
             assert at(rollout) == StepName.PREPARE
             assert tables(server, "cart") > before
             server.older = {}
@@ -158,14 +158,14 @@ def test_an_aborted_plan_stays_so_over_a_restart_until_it_is_continued(tmp_path:
             await until(lambda: rollout.state is not None and rollout.state.proven == rollout.state.now)
             await rollout.accept(newer)
             await until(lambda: at(rollout) == StepName.RECEIVERS)
-            assert (await rollout.abort()).startswith("back to plan")
+            assert "is aborted, and proxies go back to state" in await rollout.abort()
             await until(lambda: at(rollout) == INGRESS)
         again = await back(server, folder)
         await again.accept(newer)
         async with following(again) as until:
             await asyncio.sleep(0.5)
             assert at(again) == INGRESS
-            assert await again.continue_() == "the plan goes on"
+            assert (await again.continue_()).endswith(" goes on")
             await until(lambda: at(again) == EGRESS)
 
     asyncio.run(run())

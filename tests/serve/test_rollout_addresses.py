@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from envoy.config.listener.v3 import listener_pb2
 
 from admc.rollout.model import StepName
 from admc.rollout.rollout_state import Holding, Label, RolloutState
@@ -22,13 +23,13 @@ from admc.serve.rollout.plans import Planned
 from admc.serve.state_dir.manifest import SECRET_BYTES
 from admc.serve.state_dir.store import Position, open_state_dir
 from emitters.envoy import Mode
-from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten
+from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten, planned_by
 from tests.serve.server_process import served
 from tests.serve.test_rollout_services import confirm_all
 from tests.serve.test_server import ENDPOINTS_FILE, client, folder, write
 from tests.serve.test_server import PROGRAM as SERVED
 from xds_server.protocol.wire import ClientNode
-from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -233,6 +234,70 @@ def test_a_removed_service_keeps_no_address_that_another_party_has(tmp_path: Pat
     both = addresses.during(state("a.adm", GONE, BEFORE), state("b.adm", "service new { http 80 }\n", now)).addresses
     assert both.service_addresses("partner") == ("10.1.0.6", "10.1.0.8/31")
     assert both.pod_addresses("old") == ("10.1.0.4",)
+
+
+REMOVALS = {
+    "a sender": ("service a { http 80 }\ncall a, web -> cart\n", "call web -> cart\n"),
+    "a call": ("call web -> book, cart\n", "call web -> cart\n"),
+    "a call to what moves": ("call desk, web -> cart\n", "call web -> cart\n"),
+    "a receiver": (
+        "service a { http 8081 }\ncall web -> a, cart\n"
+        'policy q = set_request_header(name: "x-q", value: "a") on web -> a\npin q at ingress\n'
+        'policy r = set_request_header(name: "x-r", value: "a") on web -> a\npin r at egress\n',
+        "call web -> cart\n",
+    ),
+}
+"""What the old program has, and the new one in its place."""
+
+
+@pytest.mark.parametrize("removed", REMOVALS)
+@pytest.mark.parametrize("sides", [("egress", "ingress"), ("ingress", "egress")])
+def test_without_redirection_a_removed_party_listens_where_no_other_adm_does(
+    tmp_path: Path, removed: str, sides: tuple[str, str]
+) -> None:
+    """Loopback addresses go by position in the program, so another ADM has the address of the removed one."""
+    shared = (
+        "app shop\nservice book, cart { http 8081 }\nservice desk, web { http 8080 }\n"
+        "call desk -> book\n"
+        'policy p = set_request_header(name: "x-p", value: "a") on * -> cart\n'
+        'policy o = set_request_header(name: "x-o", value: "a") on desk -> book\npin o at egress\n'
+    )
+    old, new = (
+        planned_by(tmp_path / f"{side}.adm", f"{shared}{text}pin p at {side}\n")
+        for side, text in zip(sides, REMOVALS[removed], strict=True)
+    )
+    server = Agreeing()
+    seen: dict[str, set[tuple[str, int]]] = {}
+
+    async def run() -> None:
+        rollout = await begun(server, old, tmp_path / "state")
+        async with following(rollout) as until:
+            await rollout.accept(new)
+
+            def over() -> bool:
+                if at(rollout) in list(StepName):
+                    seen[at(rollout)] = listening(server)
+                return at(rollout) == f"{sides[1]}.adm" and not rollout.under_way
+
+            await until(over)
+
+    asyncio.run(run())
+    assert seen.keys() == set(StepName)
+    assert all(seen.values())
+
+
+def listening(server: Agreeing) -> set[tuple[str, int]]:
+    """The sockets of all ADMs."""
+    found = [
+        (address.socket_address.address, address.socket_address.port_value)
+        for service in server.groups
+        if (snapshot := server.store.current(service)) is not None
+        for name, resource in snapshot.of_type(LISTENER).resources.items()
+        if name != TRIAL
+        for address in [listener_pb2.Listener.FromString(resource.body).address]
+    ]
+    assert len(found) == len(set(found)), sorted(found)
+    return set(found)
 
 
 def redirected(folder: Path, side: str, cart: tuple[str, ...]) -> State:

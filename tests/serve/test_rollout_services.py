@@ -37,12 +37,7 @@ def confirm_all(folder: Path) -> None:
             (place / "loaded").write_bytes((place / "digest").read_bytes())
 
 
-LOOPBACK = pytest.mark.xfail(
-    strict=True, reason="in explicit mode the new program's listeners may have the loopback addresses of removed ones"
-)
-
-
-@pytest.mark.parametrize("mode", [Mode.REDIRECT, pytest.param(Mode.EXPLICIT, marks=LOOPBACK)])
+@pytest.mark.parametrize("mode", Mode)
 def test_a_removed_service_keeps_its_policies_and_holds_nothing_up(tmp_path: Path, mode: Mode) -> None:
     more = "service till { http 8082 }\ncall till -> cart\n"
     policy = PROGRAM.replace("web -> cart\npin", "* -> cart\npin")

@@ -300,10 +300,10 @@ def moved(old: str, new: str) -> frozenset[str]:
     return frozenset(("a",)) if old != new else frozenset()
 
 
-def test_a_transition_of_an_earlier_release_is_rejected_with_what_to_do(tmp_path: Path) -> None:
+def test_a_rollout_of_an_earlier_release_is_rejected_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "transition.json").write_text('{"schema_version": 5}')
     with closing(open_state_dir(tmp_path)) as kept:
-        with pytest.raises(CommandError, match="is of an earlier release, which was in the middle of a transition"):
+        with pytest.raises(CommandError, match="is of an earlier release, which was in the middle of a rollout"):
             kept.load()
         assert not kept.may_begin_anew
 

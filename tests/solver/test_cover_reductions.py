@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import solver.cover.vertex_cover
@@ -17,6 +17,7 @@ from solver.cover.reduction import Graph
 from solver.cover.vertex_cover import cover
 from solver.cpsat.engine import Effort
 from tests.generate import application
+from tests.properties import examples
 
 Edges = Sequence[tuple[int, int]]
 
@@ -40,7 +41,7 @@ def graph(rng: random.Random) -> tuple[int, list[tuple[int, int]], list[int], li
     return count, edges, [rng.randint(1, heaviest) for _ in range(count)], [rng.randint(0, 2) for _ in range(count)]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(120, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False))
 def test_the_cover_is_the_first_of_the_cheapest(rng: random.Random) -> None:
     count, edges, weights, bonuses = graph(rng)
@@ -58,7 +59,7 @@ def test_the_cover_is_the_first_of_the_cheapest(rng: random.Random) -> None:
     assert all(part.value == part.bound for part in found)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False))
 def test_every_reduction_keeps_the_cost(rng: random.Random) -> None:
     count, edges, weights, _ = graph(rng)

@@ -7,13 +7,14 @@ from collections import Counter
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, given
 from hypothesis import strategies as st
 
 from dsl.program import Side
 from solver.place import place
 from solver.placement import Decision, Placement, PlacementError, Rule, Status
 from solver.verify.verifier import verify
+from tests.properties import examples
 from tests.solver import oracle
 from tests.solver.build import Assignment, placement, tasks
 from tests.solver.generate import Case, case
@@ -104,7 +105,7 @@ RANDOM = st.one_of(
 )
 
 
-@settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@examples(180, suppress_health_check=list(HealthCheck))
 @given(RANDOM)
 def test_the_solver_finds_the_optimum_and_the_verifier_agrees(rng: random.Random) -> None:
     of = case(rng)
@@ -113,7 +114,7 @@ def test_the_solver_finds_the_optimum_and_the_verifier_agrees(rng: random.Random
     event("feasible" if check_solver(of) else "infeasible")
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(RANDOM)
 def test_the_model_alone_finds_the_optimum(rng: random.Random) -> None:
     check_model(case(rng))

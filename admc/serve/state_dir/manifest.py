@@ -166,14 +166,14 @@ def _check(manifest: Manifest) -> None:
     missing = plans_of(state) - manifest.plans.keys()
     if missing:
         raise ManifestError(f"it lacks the plan `{min(missing)[:100]}`, which proxies may have")
-    others = manifest.plans.keys() - plans_of(state)
-    if others:
-        raise ManifestError(f"it has the plan `{min(others)[:100]}`, which no proxy may have")
     if state.aborted is not None and state.aborted != state.queued:
         raise ManifestError("its aborted plan is not the newest one")
     if len(state.secret) != SECRET_BYTES:
         raise ManifestError("its secret has another length")
     _check_labels(state)
+    others = manifest.plans.keys() - plans_of(state)
+    if others:
+        raise ManifestError(f"it has the plan `{min(others)[:100]}`, which no proxy may have")
 
 
 def _check_labels(state: RolloutState) -> None:

@@ -381,7 +381,7 @@ def _clear(folder: Path) -> None:
 def _too_old(path: Path) -> CommandError:
     return wrong_usage(
         "ADM854",
-        f"`{path}` is of an earlier release, which was in the middle of a transition",
+        f"`{path}` is of an earlier release, which was in the middle of a rollout",
         cause="its steps are not those of this release",
         hint="let the earlier release finish, or remove the folder once every proxy has the configuration of one plan",
     )
