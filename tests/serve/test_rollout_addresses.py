@@ -29,7 +29,7 @@ from tests.serve.test_rollout_services import confirm_all
 from tests.serve.test_server import ENDPOINTS_FILE, client, folder, write
 from tests.serve.test_server import PROGRAM as SERVED
 from xds_server.protocol.wire import ClientNode
-from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, TRIAL
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -232,6 +232,46 @@ def test_a_removed_service_keeps_no_address_that_another_party_has(tmp_path: Pat
     both = addresses.during(state("a.adm", GONE, BEFORE), state("b.adm", "service new { http 80 }\n", now)).addresses
     assert both.service_addresses("partner") == ("10.1.0.6", "10.1.0.8/31")
     assert both.pod_addresses("old") == ("10.1.0.4",)
+
+
+def test_a_guard_in_a_frozen_chain_follows_addresses(tmp_path: Path) -> None:
+    """A pod that the caller gets later is refused on older connections, too."""
+    app = "app shop\nservice other { http 8082 }\nservice stock { http 8083 }\ncall other -> stock\n"
+    guard = "policy g = deny() on other -> stock\npin g at ingress\n"
+    more = 'policy m = set_response_header(name: "x-m", value: "1") on other -> stock\npin m at ingress\n'
+
+    def plan(text: str, pod: str) -> Planned:
+        places = {"other": {"pods": [pod]}, "stock": {"addresses": ["10.2.0.2"], "pods": ["10.1.0.6"]}}
+        path = tmp_path / f"{len(text)}.adm"
+        path.write_text(app + text)
+        read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": places}).encode(),), with_recipe=True)
+        assert read.state is not None, read.findings
+        return Planned(read.state, read.recipe, groups.snapshots(read.state))
+
+    server = Agreeing()
+
+    def guards() -> dict[str, bytes]:
+        found = server.store.current("stock")
+        assert found is not None
+        return {
+            name: each.body for name, each in found.of_type(EXTENSION).resources.items() if name.endswith("/g:deny")
+        }
+
+    async def run() -> None:
+        rollout = await begun(server, plan(guard, "10.1.0.5"), None)
+        (older,) = guards()
+        server.older = {"stock": frozenset((older,))}
+        async with following(rollout) as until:
+            await rollout.accept(plan(guard + more, "10.1.0.5"))
+            await until(lambda: not rollout.under_way)
+            assert len(guards()) == 2, "the older chain is frozen"
+            await rollout.relocate(plan(guard + more, "10.1.0.55"))
+            assert older in guards()
+            assert all(b"10.1.0.55" in body for body in guards().values())
+            server.older = {}
+            await until(lambda: older not in guards())
+
+    asyncio.run(run())
 
 
 REMOVALS = {

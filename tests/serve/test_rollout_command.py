@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import http.server
@@ -11,6 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.__main__ import main
+from admc.exits import CommandError
+from admc.rollout.model import StepName
+from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten, planned
 from tests.serve.server_process import served
 from tests.serve.test_server import PROGRAM, folder, write
 
@@ -76,6 +80,35 @@ def test_a_command_that_has_nothing_to_do_says_so(folder: Path, capsys: pytest.C
             assert not out
             assert f"error[ADM856]: the server did not {command} the rollout\n  = because: {cause}\n" in errors
         assert not server.events("rollout_command")
+
+
+def test_a_rollout_that_a_newer_plan_takes_back_is_not_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hasten(monkeypatch)
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), None)
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: at(rollout) == StepName.SENDERS)
+            server.refuses = True
+            server.declined = {each.version for name in server.groups if (each := server.store.current(name))}
+            await rollout.accept(planned(tmp_path, "egress", "bronze"))
+            assert rollout.state is not None
+            assert rollout.state.back
+            with pytest.raises(CommandError, match="did not continue") as caught:
+                await rollout.continue_()
+            assert caught.value.diagnostics[0].cause == "no plan is aborted"
+            assert rollout.state.back
+            assert (await rollout.abort()).endswith("`admc rollout continue` goes on")
+            with pytest.raises(CommandError, match="did not abort"):
+                await rollout.abort()
+            assert (await rollout.continue_()).endswith(" goes on")
+
+    asyncio.run(run())
+    close_all()
 
 
 def test_a_command_before_the_first_plan_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,6 +139,7 @@ class Rollout:
             before = self.state
             if before is None:
                 raise progress.not_done(name, "no plan has been published yet")
+            progress.check(name, before, self.plans)
             await self._command(Command(name))
             outcome = progress.outcome(name, before, self.state or before, self.plans)
             LOG.info("rollout_command", extra={"command": name.value, "outcome": outcome})

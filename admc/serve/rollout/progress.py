@@ -98,14 +98,18 @@ def _waiting(what: str, waiting: Sequence[str]) -> str:
     return f"{what} waits for {'; '.join(waiting[:SHOWN])}{more}" if waiting else what
 
 
+def check(name: CommandName, state: RolloutState, plans: Plans) -> None:
+    """Raises `CommandError` for a command that a state has no use for."""
+    if name is CommandName.CONTINUE and state.aborted is None:
+        raise not_done(name, "no plan is aborted")
+    if name is CommandName.ABORT and state.aborted is not None:
+        raise not_done(name, f"state {_version(plans, state.aborted)} is aborted already")
+
+
 def outcome(name: CommandName, before: RolloutState, after: RolloutState, plans: Plans) -> str:
-    """What a command of the operator did. Raises `CommandError` if there was nothing to do."""
-    if name is CommandName.CONTINUE:
-        if before.aborted is None:
-            raise not_done(name, "no plan is aborted")
-        return f"state {_version(plans, before.aborted)} goes on"
+    """What a command of the operator did. Raises `CommandError` if that is nothing."""
     if before.aborted is not None:
-        raise not_done(name, f"state {_version(plans, before.aborted)} is aborted already")
+        return f"state {_version(plans, before.aborted)} goes on"
     if after.aborted is None:
         raise not_done(name, "no rollout is under way that could be taken back")
     base = _version(plans, after.now.base)
