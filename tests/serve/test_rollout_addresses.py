@@ -205,8 +205,8 @@ def test_a_restarted_server_continues_a_step_at_the_current_addresses(
         first = server.until(told)
         assert b"10.1.0.77" in first
         assert b"10.1.0.2" not in first
-        assert f"step `{step}`" in server.status()["server"]["transition"]
-        assert ("which is taken back" in server.status()["server"]["transition"]) is back
+        assert f"step `{step}`" in server.status()["server"]["rollout"]
+        assert ("which is taken back" in server.status()["server"]["rollout"]) is back
 
 
 GONE = (
