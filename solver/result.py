@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from dsl.program import Program, Side
-from solver.objective import Levels, Vector, add, hosts
+from solver.objective import Levels, Shared, Vector, add, hosts
 from solver.placement import Adm, Decision, ObjectiveValue, Placement, Reason, Rule, Status
 from solver.rules.options import DecisionPoint
 from solver.rules.order import EGRESS, INGRESS, Clash, holds, sides_of
@@ -60,11 +60,16 @@ class Solution:
 
     def worth(self) -> Vector:
         """Value of each level."""
-        total = add(self.levels.zero, *(self.levels.host(adm.service) for adm in self.adms))
-        if self.levels.hosts_only:
+        levels = self.levels
+        shared: set[Shared] = set()
+        for point, choice in zip(self.points, self.choices, strict=True):
+            for side in sides_of(choice):
+                shared.update(levels.shared(point, side))
+        total = add(levels.of_shared(shared), *(levels.host(adm.service) for adm in self.adms))
+        if not levels.by_choice:
             return total
         pairs = zip(self.points, self.choices, strict=True)
-        return add(total, *(self.levels.choice(point, choice) for point, choice in pairs))
+        return add(total, *(levels.choice(point, choice) for point, choice in pairs))
 
     def against(self, index: int, side: Side) -> Reason | None:
         """Why a decision is not at `side`, with all other decisions fixed."""

@@ -24,6 +24,9 @@ NOTICED = 0.1
 SMALLEST_SHARE = 0.05
 """Least share of a search, so that each of a thousand small searches ends with an answer."""
 
+LARGEST_SUM = (1 << 61) - 1
+"""Largest sum of weights for which CP-SAT and the maximum flow have whole numbers."""
+
 Terms = Sequence[tuple[int, int]]
 """(variable, coefficient) pairs."""
 

@@ -58,7 +58,14 @@ OBJECTIVES: Sequence[tuple[Metric, ...]] = (
     (Metric.CPU,),
     (Metric.LATENCY, Metric.ADMS),
     (Metric.ADMS, Metric.LATENCY, Metric.CPU),
+    (Metric.ADMS, Metric.HOPS),
+    (Metric.HOPS, Metric.CLOSED),
+    (Metric.CLOSED, Metric.SIDECARS),
+    (Metric.OVERHEAD,),
+    (Metric.OVERHEAD, Metric.ADMS),
 )
+RATES = (0.00001, 0.1, 1.0, 1.0, 2.5, 40.0)
+"""Requests a second; the least is none in an hour."""
 EFFECTS: Sequence[Effect] = (
     effect(Verb.READS, Element.PATH),
     effect(Verb.READS, Element.HEADER),
@@ -104,16 +111,17 @@ def case(rng: random.Random) -> Case:
     calls = _calls(rng, parties)
     specs = [_spec(rng, f"p{n}", parties, calls, harsh) for n in range(rng.randint(1 if harsh == 1 else 2, 5))]
     objective = rng.choice(OBJECTIVES)
-    whole = program(parties, calls, specs, (), objective)
+    rates = {call: rng.choice(RATES) for call in calls if rng.random() < 0.7}
+    whole = program(parties, calls, specs, (), objective, rates)
     while oracle.count(whole) > MAX_ASSIGNMENTS and len(specs) > 1:
         specs.pop()
-        whole = program(parties, calls, specs, (), objective)
+        whole = program(parties, calls, specs, (), objective, rates)
     pins = []
     every = tasks(whole)
     if every and rng.random() < 0.15:
         task = rng.choice(every)
         pins.append((task.policy.name, rng.choice([INGRESS, EGRESS]), task.destination))
-    whole = program(parties, calls, specs, pins, objective)
+    whole = program(parties, calls, specs, pins, objective, rates)
     previous = None
     if rng.random() < 0.25:
         previous = {task.key: (rng.choice([INGRESS, EGRESS]),) for task in every if rng.random() < 0.8}
