@@ -7,25 +7,16 @@ at its sender has the index of the call, and the ports of destinations follow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
 from dsl.program import Program, Side
+from solver.placement import Cost, Hop
 from solver.rules.options import DecisionPoint
 
 HOUR = 3600
 """Seconds in the unit of weights: requests an hour, which keeps slow calls apart in whole numbers."""
 DEFAULT_RATE = 1.0
 """Requests a second of a call without a rate."""
-
-
-class Hop(NamedTuple):
-    """One direction and port of the ADM of `service`. At ingress the destination is the service itself."""
-
-    service: str
-    side: Side
-    destination: str
-    port: int
 
 
 class Hops:
@@ -36,7 +27,7 @@ class Hops:
         self.weights = [round((DEFAULT_RATE if call.rate is None else call.rate) * HOUR) for call in program.calls]
         """Requests an hour that pass each hop, by its number."""
         self._ports: dict[tuple[str, int], int] = {}
-        self._names: list[tuple[str, int]] = []
+        self._names: list[str] = []
         for index, call in enumerate(program.calls):
             hop = self._at_ingress(call.destination, call.port.number)
             self.weights[hop] += self.weights[index]
@@ -47,7 +38,7 @@ class Hops:
         if hop is None:
             hop = self._ports[key] = len(self.weights)
             self.weights.append(0)
-            self._names.append(key)
+            self._names.append(destination)
         return hop
 
     def of(self, point: DecisionPoint, side: Side) -> Iterable[int]:
@@ -56,10 +47,22 @@ class Hops:
             return point.calls
         return [self._at_ingress(point.destination, port) for port in point.ports]
 
-    def name(self, hop: int) -> Hop:
+    def service(self, hop: int) -> str:
+        """The service whose ADM has a hop."""
         calls = self.program.calls
-        if hop < len(calls):
-            call = calls[hop]
-            return Hop(call.source, Side.EGRESS, call.destination, call.port.number)
-        destination, port = self._names[hop - len(calls)]
-        return Hop(destination, Side.INGRESS, destination, port)
+        return calls[hop].source if hop < len(calls) else self._names[hop - len(calls)]
+
+    def numbered(self, costs: Mapping[Hop, Cost]) -> dict[int, Cost]:
+        """Costs of hops by number. A hop that the program does not have is left out."""
+        if not costs:
+            return {}
+        calls = {
+            (call.source, call.destination, call.port.number): index for index, call in enumerate(self.program.calls)
+        }
+        found: dict[int, Cost] = {}
+        for (service, side, destination, port), cost in costs.items():
+            if side is Side.INGRESS:
+                found[self._at_ingress(destination, port)] = cost
+            elif (service, destination, port) in calls:
+                found[calls[service, destination, port]] = cost
+        return found

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dsl.program import Metric, Program, Side
 from solver.hops import Hops
-from solver.placement import Cost, Costs
+from solver.placement import NANO, Cost, Costs
 from solver.rules.options import DecisionPoint, senders
 from solver.rules.order import sides_of
 
@@ -31,8 +31,8 @@ class Levels:
         self.costs = costs
         self.previous = previous
         self.hops = Hops(program)
-        measured = costs.known or bool(costs.adm) or bool(costs.enforcement)
-        self.metrics = minimized(program.objective, measured=measured)
+        self.hop_costs = self.hops.numbered(costs.hop)
+        self.metrics = minimized(program.objective, measured=costs.given)
         self.names = tuple(metric.value for metric in self.metrics) + ((CHANGES,) if previous is not None else ())
         self.zero: Vector = (0,) * len(self.names)
         at = {metric: level for level, metric in enumerate(self.metrics)}
@@ -76,6 +76,10 @@ class Levels:
                 vector[self._closed] += 1
             else:
                 vector[self._hops] += weights[item]
+                if item in self.hop_costs:
+                    vector = [
+                        amount + cost for amount, cost in zip(vector, self._priced(self.hop_costs[item]), strict=True)
+                    ]
         return tuple(vector)
 
     def choice(self, point: DecisionPoint, choice: int) -> Vector:
@@ -102,10 +106,17 @@ class Levels:
                     found.append((host, cost))
         return found
 
+    def hop_loads(self, items: Iterable[Shared]) -> list[tuple[str, int]]:
+        """(host, CPU in nano-cores) of each hop that costs something."""
+        if not self.hop_costs:
+            return []
+        hops = [item for item in items if not isinstance(item, str) and item in self.hop_costs]
+        return [(self.hops.service(hop), self.hop_costs[hop].cpu) for hop in hops]
+
     def limit(self, name: str) -> int | None:
-        """Most CPU in micro-cores that the ADM of a service may take (R9), or None without a capacity or costs."""
+        """Most CPU in nano-cores that the ADM of a service may take (R9), or None without a capacity or costs."""
         capacity = self.program.services[name].capacity if self.costs.known else None
-        return None if capacity is None else round(capacity * 1_000_000)
+        return None if capacity is None else round(capacity * NANO)
 
 
 def minimized(objective: Sequence[Metric], *, measured: bool) -> tuple[Metric, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple
 
 from dsl.program import Program
@@ -48,7 +48,7 @@ class _ChoiceEffect(NamedTuple):
     """Hops and the closed destination that it needs, and no decided decision needs already."""
     worth: Vector
     loads: list[tuple[str, int]]
-    """(host, CPU in micro-cores)."""
+    """(host, CPU in nano-cores), without that of hops."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ class Model:
                     self.shared.update(levels.shared(point, side))
                 for host, cost in levels.loads(point, left):
                     self.load[host] = self.load.get(host, 0) + cost.cpu
+        for host, cpu in levels.hop_loads(self.shared):
+            self.load[host] = self.load.get(host, 0) + cpu
         self.limits = self._binding()
 
     def facts(self, index: int, choice: int) -> _ChoiceEffect:
@@ -123,11 +125,17 @@ class Model:
         over = [host for host in sorted(self.forced.intersection(limits)) if most[host] > limits[host]]
         if over:
             raise OverloadError([], over[:1])
+        shared: set[Shared] = set()
         for index in self.free:
             for choice in (INGRESS, EGRESS):
-                for host, cpu in self.facts(index, choice).loads:
+                facts = self.facts(index, choice)
+                shared.update(facts.shared)
+                for host, cpu in facts.loads:
                     if host in most:
                         most[host] += cpu
+        for host, cpu in self.levels.hop_loads(shared):
+            if host in most:
+                most[host] += cpu
         return {host: limit for host, limit in limits.items() if most[host] > limit}
 
     def groups(self) -> list[Group]:
@@ -205,10 +213,10 @@ class Model:
 
     def _overloaded(self, group: Group, used: set[str], facts: Sequence[_ChoiceEffect]) -> bool:
         load = {host: self._base(host) + self.load.get(host, 0) for host in group.limited}
-        for fact in facts:
-            for host, cpu in fact.loads:
-                if host in load:
-                    load[host] += cpu
+        hops = self.levels.hop_loads({item for fact in facts for item in fact.shared})
+        for host, cpu in chain(hops, *(fact.loads for fact in facts)):
+            if host in load:
+                load[host] += cpu
         return any(load[host] > self.limits[host] for host in group.limited if host in used or host in self.forced)
 
     def _opens(self, index: int) -> bool:
@@ -278,13 +286,19 @@ class Model:
         return Booleans(
             len(place) + len(host_place) + len(shared_place),
             clauses,
-            self._limits(group, place, host_place),
+            self._limits(group, place, host_place, shared_place),
             self._levels(place, host_place, shared_place, least),
             self._ties(group, place, host_place),
             values,
         )
 
-    def _limits(self, group: Group, place: Mapping[int, int], host_place: Mapping[str, int]) -> list[tuple[Terms, int]]:
+    def _limits(
+        self,
+        group: Group,
+        place: Mapping[int, int],
+        host_place: Mapping[str, int],
+        shared_place: Mapping[Shared, int],
+    ) -> list[tuple[Terms, int]]:
         terms: dict[str, list[tuple[int, int]]] = {host: [] for host in group.limited}
         bounds: dict[str, int] = {}
         for host in group.limited:
@@ -300,6 +314,10 @@ class Model:
                         # At ingress the load is there unless x: a constant less the same load times x.
                         terms[host].append((at, cpu if choice == EGRESS else -cpu))
                         bounds[host] -= cpu if choice == INGRESS else 0
+        for item, at in shared_place.items():
+            for host, cpu in self.levels.hop_loads((item,)):
+                if host in terms:
+                    terms[host].append((at, cpu))
         return [(terms[host], bounds[host]) for host in group.limited]
 
     def _levels(

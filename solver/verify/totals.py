@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dsl.program import Metric, Program, Side
 from solver.placement import Adm, Cost, Costs, Placement, Rule, Status, Violation
 from solver.verify.scope import Requirement, can_host
 
-MICRO = 1_000_000
-"""Micro-cores in a core."""
+NANO = 1_000_000_000
+"""Nano-cores in a core."""
 SECONDS = 3_600
 """Seconds in an hour, so also the requests of a call without a rate."""
 CHANGES = "changes"
@@ -28,7 +28,7 @@ class Work:
     latency: int
 
 
-def work(program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]], costs: Costs) -> dict[str, Work]:
+def work(program: Program, placed: Sequence[tuple[Requirement, tuple[Side, ...]]], costs: Costs) -> dict[str, Work]:
     """The work of every service, by name. `placed` is in declared order. Externals do none."""
     services, shares = program.services, costs.enforcement
     found: dict[str, Work] = {}
@@ -49,7 +49,26 @@ def work(program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]
                 if share is not None:
                     done.cpu += share.cpu
                     done.latency += share.latency
+    if costs.hop:
+        _add_hops(program, placed, costs, found)
     return found
+
+
+def _add_hops(
+    program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]], costs: Costs, found: Mapping[str, Work]
+) -> None:
+    """Adds the cost of each hop to the work of its service, once for all policies there."""
+    there: set[tuple[str, Side, str, int]] = set()
+    for requirement, sides in placed:
+        if Side.INGRESS in sides:
+            there.update((requirement.destination, Side.INGRESS, requirement.destination, p) for p in requirement.ports)
+        if Side.EGRESS in sides:
+            for call in map(program.calls.__getitem__, requirement.calls):
+                there.add((call.source, Side.EGRESS, requirement.destination, call.port.number))
+    for hop, cost in costs.hop.items():
+        if tuple(hop) in there and hop.service in found:
+            found[hop.service].cpu += cost.cpu
+            found[hop.service].latency += cost.latency
 
 
 def adms(program: Program, placement: Placement, needed: Mapping[str, Work]) -> Iterator[Violation]:
@@ -109,10 +128,10 @@ def capacity(program: Program, needed: Mapping[str, Work], costs: Costs) -> Iter
         limit = program.services[service].capacity
         if limit is None:
             continue
-        if done.cpu > round(limit * MICRO):
+        if done.cpu > round(limit * NANO):
             yield Violation(
                 Rule.CAPACITY,
-                f"the ADM of `{service}` is estimated at {done.cpu} micro-cores, over its capacity of {limit:g} cores",
+                f"the ADM of `{service}` is estimated at {done.cpu} nano-cores, over its capacity of {limit:g} cores",
             )
 
 
@@ -157,7 +176,7 @@ def wanted_levels(program: Program, costs: Costs) -> tuple[str, ...]:
     Overhead in last place is no choice of the program: the default ends with it, and it follows `closed`.
     """
     first: list[str] = list(program.objective)
-    known = costs.known or costs.adm or costs.enforcement
+    known = costs.known or costs.adm or costs.hop or costs.enforcement
     asked = Metric.OVERHEAD in first or (known and Metric.CPU not in first)
     if first[1:] and first[-1] == Metric.OVERHEAD:
         del first[-1]

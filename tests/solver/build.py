@@ -32,7 +32,7 @@ from dsl.program import (
     Verb,
 )
 from dsl.text import SourceText, Span
-from solver.placement import Adm, Cost, Costs, Decision, ObjectiveValue, Placement, Reason, Rule, Status
+from solver.placement import Adm, Cost, Costs, Decision, Hop, ObjectiveValue, Placement, Reason, Rule, Status
 
 INGRESS, EGRESS = Side.INGRESS, Side.EGRESS
 EVERYONE = "*"
@@ -270,7 +270,7 @@ def placement(program: Program, sides: Assignment, costs: Costs | None = None) -
 def minimized(program: Program, costs: Costs) -> list[Metric]:
     """All levels of the objective, as docs/language.md lists them."""
     named = list(program.objective)
-    measured = bool(costs.known or costs.adm or costs.enforcement)
+    measured = bool(costs.known or costs.adm or costs.enforcement or costs.hop)
     wanted = Metric.OVERHEAD in named or (measured and Metric.CPU not in named)
     if len(named) > 1 and named[-1] is Metric.OVERHEAD:
         named.remove(Metric.OVERHEAD)
@@ -299,6 +299,8 @@ def figures(program: Program, sides: Assignment, costs: Costs) -> dict[Metric, i
         cpu, latency = cpu + base.cpu, latency + base.latency
     requests = 0
     for host, side, destination, port in passed:
+        base = costs.hop.get(Hop(host, side, destination, port), Cost())
+        cpu, latency = cpu + base.cpu, latency + base.latency
         for call in program.calls:
             if (call.destination, call.port.number) == (destination, port) and (side is INGRESS or call.source == host):
                 requests += round((1.0 if call.rate is None else call.rate) * 60 * 60)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from dsl.match import And, Comparison, Match, Not, Operator, Or
 from dsl.program import Effect, Element, Policy, Program, Side, Stage, Verb
-from solver.placement import Costs, Rule
-from tests.solver.build import EGRESS, INGRESS, Assignment, Task, figures, hosts, minimized, tasks
+from solver.placement import Costs, Hop, Rule
+from tests.solver.build import EGRESS, INGRESS, Assignment, Task, figures, hops, hosts, minimized, tasks
 
 RESPONSE = {Element.STATUS, Element.RESPONSE_HEADER, Element.RESPONSE_BODY}
 
@@ -56,9 +56,11 @@ def broken(program: Program, assignment: Assignment, costs: Costs) -> set[Rule]:
                     adm = costs.adm[host].cpu if host in costs.adm else 0
                     share = costs.enforcement.get((host, side, *task.key))
                     loads[host] = loads.get(host, adm) + (share.cpu if share else 0)
+        for hop in {hop for task in every for side in assignment[task.key] for hop in hops(program, task, side)}:
+            loads[hop[0]] += costs.hop[Hop(*hop)].cpu if hop in costs.hop else 0
         for host, load in loads.items():
             limit = program.services[host].capacity if host in program.services else None
-            if limit is not None and load > limit * 1_000_000:
+            if limit is not None and load > limit * 1_000_000_000:
                 found.add(Rule.CAPACITY)
     return found
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from dsl.program import Side
+from dsl.program import Metric, Side
 from solver.place import place
-from solver.placement import Decision, Placement, PlacementError, Rule, Status
+from solver.placement import Cost, Decision, Hop, Placement, PlacementError, Rule, Status
 from solver.verify.verifier import verify
 from tests.solver import oracle
-from tests.solver.build import Assignment, minimized, placement, tasks
+from tests.solver.build import Assignment, hops, minimized, placement, tasks
 from tests.solver.generate import Case, case
 
 Best = list[tuple[tuple[int, ...], dict[tuple[str, str], tuple[Side, ...]]]]
@@ -112,6 +113,35 @@ def test_the_solver_finds_the_optimum_and_the_verifier_agrees(rng: random.Random
     for rule in sorted(check_verifier(of, rng)):
         event(f"{rule} rules something out")
     event("feasible" if check_solver(of) else "infeasible")
+
+
+@settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(RANDOM)
+def test_with_costs_of_hops_the_solver_finds_the_optimum(rng: random.Random) -> None:
+    of = case(rng, priced=True)
+    event("feasible" if check_solver(of) else "infeasible")
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(RANDOM)
+def test_the_verifier_rejects_every_wrong_sum(rng: random.Random) -> None:
+    """A value that is off by one, that leaves out a hop, or that pays a hop for each policy."""
+    of = case(rng, priced=True)
+    taken = {task.key: rng.choice([(Side.INGRESS,), (Side.EGRESS,)]) for task in tasks(of.program)}
+    right = placement(of.program, taken, of.costs)
+    before = set(verify(of.program, right, of.costs))
+    due = Counter(hop for task in tasks(of.program) for side in taken[task.key] for hop in hops(of.program, task, side))
+    for at, level in enumerate(right.objectives):
+        wrong = {level.value + 1, level.value - 1}
+        if level.metric in (Metric.CPU, Metric.OVERHEAD):
+            shares = {hop: of.costs.hop.get(Hop(*hop), Cost()).cpu for hop in due}
+            wrong |= {level.value - cost for cost in shares.values()}
+            wrong.add(level.value + sum(cost * (due[hop] - 1) for hop, cost in shares.items()))
+        for value in wrong - {level.value}:
+            changed = [*right.objectives]
+            changed[at] = level._replace(value=value, bound=value)
+            found = verify(of.program, replace(right, objectives=tuple(changed)), of.costs)
+            assert [new.rule for new in set(found) - before] == [None], level
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

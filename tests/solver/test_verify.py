@@ -201,13 +201,13 @@ def test_capacity_is_judged_where_profiles_exist() -> None:
     of = program(
         [service("a", capacity=0.5), service("d", capacity=0.1)], [("a", "d")], [Spec("p", COUNT, {"a"}, {"d"})]
     )
-    shares = {("a", EGRESS, "p", "d"): Cost(300_000), ("d", INGRESS, "p", "d"): Cost(50_001)}
-    costs = Costs({"a": Cost(200_000), "d": Cost(50_000)}, shares, known=True)
+    shares = {("a", EGRESS, "p", "d"): Cost(300_000_000), ("d", INGRESS, "p", "d"): Cost(50_000_001)}
+    costs = Costs({"a": Cost(200_000_000), "d": Cost(50_000_000)}, shares, known=True)
     assert rules(of, place(of, {"p": OUT}, costs), costs) == set()
     assert rules(of, place(of, {"p": IN}, costs), costs) == {Rule.CAPACITY}
     unknown = replace(costs, known=False)
     assert rules(of, place(of, {"p": IN}, unknown), unknown) == set()
-    more = replace(costs, adm={"a": Cost(200_001)})
+    more = replace(costs, adm={"a": Cost(200_000_001)})
     assert rules(of, place(of, {"p": OUT}, more), more) == {Rule.CAPACITY}
 
 
