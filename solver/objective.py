@@ -7,6 +7,7 @@ vectors of its parts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from dsl.program import Metric, Program, Side
 from solver.hops import Hops
@@ -69,17 +70,20 @@ class Levels:
 
     def of_shared(self, items: Iterable[Shared]) -> Vector:
         """The amount that each level grows by if these hops are used and these destinations are closed."""
-        weights = self.hops.weights
-        vector = list(self.zero)
+        weights, costs = self.hops.weights, self.hop_costs
+        requests = closed = 0
+        total = _FREE
         for item in items:
             if isinstance(item, str):
-                vector[self._closed] += 1
+                closed += 1
             else:
-                vector[self._hops] += weights[item]
-                if item in self.hop_costs:
-                    vector = [
-                        amount + cost for amount, cost in zip(vector, self._priced(self.hop_costs[item]), strict=True)
-                    ]
+                requests += weights[item]
+                if item in costs:
+                    cost = costs[item]
+                    total = Cost(total.cpu + cost.cpu, total.latency + cost.latency)
+        vector = self._priced(total)
+        vector[self._closed] = closed
+        vector[self._hops] = requests
         return tuple(vector)
 
     def choice(self, point: DecisionPoint, choice: int) -> Vector:
@@ -113,10 +117,16 @@ class Levels:
         hops = [item for item in items if not isinstance(item, str) and item in self.hop_costs]
         return [(self.hops.service(hop), self.hop_costs[hop].cpu) for hop in hops]
 
-    def limit(self, name: str) -> int | None:
-        """Most CPU in nano-cores that the ADM of a service may take (R9), or None without a capacity or costs."""
-        capacity = self.program.services[name].capacity if self.costs.known else None
-        return None if capacity is None else round(capacity * NANO)
+    @cached_property
+    def limits(self) -> Mapping[str, int]:
+        """Most CPU in nano-cores that an ADM may take (R9), for each service with a capacity, if costs are known."""
+        if not self.costs.known:
+            return {}
+        return {
+            name: round(service.capacity * NANO)
+            for name, service in self.program.services.items()
+            if service.capacity is not None
+        }
 
 
 def minimized(objective: Sequence[Metric], *, measured: bool) -> tuple[Metric, ...]:

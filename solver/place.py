@@ -68,16 +68,15 @@ def place(
     parts = problem.solve(left) if reductions else []
     choices = problem.choices(parts) if reductions else None
     stages.end("cover")
-    try:
-        model = Model(program, found, domains, clashing, levels)
-        if model.limits or choices is None:
+    gap = gaps(parts, levels)
+    if levels.limits or choices is None:
+        try:
+            model = Model(program, found, domains, clashing, levels)
             choices, gap = _by_model(model, problem, parts, choices, left)
-            stages.end("model")
-        else:
-            gap = gaps(parts, levels)
-    except OverloadError as overloaded:
-        destinations = [found[index].destination for index in overloaded.points]
-        raise explain(program, costs, destinations, overloaded.hosts) from None
+        except OverloadError as overloaded:
+            destinations = [found[index].destination for index in overloaded.points]
+            raise explain(program, costs, destinations, overloaded.hosts) from None
+        stages.end("model")
     solution = Solution(program, found, choices, clashing, levels)
     objectives = tuple(
         ObjectiveValue(name, value, value - open_)

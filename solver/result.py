@@ -111,7 +111,7 @@ class Solution:
         for host, cpu in self.levels.hop_loads(item for item in needed if item not in self.shared):
             added[host] = added.get(host, 0) + cpu
         for host in hosts(self.points[index], side, self.program):
-            limit = self.levels.limit(host)
+            limit = self.levels.limits.get(host)
             if limit is None:
                 continue
             base = self.levels.costs.adm.get(host)

@@ -15,7 +15,7 @@ from dsl.program import Metric, Program, Side
 from solver.cover.vertex_cover import Part, Vertex, cover
 from solver.cpsat.engine import Bounded, Effort
 from solver.objective import Levels, Shared, Vector, add, hosts
-from solver.rules.options import DecisionPoint, senders
+from solver.rules.options import SIDES, DecisionPoint, senders
 from solver.rules.order import EGRESS, INGRESS, Clash, sides_of
 
 
@@ -64,7 +64,8 @@ class CoverProblem:
 
     def _add(self, destination: str, members: Sequence[int], clashing: Sequence[Clash]) -> None:
         """The vertices and edges of one destination."""
-        at_ingress, at_egress = self._local(destination, members)
+        local = self._local(members)
+        at_ingress, at_egress = local[Side.INGRESS], local[Side.EGRESS]
         own = self._place.get(destination)
         for index in members:
             self.at_ingress[index] = at_ingress[index] if own is None else [own, *at_ingress[index]]
@@ -75,51 +76,51 @@ class CoverProblem:
             for one in self.at_ingress[index]:
                 self.edges.update((one, other) if one < other else (other, one) for other in beyond)
 
-    def _local(self, destination: str, members: Sequence[int]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-        """Vertices for hops, closing and costs, by decision and side. Decisions share them, and vertices with the same
+    def _local(self, members: Sequence[int]) -> dict[Side, dict[int, list[int]]]:
+        """Vertices for hops, closing and costs, by side and decision. Decisions share them, and vertices with the same
         decisions have the same edges, so that they are one."""
-        found: list[dict[int, list[int]]] = []
-        amounts = {index: self._choices(index) for index in members}
-        for number, side in enumerate((Side.INGRESS, Side.EGRESS)):
-            needing: dict[Shared, list[int]] = {}
-            for index in members:
-                for item in self.levels.shared(self.found[index], side):
-                    if item not in self._shared:
-                        needing.setdefault(item, []).append(index)
-            items: dict[tuple[int, ...], list[Shared]] = {(index,): [] for index in members}
-            for item, needers in needing.items():
-                items.setdefault(tuple(needers), []).append(item)
-            own: dict[int, list[int]] = {index: [] for index in members}
-            for indices, shared in items.items():
-                vertex = self._vertex(indices, shared, side, amounts[indices[0]][number])
+        amounts = {side: self._amounts(members, side) for side in SIDES}
+        for index in members:
+            # A decision is at exactly one side, so what both sides add decides nothing.
+            key = (index,)
+            one, other = (amounts[side][key] for side in SIDES)
+            least = tuple(map(min, one, other))
+            if any(least):
+                for side, own in zip(SIDES, (one, other), strict=True):
+                    amounts[side][key] = tuple(amount - both for amount, both in zip(own, least, strict=True))
+        found: dict[Side, dict[int, list[int]]] = {side: {index: [] for index in members} for side in SIDES}
+        for side in SIDES:
+            for indices, levels in amounts[side].items():
+                vertex = self._vertex(indices, levels, side)
                 if vertex is not None:
                     for index in indices:
-                        own[index].append(len(self.vertices))
+                        found[side][index].append(len(self.vertices))
                     self.vertices.append(vertex)
-            found.append(own)
-        return found[0], found[1]
+        return found
 
-    def _vertex(self, indices: tuple[int, ...], shared: list[Shared], side: Side, amount: Vector) -> Vertex | None:
-        """The vertex for what exactly these decisions need at a side; `amount` is of a decision that is alone."""
-        levels = self.levels.of_shared(shared)
-        if len(indices) > 1:
-            return Vertex(levels, (0, 0)) if any(levels) else None
-        levels = add(levels, amount)
-        if side is self.avoided(indices[0]):
+    def _amounts(self, members: Sequence[int], side: Side) -> dict[tuple[int, ...], Vector]:
+        """The amounts of what exactly these decisions need at a side, beside hosts."""
+        needing: dict[Shared, list[int]] = {}
+        for index in members:
+            for item in self.levels.shared(self.found[index], side):
+                if item not in self._shared:
+                    needing.setdefault(item, []).append(index)
+        items: dict[tuple[int, ...], list[Shared]] = {(index,): [] for index in members}
+        for item, needers in needing.items():
+            items.setdefault(tuple(needers), []).append(item)
+        found = {indices: self.levels.of_shared(shared) for indices, shared in items.items()}
+        if self.levels.by_choice:
+            for index in members:
+                choice = INGRESS if side is Side.INGRESS else EGRESS
+                found[(index,)] = add(found[(index,)], self.levels.choice(self.found[index], choice))
+        return found
+
+    def _vertex(self, indices: tuple[int, ...], levels: Vector, side: Side) -> Vertex | None:
+        """The vertex for an amount, unless that is nothing."""
+        if len(indices) == 1 and side is self.avoided(indices[0]):
             opens = int(side is Side.EGRESS and self.found[indices[0]].closes)
             return Vertex(levels, (0, opens), unwanted=indices)
         return Vertex(levels, (0, 0)) if any(levels) else None
-
-    def _choices(self, index: int) -> tuple[Vector, Vector]:
-        """The amounts of a decision alone at ingress and at egress, without what they have in common."""
-        point = self.found[index]
-        one, other = self.levels.choice(point, INGRESS), self.levels.choice(point, EGRESS)
-        if one == other:
-            return self.levels.zero, self.levels.zero
-        least = tuple(map(min, one, other))
-        return tuple(a - b for a, b in zip(one, least, strict=True)), tuple(
-            a - b for a, b in zip(other, least, strict=True)
-        )
 
     def avoided(self, index: int) -> Side:
         """The side that the last tie-break avoids."""

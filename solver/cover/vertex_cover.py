@@ -271,11 +271,12 @@ def _search(graph: Graph, weights: Weights, vertices: Sequence[int], effort: Eff
         least = -(-relax(part, range(len(vertices)), [vector[0] for vector in vectors]).doubled_value // 2)
         hint = _greedy(part.copy())
     else:
+        # The first level has the whole share of this part, and what it leaves is for the levels below.
+        effort.work -= len(vertices)
         hint, least = _by_first_level(part, counting, [vectors[at][0] for at in counting], effort)
-        value = sum(vectors[at][0] for at in hint)
-        if value > least:
-            effort.work -= len(vertices)
+        if sum(vectors[at][0] for at in hint) > least:
             return {vertices[at] for at in hint}, (least, *[0] * (len(weights.scales) - 1))
+        effort.work += len(vertices)
     problem = Booleans(
         len(vertices),
         [(one + 1, other + 1) for one, other in edges],

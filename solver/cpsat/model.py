@@ -118,7 +118,7 @@ class Model:
 
     def _binding(self) -> dict[str, int]:
         """Capacities that some choice could exceed."""
-        limits = {name: limit for name in self.program.services if (limit := self.levels.limit(name)) is not None}
+        limits = self.levels.limits
         if not limits:
             return {}
         most = {host: self._base(host) + self.load.get(host, 0) for host in limits}
