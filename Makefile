@@ -23,15 +23,13 @@ demo: setup
 system:
 	$(PYTHON) -m tests.system
 
-# At most six minutes on two cores. What is timed against real proxies runs by itself.
+# At most six minutes on two cores.
 test: setup
-	$(BIN)/python -m pytest -n 2 -m "not long" --ignore tests/fidelity
-	$(BIN)/python -m pytest -n 2 -m "not long" tests/fidelity
+	$(BIN)/python -m tests.run -m "not long"
 
-# What `make test` leaves out, and nothing else.
+# What `make test` leaves out, and four times as many examples of each property.
 test-long: setup
-	$(BIN)/python -m pytest -n 2 -m long --ignore tests/fidelity
-	$(BIN)/python -m pytest -n 2 -m long tests/fidelity
+	$(BIN)/python -m tests.run -m "long or hypothesis" --hypothesis-profile long
 
 test-all: test test-long
 

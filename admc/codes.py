@@ -265,8 +265,8 @@ _USAGE = {
     ),
     "ADM823": Code(
         "the server does not answer",
-        "`admc status` gets the status of a running `admc serve` over HTTP, from the address of its `--ops`. The cause "
-        "says what failed.",
+        "`admc status` and `admc rollout` send HTTP requests to a running `admc serve`, at the address of its `--ops`. "
+        "The cause says what failed.",
         good="admc status --server http://127.0.0.1:18001",
     ),
     "ADM824": Code(
@@ -345,17 +345,23 @@ _USAGE = {
         "acknowledged, for its next start. A state that does not fit its digests, or that a newer admc wrote, is not "
         "used: the server begins with the state that it compiles, and proxies keep their configuration until then. A "
         "server does not start with a folder that it cannot write to, that another server uses, or that has a "
-        "transition which it cannot read.",
+        "rollout which it cannot read.",
     ),
     "ADM855": Code(
         "no steps lead safely to this plan",
         "A plan that moves policies from one end of a call to the other is taken in four steps, in which each request "
         "meets what exactly one of the two plans enforces. There are no such steps where policies move both ways at "
-        "one port, and those that go to senders change otherwise, too; where a port gets another number, target or "
-        "protocol while policies move at it; and where requests that ADMs send by themselves "
-        "(`external_authorization`, `mirror`, `split`) begin or end for a destination that moves, to one that moves "
-        "as well, or begin and end at one destination. The server refuses the plan and goes on with the one that it "
-        "has. Make two plans of it, one after the other: the message says which.",
+        "one port; where a port gets another number, target or protocol while policies move at it; and where requests "
+        "that ADMs send by themselves (`external_authorization`, `mirror`, `split`) begin or end for a destination "
+        "that moves, to one that moves as well, or begin and end at one destination. The server refuses the plan and "
+        "goes on with the one that it has. Make two plans of it, one after the other: the message says which.",
+    ),
+    "ADM856": Code(
+        "the server did not abort or continue the rollout",
+        "`admc rollout abort` takes back a rollout that is under way, and keeps a plan that waits from beginning. "
+        "`admc rollout continue` goes on with the plan that was aborted. The cause says why the server did not: there "
+        "is nothing to abort or to continue, the command came from another machine, or the server cannot store it.",
+        good="admc rollout status\nadmc rollout abort\nadmc rollout continue",
     ),
 }
 

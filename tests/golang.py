@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.isolation import machine_network
 from tests.system import HINT, go
 
 BUILD_SECONDS = 600.0
@@ -41,7 +42,8 @@ def _build(compiler: str, sources: Path, name: str, package: str) -> Path:
     program = kept / f"{name}-{digest.hexdigest()[:16]}" / name
     if program.is_file():
         return program
-    fetched = _run(sources, compiler, "mod", "download")
+    with machine_network():
+        fetched = _run(sources, compiler, "mod", "download")
     if fetched.returncode:
         raise MissingError(f"Go's modules cannot be fetched: {fetched.stderr.strip()[-300:]}")
     program.parent.mkdir(parents=True, exist_ok=True)

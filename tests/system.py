@@ -3,7 +3,7 @@
     python3 -m tests.system     says what is missing and why it is needed, installs it, and says what is missing still
 
 Ends with 1 while anything is missing, so also where this is not root, or not Debian. Tests that need what is missing
-skip, and the run's last lines say which (`tests/conftest.py`). It needs the standard library only.
+skip, and the run's last line says which (`tests/skipped.py`). It needs the standard library only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/go/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"])
 """With the folders for administrators and Go's usual one, which need not be on a user's path."""
-HINT = "`make system` installs it (Debian, root)"
+HINT = "`make system` installs what is missing (Debian, root)"
 
 Version = tuple[int, int]
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests import system
-from tests.conftest import skipped
+from tests.skipped import add, line, read, skipped
 
 POLICY = {
     "iptables": "iptables:\n  Installed: (none)\n  Candidate: 1.8.9-2\n",
@@ -121,11 +121,18 @@ def test_only_root_installs(
     assert [call for call in machine.called() if call.startswith("apt")] == []
 
 
-def test_a_run_has_one_line_for_each_reason_to_skip() -> None:
+def test_one_line_says_what_runs_skipped_and_how_to_get_it(tmp_path: Path) -> None:
     reports = [
         SimpleNamespace(nodeid=f"{folder}/test_a.py::test_{number}", longrepr=("a.py", number, f"Skipped: {reason}"))
         for number, (folder, reason) in enumerate(
-            [("tests/b", "no Go"), ("tests/a", "no Go"), ("tests/a", "no `ip`"), ("tests/a", "no Go")]
+            [("tests/b", "no Go"), ("tests/a", "no Go"), ("tests/a", f"no `ip`; {system.HINT}"), ("tests/a", "no Go")]
         )
     ]
-    assert skipped(reports) == ["skipped 3: no Go (tests/a 2, tests/b 1)", "skipped 1: no `ip` (tests/a 1)"]
+    path = tmp_path / "skipped"
+    assert line(read(path)) == "no test was skipped"
+    add(path, skipped(reports[:2]))
+    add(path, skipped(reports[2:]))
+    assert line(read(path)) == (
+        "skipped 4 tests; 3: no Go (tests/a 2, tests/b 1); 1: no `ip` (tests/a 1); "
+        "`make system` installs what is missing (Debian, root)"
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.words import ROOT, find, read_list, read_replaced, search
+from tests.words import find, read_list, search
 
 LISTED = read_list()
 SINGLE = [word for word in LISTED if " " not in word]
@@ -125,10 +125,3 @@ def test_all_tracked_files_are_searched_but_those_of_others(tmp_path: Path) -> N
         ("latin", 2),
         ("shell", 2),
     ]
-    searched = search(tmp_path, WORDS, ["docs/*.md", "shell"])
-    assert [finding.path for finding in searched] == ["Makefile", "a.golden", "latin"]
-
-
-def test_each_file_that_is_not_searched_is_there() -> None:
-    """So the entry of a file that is gone goes, too."""
-    assert [pattern for pattern in read_replaced() if not list(ROOT.glob(pattern))] == []

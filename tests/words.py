@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -54,11 +54,6 @@ def read_list(path: Path = LIST) -> dict[str, str]:
     return {word: entry["instead"] for entry in entries for word in entry["words"]}
 
 
-def read_replaced(path: Path = LIST) -> tuple[str, ...]:
-    """Patterns of paths that are not searched, since other files replace them."""
-    return tuple(tomllib.loads(path.read_text(encoding="utf-8"))["replaced"])
-
-
 def find(path: str, text: str, words: Mapping[str, str]) -> Iterator[Finding]:
     """In a file's path and text, in order of lines."""
     pattern = _pattern(words)
@@ -69,14 +64,12 @@ def find(path: str, text: str, words: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(path, parted.count("\n", 0, match.start()) + 1, _plain(match[0]), words[_plain(match[0])])
 
 
-def search(root: Path, words: Mapping[str, str], replaced: Collection[str] = ()) -> Iterator[Finding]:
-    """In all files below `root` that git tracks and that are text, but for those of the patterns in `replaced`. Raises
-    `CalledProcessError` outside of git."""
-    skipped = (*NOT_OURS, *replaced)
+def search(root: Path, words: Mapping[str, str]) -> Iterator[Finding]:
+    """In all files below `root` that git tracks and that are text. Raises `CalledProcessError` outside of git."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True)
     for name in sorted(filter(None, listed.stdout.split("\0"))):
         path = root / name
-        if path.resolve() == LIST or not path.is_file() or any(PurePosixPath(name).match(other) for other in skipped):
+        if path.resolve() == LIST or not path.is_file() or any(PurePosixPath(name).match(other) for other in NOT_OURS):
             continue
         content = path.read_bytes()
         if b"\0" in content[:BINARY]:
@@ -101,7 +94,7 @@ def _plain(found: str) -> str:
 
 
 def main() -> int:
-    found = list(search(ROOT, read_list(), read_replaced()))
+    found = list(search(ROOT, read_list()))
     for finding in found:
         print(finding)
     if found:

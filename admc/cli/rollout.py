@@ -1,16 +1,19 @@
-"""`admc rollout`: what a running server's rollout waits for, and the operator's word on it."""
+"""`admc rollout`: the rollout of a running server, and the operator's commands for it."""
 
 from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from admc.cli.status import SERVER, connection, failure, fetched, read, unreachable
+from admc.cli.status import SERVER, connection, failure, no_admc, read, status_of, unreachable
 from admc.exits import CommandError, wrong_usage
 from admc.terminal import visible
+
+DIGITS: Final = 8
+"""Of the version of a state, as in `admc status`."""
 
 
 class Action(StrEnum):
@@ -21,28 +24,33 @@ class Action(StrEnum):
 
 def rollout(
     action: Annotated[Action, typer.Argument(help="What to do.")] = Action.STATUS,
-    server: Annotated[str, typer.Option("--server", metavar="URL", help="Where the server's `--ops` is.")] = SERVER,
+    server: Annotated[
+        str, typer.Option("--server", metavar="URL", help="The address of the server's `--ops`.")
+    ] = SERVER,
 ) -> int:
     """Show, abort or continue the rollout of a plan.
 
-    `abort` goes back to the plan before, step by step. The plan stays aborted until a newer one comes, or `continue`.
-    Both work on the machine of the server alone.
+    `status` says what the rollout waits for. `abort` goes back to the plan before, step by step; the plan stays aborted
+    until a newer one comes, or `continue`. The server takes these two from its own machine only.
     """
     from admc.cli.output import write_out
     from admc.exits import Exit
 
-    if action is Action.STATUS:
-        from admc.serve.observe.status import from_json
-
-        found = from_json(fetched(server))
-        write_out((visible(found.server.transition) or "nothing is under way") + "\n")
-        return Exit.DONE
-    write_out(visible(_commanded(server, action)) + "\n")
+    app, text = _shown(server) if action is Action.STATUS else _commanded(server, action)
+    write_out(visible(f"`{app}`: {text}" if app else text) + "\n")
     return Exit.DONE
 
 
-def _commanded(server: str, action: Action) -> str:
-    """The server's answer. Raises `CommandError`."""
+def _shown(server: str) -> tuple[str, str]:
+    """The app, and what its rollout waits for. Raises `CommandError`."""
+    row = status_of(server).server
+    if not row.app:
+        return "", row.why or "no plan has been published yet"
+    return row.app, row.rollout or f"nothing is under way, and the active state is {row.state[:DIGITS]}"
+
+
+def _commanded(server: str, action: Action) -> tuple[str, str]:
+    """The app, and what its server does. Raises `CommandError`."""
     import http.client
 
     talk, path = connection(server, f"/rollout/{action}")
@@ -54,18 +62,26 @@ def _commanded(server: str, action: Action) -> str:
         raise unreachable(server, failure(error)) from error
     finally:
         talk.close()
-    if response.status != http.client.OK:
-        raise _refused(action, content.decode("utf-8", "replace").strip())
+    if response.status in _CAUSES:
+        raise _refused(action, response.status, content.decode("utf-8", "replace").strip())
     try:
-        return str(json.loads(content)["outcome"])
+        found = json.loads(content)
+        return str(found["app"]), str(found["outcome"])
     except (ValueError, KeyError, TypeError) as error:
-        raise unreachable(server, "its answer is not one of `admc serve`") from error
+        raise no_admc(
+            server, f"the response has HTTP status {response.status}, and is not one of `admc serve`"
+        ) from error
 
 
-def _refused(action: Action, cause: str) -> CommandError:
+_CAUSES: Final = {
+    403: "send the command on the machine of the server",
+    409: "`admc rollout status` shows what is under way",
+    503: "the server has stored nothing, and goes on as before; mend the cause and send the command again",
+}
+"""HTTP statuses by which a server refuses a command, with a hint for each."""
+
+
+def _refused(action: Action, status: int, cause: str) -> CommandError:
     return wrong_usage(
-        "ADM823",
-        f"the server did not {action} the rollout",
-        cause=visible(cause[:500]),
-        hint="it takes this command from its own machine alone",
+        "ADM856", f"the server did not {action} the rollout", cause=visible(cause[:500]), hint=_CAUSES[status]
     )

@@ -65,7 +65,7 @@ def serve(
         typer.Option(
             "--state",
             metavar="DIR",
-            help="Store the active state there, and the step of a transition, for a restart of the server.",
+            help="Store the active state there, and the step of a rollout, for a restart of the server.",
         ),
     ] = None,
     ops: Annotated[

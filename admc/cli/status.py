@@ -15,6 +15,8 @@ from admc.terminal import visible
 if TYPE_CHECKING:
     import http.client
 
+    from admc.serve.observe.status import Status
+
 SERVER: Final = f"http://{OPS}"
 SECONDS: Final = 10.0
 """For the whole response."""
@@ -34,7 +36,7 @@ def status(
     detailed_exitcode: Annotated[
         bool,
         typer.Option(
-            "--detailed-exitcode", help="Exit with 2 unless every ADM is in sync, without a problem or a transition."
+            "--detailed-exitcode", help="Exit with 2 unless every ADM is in sync, without a problem or a rollout."
         ),
     ] = False,
 ) -> int:
@@ -44,17 +46,9 @@ def status(
     """
     from admc.cli.output import write_out
     from admc.exits import Exit
-    from admc.serve.observe.status import StatusFormatError, from_json, to_json
+    from admc.serve.observe.status import to_json
 
-    try:
-        found = from_json(fetched(server))
-    except StatusFormatError as error:
-        raise wrong_usage(
-            "ADM824",
-            f"the server at `{visible(server)}` is not an `admc serve`",
-            cause=str(error),
-            hint="give the address that the server logs as `ops` when it starts",
-        ) from error
+    found = status_of(server)
     if format_ is StatusFormat.JSON:
         write_out(to_json(found).decode("ascii"))
     else:
@@ -62,6 +56,25 @@ def status(
 
         write_out(render(found, server))
     return Exit.CHANGES if detailed_exitcode and not found.settled else Exit.DONE
+
+
+def status_of(server: str) -> Status:
+    """The status of a server. Raises `CommandError`."""
+    from admc.serve.observe.status import StatusFormatError, from_json
+
+    try:
+        return from_json(fetched(server))
+    except StatusFormatError as error:
+        raise no_admc(server, str(error)) from error
+
+
+def no_admc(server: str, cause: str) -> CommandError:
+    return wrong_usage(
+        "ADM824",
+        f"the server at `{visible(server)}` is not an `admc serve`",
+        cause=cause,
+        hint="give the address that the server logs as `ops` when it starts",
+    )
 
 
 def fetched(server: str) -> bytes:
@@ -117,7 +130,7 @@ def read(server: str, response: http.client.HTTPResponse) -> bytes:
 def unreachable(server: str, cause: str) -> CommandError:
     return wrong_usage(
         "ADM823",
-        f"cannot get the status of the server at `{visible(server)}`",
+        f"the server at `{visible(server)}` does not answer",
         cause=cause,
         hint="check that `admc serve` runs there, and that this is the address of its `--ops`",
     )

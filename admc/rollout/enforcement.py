@@ -10,55 +10,49 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from admc.rollout.model import Placed
+from admc.rollout.model import Placed, Port
 from dsl.program import Side
-from emitters.envoy.matching.callers import covers_all_callers
 from emitters.hops import hops
-from solver.placement import Placement, Status
-from solver.rules.facts import targets
+from solver.placement import Decision, Placement, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dsl.program import Call, Policy, Port, Program
+    from dsl.program import Call, Policy, Program
     from emitters.hops import Hop
-    from solver.placement import Decision
 
 OLD: Final = "~old"
 
-HopKey = tuple[str, Side, str, int, int]
-"""Whose ADM, side, destination, target port, and the number that callers dial: 0 where one number leads to that target,
-which may be another one in each plan."""
 
+class HopKey(NamedTuple):
+    """What identifies a hop in both plans."""
 
-def original(name: str) -> str:
-    """The user's name of a policy."""
-    return name.removesuffix(OLD)
+    service: str
+    """The service that hosts the ADM."""
+    side: Side
+    destination: str
+    target: int
+    number: int
+    """The port number that callers dial; 0 where one number leads to that target, which may differ between plans."""
 
-
-def does_the_same(one: Policy, other: Policy) -> bool:
-    """Whether two policies, of one name or not, do the same but for their arguments, to requests of the same match."""
-    return (
-        one.kind.name == other.kind.name
-        and one.kind.sides == other.kind.sides
-        and one.kind.effects == other.kind.effects
-        and (one.kind.template and one.kind.template.text) == (other.kind.template and other.kind.template.text)
-        and one.match == other.match
-    )
+    @property
+    def port(self) -> Port:
+        return self.destination, self.target
 
 
 def same(one: Policy, other: Policy, side: Side, *, arguments: bool) -> bool:
-    """Whether two policies do the same in one hop, perhaps but for their arguments. At egress the caller is known."""
+    """Whether two policies, of one name or not, do the same in one hop; without `arguments`, perhaps but for these. At
+    egress the caller is the sender, whatever the scope says."""
     if side is Side.INGRESS and (one.sources, one.open_sources) != (other.sources, other.open_sources):
         return False
-    return does_the_same(one, other) and (not arguments or dict(one.arguments) == dict(other.arguments))
-
-
-def alike(one: Policy, other: Policy) -> bool:
-    """Whether two policies do the same to the same requests. Both are of one frame."""
-    return same(one, other, Side.INGRESS, arguments=True) and one.ports == other.ports
+    return (
+        one.kind.name == other.kind.name
+        and (one.kind.template and one.kind.template.text) == (other.kind.template and other.kind.template.text)
+        and one.match == other.match
+        and (not arguments or dict(one.arguments) == dict(other.arguments))
+    )
 
 
 class Frame:
@@ -67,78 +61,83 @@ class Frame:
     def __init__(self, old: Placed, new: Placed) -> None:
         self.program = _frame(old.program, new.program)
         self.plans = old, new
-        everyone = frozenset((*self.program.services, *self.program.externals))
-        self._outside = frozenset(old.program.externals.keys() ^ new.program.externals.keys())
         apart = _parties(old.program) != _parties(new.program)
-        homes = [replace(each.program, policies=(), pins=()) if apart else None for each in self.plans]
-        index = {_key(call): position for position, call in enumerate(self.program.calls)}
-        self.policies = tuple(
-            {
-                policy.name: _reframed(policy, placed.program, index, everyone, home)
-                for policy in placed.program.policies
-            }
-            for placed, home in zip(self.plans, homes, strict=True)
-        )
-        """The policies of each plan by name, in this frame."""
-        self.decisions = tuple(tuple(_decisions(placed, new.program, index)) for placed in self.plans)
-        self.hops = tuple(
-            {self._key(hop): hop for hop in _hops(placed, policies)}
-            for placed, policies in zip(self.plans, self.policies, strict=True)
-        )
-        """The hops of each plan, with policies of this frame."""
         names = _order(*([policy.name for policy in placed.program.policies] for placed in self.plans))
         self._order = {name: index for index, name in enumerate(names)}
+        self._calls = {_key(call): index for index, call in enumerate(self.program.calls)}
+        self._policies = tuple({each.name: each for each in self._reframed(placed, apart)} for placed in self.plans)
+        self.hops = tuple(
+            {self._key(hop): hop for hop in _hops(placed, policies)}
+            for placed, policies in zip(self.plans, self._policies, strict=True)
+        )
+        """The hops of each plan, with policies of this frame."""
+        self.keys = tuple(sorted({key for found in self.hops for key in found}))
+        """The hops of either plan."""
+
+    def policies(self, plan: int, key: HopKey) -> tuple[Policy, ...]:
+        """What a hop enforces in the old plan (0) or in the new one (1)."""
+        hop = self.hops[plan].get(key)
+        return hop.policies if hop is not None else ()
+
+    def steady_guards(self, key: HopKey) -> Iterator[Policy]:
+        """Guards that stay in a hop and change in arguments alone, or not at all."""
+        before = {policy.name: policy for policy in self.policies(0, key) if policy.kind.guard}
+        for policy in self.policies(1, key):
+            if policy.name in before and same(policy, before[policy.name], key.side, arguments=False):
+                yield policy
 
     @cached_property
     def merged(self) -> Placed:
-        """One program with all policies of both plans, and a placement with all their decisions."""
-        old, new = self.policies
-        names = {name: old_name(policy, new) for name, policy in old.items()}
-        policies = {names[name]: replace(policy, name=names[name]) for name, policy in old.items()} | new
-        decisions = [*(replace(each, policy=names[each.policy]) for each in self.decisions[0]), *self.decisions[1]]
-        program = self._with(policies, {each.destination for each in decisions})
-        return Placed(program, Placement(tuple(decisions), (), (), Status.FEASIBLE, ()))
+        """One program with all policies of both plans, and a placement with the hops of both."""
+        old, new = self._policies
+        before = (self._beside(policy, new) for policy in old.values())
+        policies = {policy.name: policy for policy in before} | new
+        decisions = tuple(decision for key in self.keys for decision in self._decisions(self.union(key)))
+        program = replace(self.program, policies=tuple(sorted(policies.values(), key=self._position)))
+        return Placed(program, Placement(decisions, (), (), Status.FEASIBLE, ()))
 
     def union(self, key: HopKey) -> Hop:
         """A hop with the policies of both plans, in declared order."""
-        before, after = (hops.get(key) for hops in self.hops)
-        either = after or before
-        assert either is not None  # noqa: S101
-        new = {policy.name: policy for policy in (after.policies if after else ())}
-        old = (replace(policy, name=old_name(policy, new)) for policy in (before.policies if before else ()))
+        new = {policy.name: policy for policy in self.policies(1, key)}
+        old = (self._beside(policy, new) for policy in self.policies(0, key))
         policies = {policy.name: policy for policy in old} | new
-        ordered = sorted(policies.values(), key=self._position)
-        return either._replace(policies=tuple(ordered))
+        hop = self.hops[1].get(key) or self.hops[0][key]
+        return hop._replace(policies=tuple(sorted(policies.values(), key=self._position)))
+
+    def _beside(self, policy: Policy, new: Mapping[str, Policy]) -> Policy:
+        """A policy of the old plan, by its name beside those of the new one."""
+        other = new.get(policy.name)
+        if other is None or same(policy, other, Side.INGRESS, arguments=True):
+            return policy
+        return replace(policy, name=policy.name + OLD)
 
     def _key(self, hop: Hop) -> HopKey:
-        name, target = hop.destination, hop.port.target
-        leading = (
-            sum(port.target == target for port in _ports(placed.program, name).values()) for placed in self.plans
-        )
-        number = hop.port.number if max(leading) > 1 else 0
-        return hop.service, hop.side, name, target, number
+        target = hop.port.target
+        services = (placed.program.services.get(hop.destination) for placed in self.plans)
+        leading = [sum(port.target == target for port in each.ports) for each in services if each is not None]
+        number = hop.port.number if max(leading, default=0) > 1 else 0
+        return HopKey(hop.service, hop.side, hop.destination, target, number)
+
+    def _decisions(self, hop: Hop) -> Iterator[Decision]:
+        inward, number = hop.side is Side.INGRESS, hop.port.number
+        calls = () if inward else (self._calls[hop.service, hop.destination, number],)
+        for policy in hop.policies:
+            yield Decision(policy.name, hop.destination, (hop.side,), calls, {}, ports=(number,) if inward else ())
 
     def _position(self, policy: Policy) -> tuple[int, str]:
-        return self._order[original(policy.name)], policy.name
+        return self._order[policy.name.removesuffix(OLD)], policy.name
 
-    def _with(self, policies: Mapping[str, Policy], destinations: set[str]) -> Program:
-        # The network of a party that no policy names would be cut out of the network that it is inside.
-        named = destinations | {name for policy in policies.values() for name in targets(policy)}
-        absent = self._outside - named
-        ordered = sorted(policies.values(), key=self._position)
-        if absent:
-            ordered = [
-                replace(policy, sources=policy.sources - absent) if policy.home is None else policy
-                for policy in ordered
-            ]
-        externals = {name: party for name, party in self.program.externals.items() if name not in absent}
-        return replace(self.program, externals=externals, policies=tuple(ordered))
-
-
-def old_name(policy: Policy, new: Mapping[str, Policy]) -> str:
-    """What a policy of the old plan is called beside those of the new one."""
-    other = new.get(policy.name)
-    return policy.name if other is None or alike(policy, other) else policy.name + OLD
+    def _reframed(self, placed: Placed, apart: bool) -> Iterator[Policy]:
+        """The policies of a plan in this frame. One for undeclared callers is also for those that only the other
+        program declares. Where the plans differ in their parties (`apart`), a policy's own program says whose an
+        address is (`home`)."""
+        program = placed.program
+        others = {*self.program.services, *self.program.externals} - program.services.keys() - program.externals.keys()
+        home = replace(program, policies=(), pins=()) if apart else None
+        for policy in program.policies:
+            calls = tuple(sorted(self._calls[_key(program.calls[call])] for call in policy.calls))
+            sources = policy.sources | others if policy.open_sources else policy.sources
+            yield replace(policy, sources=sources, calls=calls, home=home)
 
 
 def _hops(placed: Placed, policies: Mapping[str, Policy]) -> Iterator[Hop]:
@@ -152,9 +151,12 @@ def _key(call: Call) -> tuple[str, str, int]:
 
 
 def _frame(old: Program, new: Program) -> Program:
-    """The services, externals and calls of both; where they differ, as the new program says."""
+    """The services with their ports, externals and calls of both; where they differ, as the new program says."""
     calls = {_key(call): call for call in (*old.calls, *new.calls)}
     services = {**old.services, **new.services}
+    for name in old.services.keys() & new.services.keys():
+        ports = {port.number: port for program in (old, new) for port in program.services[name].ports}
+        services[name] = replace(services[name], ports=tuple(ports[number] for number in sorted(ports)))
     return replace(
         new,
         services={name: services[name] for name in sorted(services)},
@@ -170,42 +172,6 @@ def _frame(old: Program, new: Program) -> Program:
 def _parties(program: Program) -> tuple[Mapping[str, object], ...]:
     """What tells whose an address is."""
     return dict.fromkeys(program.services), {name: party.cidrs for name, party in program.externals.items()}
-
-
-def _reframed(
-    policy: Policy,
-    program: Program,
-    index: Mapping[tuple[str, str, int], int],
-    everyone: frozenset[str],
-    home: Program | None,
-) -> Policy:
-    """The policy in the common frame. One for undeclared callers is also for those that only the other program
-    declares. Whose an address is, its own program says (`home`)."""
-    calls = tuple(sorted(index[_key(program.calls[call])] for call in policy.calls))
-    if covers_all_callers(program, policy):
-        return replace(policy, sources=everyone, calls=calls)
-    others = everyone - program.services.keys() - program.externals.keys()
-    sources = policy.sources | others if policy.open_sources and others else policy.sources
-    return replace(policy, sources=sources, calls=calls, home=home)
-
-
-def _decisions(placed: Placed, new: Program, index: Mapping[tuple[str, str, int], int]) -> Iterator[Decision]:
-    """The decisions of a placement in the common frame. A port that has another number in the new program is enforced
-    at the one that leads to the same target: at ingress a connection is known by that."""
-    program = placed.program
-    for decision in placed.placement.decisions:
-        calls = tuple(sorted(index[_key(program.calls[call])] for call in decision.calls))
-        before, after = _ports(program, decision.destination), _ports(new, decision.destination)
-        numbers = {program.calls[call].port.number for call in decision.calls}.union(decision.ports)
-        leading = {port.target: number for number, port in after.items()}
-        gone = {before[number].target for number in numbers if number in before and number not in after}
-        moved = {leading[target] for target in gone if target in leading}
-        yield replace(decision, calls=calls, ports=tuple(sorted(moved.union(decision.ports))))
-
-
-def _ports(program: Program, name: str) -> dict[int, Port]:
-    service = program.services.get(name)
-    return {} if service is None else {port.number: port for port in service.ports}
 
 
 def _order(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:

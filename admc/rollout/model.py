@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Captures = Mapping[str, frozenset[str]]
 """Service -> names of the connections that are redirected to its ADM (`captures`)."""
+Port = tuple[str, int]
+"""A destination, and the target of one of its ports."""
 
 
 class Placed(NamedTuple):
@@ -25,10 +27,10 @@ class Placed(NamedTuple):
 
 
 class StepName(StrEnum):
-    """The steps of a rollout in which some destination moves. After the last one, the new plan is published."""
+    """The steps of a rollout in which some port moves. After the last one, the new plan is published."""
 
     PREPARE = "prepare"
-    """Filter chains of moving destinations have the filters of both plans, and enforce the old plan."""
+    """Filter chains of moving ports have the filters of both plans, and enforce the old plan."""
     SENDERS = "senders"
     """Senders mark their requests. Those to which policies go enforce the new plan."""
     RECEIVERS = "receivers"
@@ -41,54 +43,49 @@ class Plan(StrEnum):
     OLD = "old"
     NEW = "new"
 
-
-class Enforced(NamedTuple):
-    """What one end of a call enforces: one plan, perhaps with policies that another end has taken over."""
-
-    plan: Plan
-    skipped: frozenset[str] = frozenset()
-    """Policies of that plan that no request meets here."""
-    added: frozenset[str] = frozenset()
-    """Policies of the other plan that requests meet here, too."""
+    @property
+    def other(self) -> Plan:
+        return Plan.NEW if self is Plan.OLD else Plan.OLD
 
 
 class RouteOverlay(NamedTuple):
-    """What a step changes in the route table of one hop of a destination that moves."""
+    """What a step changes in the route table of one hop to a port that moves."""
 
-    unmarked: Enforced
-    """On requests without the marker; at egress, on all requests."""
-    marked: Enforced | None
-    """At ingress: on requests with the marker. None at egress."""
+    unmarked: Plan
+    """Enforced on requests without the marker; at egress, on all requests."""
+    marked: Plan | None
+    """At ingress: enforced on requests with the marker. None at egress."""
     marks: bool
     """At egress: requests leave with the marker."""
     secret: str
     """The marker's value."""
 
 
-class Part(NamedTuple):
-    """The configuration of one service's ADM in a step."""
+class HopPart(NamedTuple):
+    """A hop of an ADM: the same in all steps."""
 
-    placed: Placed
-    """All policies of both plans: what `redirected` has, too."""
-    hops: tuple[Hop, ...]
-    """The hops that the ADM has filter chains for. To a port that moves, a hop has policies of both plans."""
-    overlays: Mapping[str, RouteOverlay]
-    """By the name of the hop: those that carry requests, to a port that moves."""
-    plans: Mapping[str, Plan | None]
-    """By the name of the hop: the plan whose filter chain it is; None: the chain has the filters of both."""
-    steady: Mapping[str, frozenset[str]]
-    """By the name of the hop: `POLICY:KIND` of guards that are there in both plans, and change in arguments alone."""
+    hop: Hop
+    """To a port that moves, it has policies of both plans."""
+    plan: Plan | None
+    """The plan whose filter chain it has; None: the chain has the filters of both."""
+    steady: frozenset[str] = frozenset()
+    """Names of filters, `/POLICY:KIND`, of guards that are there in both plans, and change in arguments alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a rollout."""
+    """One step of a rollout. The steps differ in `overlays`, and in what `prepare` and `release` have of their own."""
 
     name: StepName
     old: Placed
     new: Placed
-    parts: Mapping[str, Part]
-    """Sorted by service. A service that is not named hosts no ADM: its connections pass through."""
+    merged: Placed
+    """All policies of both plans."""
+    parts: Mapping[str, tuple[HopPart, ...]]
+    """The hops of each ADM, sorted by service. A service that is not named hosts no ADM: its connections pass
+    through."""
+    overlays: Mapping[tuple[str, str], RouteOverlay]
+    """By service and name of the hop: those that carry requests, to a port that moves."""
     services: frozenset[str]
     """Services whose ADM differs between the two plans, or from one of them in some step."""
     redirected: Mapping[str, Placed]

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 from dsl.program import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from admc.rollout.diff import Diff, Port
+    from admc.rollout.diff import Diff
+    from admc.rollout.model import Port
 
 
-def reasons(diff: Diff) -> tuple[str, ...]:
-    """Sentences about all steps, in canonical order."""
+def reasons(diff: Diff, late: Iterable[str]) -> tuple[str, ...]:
+    """Sentences about all steps, in canonical order. `late`: destinations that change with the new plan only."""
     found = [
         sentence
         for port in sorted(diff.moving)
-        for side in Side
-        for sentence in (*_moves(diff, port, side), *_leaves(diff, port))
+        for sentence in (*_moves(diff, port, Side.INGRESS), *_moves(diff, port, Side.EGRESS), *_stays(diff, port))
     ]
-    late = (
+    found += [
         f"policies of calls to `{name}` change with the new plan: ADMs begin to send requests of their own for them"
-        for name in sorted(diff.late)
-    )
-    return tuple(dict.fromkeys((*found, *late)))
+        for name in sorted(late)
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def _moves(diff: Diff, port: Port, left: Side) -> Iterator[str]:
@@ -45,13 +45,13 @@ def _moves(diff: Diff, port: Port, left: Side) -> Iterator[str]:
             )
 
 
-def _leaves(diff: Diff, port: Port) -> Iterator[str]:
+def _stays(diff: Diff, port: Port) -> Iterator[str]:
     """Limits that stay where they are, in chains that change."""
     for key in diff.ends(port) if diff.carries_requests(port) else ():
-        before = {policy.name for policy in diff.policies(0, key)}
-        for policy in diff.policies(1, key):
+        before = {policy.name for policy in diff.frame.policies(0, key)}
+        for policy in diff.frame.policies(1, key):
             if policy.kind.state and policy.name in before:
-                yield f"`{policy.name}` has a second bucket while policies move at {_where(key[1], port[0])}"
+                yield f"`{policy.name}` has a second bucket while policies move at {_where(key.side, port[0])}"
 
 
 def _where(side: Side, destination: str) -> str:

@@ -287,13 +287,26 @@ def _return_to(state: RolloutState, seen: Observation, label: Label) -> RolloutS
 def _publish(state: RolloutState, seen: Observation, now: Label) -> RolloutState:
     """Another label. A plan at rest that a rollout has come to is the last in the order, though proxies may have had it
     before."""
-    chains = {Chain(service, name) for service, names in seen.chains.items() for name in names}
-    own = next((each._replace(left=False) for each in state.may_have if each.label == now), Holding(now, NO_SERVICES))
-    stays = (now.goal is not None or state.back) and any(each.label == now for each in state.may_have)
+    clients = {each.service for each in seen.clients}
+    chains = {Chain(service, name) for service in clients for name in seen.chains.get(service, ())}
+    may_have = _held(state, seen, now)
+    own = next((each._replace(left=False) for each in may_have if each.label == now), Holding(now, NO_SERVICES))
+    stays = (now.goal is not None or state.back) and any(each.label == now for each in may_have)
     if stays:
-        may_have = tuple(own if each.label == now else each for each in state.may_have)
+        may_have = [own if each.label == now else each for each in may_have]
     else:
-        may_have = (*(each for each in state.may_have if each.label != now), own)
+        may_have = [*(each for each in may_have if each.label != now), own]
     return replace(
-        state, now=now, back=state.back and now.goal is not None, may_have=may_have, kept=state.kept | chains
+        state, now=now, back=state.back and now.goal is not None, may_have=tuple(may_have), kept=state.kept | chains
     )
+
+
+def _held(state: RolloutState, seen: Observation, following: Label) -> list[Holding]:
+    """What proxies may have when another label follows. At rest, a proxy of a service without an ADM passes connections
+    on, and does not count while it is away. It counts if it enforces something with the following label."""
+    changed = NO_SERVICES
+    if state.now.goal is None:
+        changed = NO_SERVICES.union(*(seen.changes(state.now.base, plan) for plan in following.plans))
+    return [
+        each._replace(services=each.services | changed) if each.label == state.now else each for each in state.may_have
+    ]

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.rollout.enforcement import Frame, same
+from admc.rollout.enforcement import Frame
 from emitters.envoy.names import filter_name
 from xds_server.resources.references import Reference
 from xds_server.resources.snapshot import Resource, Snapshot
-from xds_server.resources.types import EXTENSION, LISTENER, ROUTES, TRIAL
+from xds_server.resources.types import EXTENSION, LISTENER, ROUTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from admc.rollout.model import Placed
 
@@ -35,15 +35,11 @@ class Guard(NamedTuple):
 def steady_guards(old: Placed, new: Placed) -> frozenset[Guard]:
     """Guards that stay in their hops and change in arguments alone, or not at all."""
     frame = Frame(old, new)
-    found = set()
-    for key, hop in frame.hops[1].items():
-        before = frame.hops[0].get(key)
-        earlier = {policy.name: policy for policy in before.policies} if before is not None else {}
-        for policy in hop.policies:
-            other = earlier.get(policy.name)
-            if policy.kind.guard and other is not None and same(policy, other, key[1], arguments=False):
-                found.add(Guard(key[0], hop.name, filter_name("", policy)))
-    return frozenset(found)
+    return frozenset(
+        Guard(key.service, hop.name, filter_name("", policy))
+        for key, hop in frame.hops[1].items()
+        for policy in frame.steady_guards(key)
+    )
 
 
 def retained(
@@ -71,46 +67,30 @@ def _with_older(
 ) -> Snapshot:
     if published is None:
         return new
-    held = {_reference(each): each for each in _all(new)}
-    earlier = {_reference(each): each for each in _all(published) if each.type_url != LISTENER}
-    left = [
-        key
-        for key in earlier
-        if key.type_url in (ROUTES, EXTENSION) and key.name != TRIAL and (subscribed is None or key in subscribed)
-    ]
+    held = _by_reference(new)
+    earlier = {key: each for key, each in _by_reference(published).items() if key.type_url != LISTENER}
+    left = [key for key in earlier if key.type_url in (ROUTES, EXTENSION) and (subscribed is None or key in subscribed)]
     kept: dict[Reference, Resource] = {}
     while left:
         key = left.pop()
         if key in earlier and key not in held and key not in kept:
             kept[key] = earlier[key]
             left.extend(earlier[key].references)
-    current = _guard_filters(service, held, guards)
-    kept = {key: _following(service, key, resource, current) for key, resource in kept.items()}
-    return Snapshot.of((*held.values(), *kept.values()), elsewhere=new.elsewhere | published.elsewhere)
+    # Where a guard has two chains, between two plans, both have the same configuration.
+    current = {guard: each for key, each in held.items() if (guard := _guard(service, key)) in guards}
+    older = (_following(each, current.get(_guard(service, key))) for key, each in kept.items())
+    return Snapshot.of((*held.values(), *older), elsewhere=new.elsewhere | published.elsewhere)
 
 
-def _guard_filters(
-    service: str, held: Mapping[Reference, Resource], guards: frozenset[Guard]
-) -> Mapping[Guard, set[Resource]]:
-    """The configurations that guards have now: two of one guard while the plan changes."""
-    found: dict[Guard, set[Resource]] = {}
-    for key, resource in held.items():
-        guard = _guard(service, key)
-        if guard in guards:
-            found.setdefault(guard, set()).add(resource)
-    return found
-
-
-def _following(service: str, key: Reference, resource: Resource, current: Mapping[Guard, set[Resource]]) -> Resource:
-    """A kept resource; of a guard, with the content that it has now."""
+def _following(resource: Resource, now: Resource | None) -> Resource:
+    """A kept resource; of a guard that stays, with the content that it has now."""
+    if now is None:
+        return resource
     from envoy.config.core.v3 import extension_pb2
 
-    contents = set()
-    for now in current.get(_guard(service, key), ()):
-        config = extension_pb2.TypedExtensionConfig.FromString(now.body)
-        config.name = key.name
-        contents.add(config.SerializeToString(deterministic=True))
-    return Resource.parse(EXTENSION, contents.pop()) if len(contents) == 1 else resource
+    config = extension_pb2.TypedExtensionConfig.FromString(now.body)
+    config.name = resource.name
+    return Resource.of(config)
 
 
 def _guard(service: str, key: Reference) -> Guard:
@@ -120,10 +100,9 @@ def _guard(service: str, key: Reference) -> Guard:
     return Guard(service, hop, found + name)
 
 
-def _reference(resource: Resource) -> Reference:
-    return Reference(resource.type_url, resource.name)
-
-
-def _all(snapshot: Snapshot) -> Iterator[Resource]:
-    for collection in snapshot.collections.values():
-        yield from collection.resources.values()
+def _by_reference(snapshot: Snapshot) -> dict[Reference, Resource]:
+    return {
+        Reference(each.type_url, each.name): each
+        for collection in snapshot.collections.values()
+        for each in collection.resources.values()
+    }

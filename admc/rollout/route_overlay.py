@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from envoy.config.route.v3 import route_components_pb2, route_pb2
 
 from admc.rollout.marker import MARKER
-from admc.rollout.model import Plan
 from emitters.envoy.messages.typed import extension, message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from admc.rollout.model import Enforced, RouteOverlay
+    from admc.rollout.model import Plan, RouteOverlay
 
 _LIST: Final = route_components_pb2.RouteList.DESCRIPTOR.full_name
 _HEADER_INPUT: Final = "envoy.type.matcher.v3.HttpRequestHeaderMatchInput"
@@ -38,29 +37,19 @@ def overlaid(
     return route_pb2.RouteConfiguration(name=name, virtual_hosts=[host])
 
 
-def _host(tables: Mapping[Plan, Any], filters: Mapping[Plan, tuple[str, ...]], enforced: Enforced) -> Any:
+def _host(tables: Mapping[Plan, Any], filters: Mapping[Plan, tuple[str, ...]], plan: Plan) -> Any:
     """What one plan does with requests: the filters of the other one are skipped."""
-    own = tables[enforced.plan].virtual_hosts[0]
-    other = Plan.NEW if enforced.plan is Plan.OLD else Plan.OLD
     host = route_components_pb2.VirtualHost()
-    host.CopyFrom(own)
-    for name, settings in tables[other].virtual_hosts[0].typed_per_filter_config.items():
-        if name not in own.typed_per_filter_config:
+    host.CopyFrom(tables[plan].virtual_hosts[0])
+    for name, settings in tables[plan.other].virtual_hosts[0].typed_per_filter_config.items():
+        if name not in host.typed_per_filter_config:
             host.typed_per_filter_config[name].CopyFrom(settings)
-    met = {name for name in filters[enforced.plan] if _policy(name) not in enforced.skipped}
-    met.update(name for name in filters[other] if _policy(name) in enforced.added)
     disabled = message("envoy.config.route.v3.FilterConfig", {"disabled": True})
-    skipped = sorted({name for names in filters.values() for name in names} - met)
+    skipped = sorted(set(filters[plan.other]) - set(filters[plan]))
     for route in _routes(host):
         for name in skipped:
             route.typed_per_filter_config[name].Pack(disabled, deterministic=True)
     return host
-
-
-def _policy(name: str) -> str:
-    """The policy that a filter is for, by its name: `egress/search:8082@1f3a9c02/POLICY:KIND`."""
-    policy, found, _ = name.rpartition("/")[2].partition(":")
-    return policy if found else ""
 
 
 def _split(host: Any, marked: Any, secret: str) -> None:
@@ -101,7 +90,6 @@ def _mark(hop: str, route: Any, overlay: RouteOverlay) -> None:
         if overlay.marks and not (shares and place.name.startswith(f"{hop}/to:")):
             added = place.request_headers_to_add.add()
             added.header.key, added.header.value = MARKER, overlay.secret
-            added.append_action = added.OVERWRITE_IF_EXISTS_OR_ADD
 
 
 def _routes(host: Any) -> Iterator[Any]:

@@ -15,48 +15,20 @@ plans from `prepare` on. A request meets `S old, R old` or `S new, R new`, and t
 
 Each step changes one end only, so the order in which proxies take it does not matter, and each step is as safe
 backwards. A marker that is lost means `S new, R old`, or `S old, R new`: what moves is then met at both ends, and never
-at neither.
-
-Where some policies go to senders and others come to the receiver, neither of these two would be met at both ends. There
-the marker means that the sender enforces all that moves, as the old plan would: from `senders` to `receivers` it
-enforces what leaves it and what comes to it, and the receiver skips both.
+at neither. Where policies moved both ways, one of them would be met at neither end: such a plan is refused.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from admc.rollout.model import Enforced, Plan, RouteOverlay, StepName
+from admc.rollout.model import Plan, RouteOverlay, StepName
 from dsl.program import Side
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-
-_OLD, _NEW = Enforced(Plan.OLD), Enforced(Plan.NEW)
-_MARKING = (StepName.SENDERS, StepName.RECEIVERS)
-
-
-class Move(NamedTuple):
-    """What a marked request meets at a port that moves."""
-
-    sender: Enforced
-    receiver: Enforced
-
-
-TO_SENDERS = Move(_NEW, _NEW)
-TO_RECEIVER = Move(_OLD, _OLD)
-
-
-def both_ways(ups: Mapping[str, str]) -> Move:
-    """`ups`: what policies that go to senders are called, old name -> new name."""
-    return Move(Enforced(Plan.OLD, added=frozenset(ups.values())), Enforced(Plan.OLD, skipped=frozenset(ups)))
-
-
-def overlay(move: Move, side: Side, step: StepName, secret: str) -> RouteOverlay:
-    """What a step changes in the route table of a hop."""
+def overlay(marked: Plan, side: Side, step: StepName, secret: str) -> RouteOverlay:
+    """What a step changes in the route table of a hop. `marked`: the plan that requests with the marker meet: the new
+    one where policies go to senders, the old one where they go to the receiver."""
     if side is Side.INGRESS:
         switched = step in (StepName.RECEIVERS, StepName.RELEASE)
-        return RouteOverlay(_NEW if switched else _OLD, move.receiver, marks=False, secret=secret)
-    enforced = {StepName.PREPARE: _OLD, StepName.RELEASE: _NEW}.get(step, move.sender)
-    return RouteOverlay(enforced, None, marks=step in _MARKING, secret=secret)
+        return RouteOverlay(Plan.NEW if switched else Plan.OLD, marked, marks=False, secret=secret)
+    enforced = {StepName.PREPARE: Plan.OLD, StepName.RELEASE: Plan.NEW}.get(step, marked)
+    return RouteOverlay(enforced, None, marks=step in (StepName.SENDERS, StepName.RECEIVERS), secret=secret)

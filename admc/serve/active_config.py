@@ -198,4 +198,4 @@ class ActiveConfig:
             await asyncio.to_thread(self.options.state_dir.save_as_owner, position, self.acknowledged)
 
     def _step_failed(self) -> None:
-        self.problems.counts.transition_errors += 1
+        self.problems.counts.rollout_errors += 1

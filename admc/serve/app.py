@@ -205,7 +205,7 @@ class _Server:
             adms_without_clients=len(adms - registry.groups),
             clients_out_of_sync=registry.behind,
             problem=bool(problems.summary),
-            transition_under_way=bool(self._config.rollout.text),
+            rollout_under_way=bool(self._config.rollout.text),
             unlisted=len(problems.unlisted.names),
         )
 
@@ -220,7 +220,7 @@ class _Server:
             state="" if state is None else state.version,
             started=self._started,
             why=reconciler.problems.summary or self._config.rollout.text or ("" if self._config.ready else NOT_YET),
-            transition=self._config.rollout.text,
+            rollout=self._config.rollout.text,
             unlisted=reconciler.problems.unlisted.names,
         )
 

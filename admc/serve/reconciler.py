@@ -87,7 +87,7 @@ class Reconciler:
     async def run(self) -> None:
         """Restore the stored state, then follow all files until cancelled.
 
-        Raises `CommandError` if the stored state is in the middle of a transition that cannot be continued.
+        Raises `CommandError` if the stored state is in the middle of a rollout that cannot be continued.
         """
         identities = await signature(self.options.settings.files)
         if self.persistence is not None:

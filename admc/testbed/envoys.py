@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 READY_SECONDS = 60.0
+POLL_SECONDS = 1.0
+"""Of one question whether an Envoy serves: a port that another process holds may accept it and never answer."""
 STOP_SECONDS = 5.0
 VERSION_SECONDS = 60.0
 """A busy machine needs long to load a program of this size, with nothing wrong."""
@@ -114,11 +117,23 @@ class Envoy:
     def ready(self) -> bool:
         """Whether it serves. An answer of another Envoy at the same address does not count."""
         try:
-            if self.admin_get("/ready")[0] != 200:
+            if self.admin_get("/ready", POLL_SECONDS)[0] != 200:
                 return False
-            return bool(json.loads(self.admin_get("/server_info")[1])["node"]["id"] == self.node)
+            return bool(json.loads(self.admin_get("/server_info", POLL_SECONDS)[1])["node"]["id"] == self.node)
         except (OSError, http.client.HTTPException, ValueError, KeyError):
             return False
+
+    @property
+    def closed(self) -> bool:
+        """Whether its admin port refuses connections: the system closes the sockets of a process that ends before it
+        reports the end."""
+        try:
+            socket.create_connection(self.admin, POLL_SECONDS).close()
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+        return False
 
     @property
     def end(self) -> str | None:
@@ -170,9 +185,12 @@ class Envoys:
         for service in sorted(services):
             self._await(self.running[service], deadline)
 
-    def check(self) -> None:
-        """Raise `EnvoyError` if one of them has ended."""
+    def check(self, *, closely: bool = False) -> None:
+        """Raise `EnvoyError` if one of them has ended; `closely`: or is about to end."""
         for envoy in self.running.values():
+            if closely and envoy.closed:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    envoy.process.wait(timeout=STOP_SECONDS)
             if (end := envoy.end) is not None:
                 raise EnvoyError(f"the Envoy of `{envoy.service}` ended by itself ({end}): {_last_line(envoy.log)}")
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 TRIES = 80
 """Requests after which an answer of the destination itself, beside a split, is missing."""
+TIMED_OUT = frozenset({"504", "DEADLINE_EXCEEDED", "UNAVAILABLE"})
+"""Labels of answers where a timeout was over."""
 STRANGER = "(no service)"
 """As the source of a request: an address that no service and no outside party has."""
 DOUBT = 1e-6
@@ -69,6 +71,11 @@ class Bed(Protocol):
     @property
     def record(self) -> Record: ...
 
+    @property
+    def timeouts(self) -> int:
+        """Answers so far by which an ADM, or a service behind it, said that the time was over."""
+        ...
+
     def send(
         self,
         call: Call,
@@ -111,8 +118,8 @@ class Bed(Protocol):
         """Requests that a request count has by now."""
         ...
 
-    def check(self) -> None:
-        """Raise `EnvoyError` if an Envoy has ended."""
+    def check(self, *, closely: bool = False) -> None:
+        """Raise `EnvoyError` if an Envoy has ended; `closely`: or is about to end."""
         ...
 
 

@@ -126,7 +126,7 @@ def run(
             with Testbed(layout, envoy[0], until=started + seconds) as bed:
                 calls = _listed(trial.calls(bed, placement), len(program.calls), "call", progress)
                 policies = _listed(trial.policies(bed, placement), None, "policy", progress)
-                bed.check()
+                bed.check(closely=True)
     except EmitError as error:
         raise CommandError(Exit.NO_PLACEMENT, error.diagnostics) from error
     except ExhaustedError as error:

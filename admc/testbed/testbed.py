@@ -13,7 +13,7 @@ from admc.testbed.client import Reply, Request, send
 from admc.testbed.echo import EchoServices
 from admc.testbed.envoys import Envoy, Envoys
 from admc.testbed.facts import is_quota, repeats
-from admc.testbed.findings import ExhaustedError, TimeUpError
+from admc.testbed.findings import TIMED_OUT, ExhaustedError, TimeUpError
 from admc.testbed.matching import holds, policies_on
 from dsl.program import Side
 
@@ -53,6 +53,7 @@ class Testbed:
         self._with_envoys = envoy is not None
         self._bootstraps: dict[str, Path] = {}
         self._spent: Counter[tuple[str, str]] = Counter()
+        self.timeouts = 0
         self._stack = ExitStack()
 
     def __enter__(self) -> Testbed:
@@ -88,6 +89,7 @@ class Testbed:
         reply = send(protocol or call.port.protocol.value, self.layout.target(call, source), request, timeout)
         if reply.exhausted:
             raise ExhaustedError(reply.error)
+        self.timeouts += reply.seen is None and reply.label in TIMED_OUT
         self._left()  # an answer that did not come before the end says nothing
         return reply
 
@@ -142,8 +144,8 @@ class Testbed:
         stats = [envoy.stats() for envoy in self._enforcing(policy, call)]
         return sum(value for each in stats for name, value in each.items() if name.endswith(end))
 
-    def check(self) -> None:
-        self.envoys.check()
+    def check(self, *, closely: bool = False) -> None:
+        self.envoys.check(closely=closely)
 
     def _enforcing(self, policy: Policy, call: Call) -> Iterator[Envoy]:
         """The running Envoys that enforce a policy on one call."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.__main__ import main
@@ -26,6 +26,7 @@ from admc.serve.build import reviewed_plan
 from dsl.program import Side
 from solver.placement import Costs
 from tests.admc.programs import SHOP, write
+from tests.properties import examples
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "admc" / "plan.schema.json").read_text())
@@ -233,7 +234,7 @@ def test_a_wrong_field_is_named(shop: Plan) -> None:
     assert "`enforcements[0].port` must be a whole number" in str(rejected(json.dumps(document).encode()))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_a_plan_that_was_cut_short_is_refused(shop: Plan, data: st.DataObject) -> None:
     content = to_json(shop)
@@ -248,7 +249,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(values, st.data())
 def test_any_value_in_any_place_is_read_or_refused(shop: Plan, value: object, data: st.DataObject) -> None:
     document = json.loads(to_json(shop))

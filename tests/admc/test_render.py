@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.cli.output import render
@@ -16,6 +16,7 @@ from admc.render.report import Format, Report, counts
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.text import SourceText, Span
 from tests.admc.cases import CASES
+from tests.properties import examples
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -50,7 +51,7 @@ def reports(draw: st.DrawFn) -> Report:
     return Report((item,), 1, draw(st.sampled_from(["", "a/b"])))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(reports())
 def test_no_input_takes_over_the_output(report: Report) -> None:
     """Only line breaks of the renderer itself have an effect on the terminal, and none starts another command."""
@@ -63,7 +64,7 @@ def test_no_input_takes_over_the_output(report: Report) -> None:
         assert json.loads(render(report, format_))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.text(max_size=200))
 def test_markdown_shows_no_markup_of_the_user(message: str) -> None:
     from admc.render.markdown import prose

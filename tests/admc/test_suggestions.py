@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,18 +101,27 @@ def test_what_an_option_allows_is_read(tmp_path: Path) -> None:
 def test_neither_a_pipe_nor_a_device_holds_the_shell_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.adm")
     write(tmp_path, 'use "pipe.adm"\nservice web { http 80 }')
-    began = time.monotonic()
-    assert offered(tmp_path / "policies.adm") == ["web"]
-    for path in (tmp_path / "pipe.adm", Path("/dev/zero"), tmp_path, tmp_path / "none.adm", Path("a\0b")):
-        assert offered(path) == []
-    assert time.monotonic() - began < 5
+    paths = (tmp_path / "pipe.adm", Path("/dev/zero"), tmp_path, tmp_path / "none.adm", Path("a\0b"))
+    found: list[list[str]] = []
+
+    def look() -> None:
+        found.append(offered(tmp_path / "policies.adm"))
+        found.extend(offered(path) for path in paths)
+
+    began = time.process_time()
+    looking = threading.Thread(target=look, daemon=True)  # a pipe that is opened to be read blocks for ever
+    looking.start()
+    looking.join(60)
+    assert not looking.is_alive()
+    assert time.process_time() - began < 5
+    assert found == [["web"], *[[]] * len(paths)]
 
 
 def test_size_and_time_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "\n".join(f"service s{number} {{ http 80 }}" for number in range(60_000)))
-    began = time.monotonic()
+    began = time.process_time()
     found = offered(tmp_path / "policies.adm")
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
     assert 0 < len(found) <= suggestions.MAX_OFFERED
     monkeypatch.setattr(suggestions, "MAX_BYTES", 1000)
     assert offered(tmp_path / "policies.adm") == []

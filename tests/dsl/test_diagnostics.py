@@ -118,9 +118,9 @@ def test_another_language_is_one_finding_at_the_place_that_shows_it(text: str, s
 
 @pytest.mark.parametrize("start", [" ", "#\n", "\n", "---\n", "# a: b ", "a" * 10])
 def test_a_long_file_of_comments_is_quickly_distinguished_from_yaml(start: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert findings(start * 200_000)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dsl.checks.disjoint import disjoint
 from dsl.match import And, Comparison, Field, Match, Not, Operator, Or
+from tests.properties import examples
 
 PATH = Field("path")
 TIER = Field("header", "x-tier")
@@ -63,7 +64,7 @@ TIERS = ("/", "/a", "/a/b", "/b", "/a/x", "z", None, "/a, /b", "z,/a/b", "/a,/b,
 REQUESTS = [{PATH: path, TIER: tier} for path, tier in itertools.product((*VALUES, "/a/x", "/c"), TIERS)]
 
 
-@settings(max_examples=400, deadline=None)
+@examples(200)
 @given(MATCHES, MATCHES)
 def test_disjoint_matches_never_hold_together(one: Match, other: Match) -> None:
     if disjoint(one, other):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl
 from dsl.syntax.layout import WIDTH
 from tests.dsl.strategies import COMMENTS
 from tests.dsl.test_properties import comments, tree
+from tests.properties import examples
 
 LONG = [f"service_with_a_long_name_{index}" for index in range(6)]
 NAMES = ", ".join(LONG)
@@ -107,7 +108,7 @@ WORDS = st.sampled_from(
 ) | st.integers(1, 120).map(lambda length: "n" * length)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(40)
 @given(st.lists(st.tuples(PIECES, st.lists(WORDS, min_size=5, max_size=5)), min_size=1, max_size=4), st.data())
 def test_formatting_long_statements(parts: list[tuple[str, list[str]]], data: st.DataObject) -> None:
     text = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dsl.diagnostics.diagnostic import Diagnostics, Severity
@@ -14,6 +14,7 @@ from dsl.syntax.parser import parse
 from dsl.text import SourceText
 from tests.dsl.programs import findings, load
 from tests.dsl.strategies import COMMENTS, NAMES, SOFT
+from tests.properties import examples
 
 HEAD = "app x\nservice a, b, c, call, policy, service { http 80 }\n"
 
@@ -188,7 +189,7 @@ def test_invalid_sets(text: str) -> None:
     assert [found.code for found in findings(HEAD + text)] == ["ADM001"]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(50)
 @given(st.lists(NAMES | SOFT, min_size=3, max_size=6, unique=True), st.data())
 def test_breaks_after_commas_and_arrows_change_nothing(names: list[str], data: st.DataObject) -> None:
     """Unless a keyword and a name follow them."""
@@ -200,7 +201,7 @@ def test_breaks_after_commas_and_arrows_change_nothing(names: list[str], data: s
     assert [call[:2] for call in load(broken).calls] == [call[:2] for call in load(text).calls]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(50)
 @given(st.integers(0, 5), st.sampled_from(["call a -> b,", "call a ->", "service d,", "objective minimize adms,"]))
 def test_a_broken_line_leaves_the_findings_of_all_others(place: int, broken: str) -> None:
     lines = [

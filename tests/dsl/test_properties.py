@@ -7,7 +7,7 @@ import random
 import re
 from typing import Any
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dsl
@@ -20,6 +20,7 @@ from dsl.syntax.scan import next_line
 from dsl.text import SourceText, Span
 from tests.dsl.programs import findings, load
 from tests.dsl.strategies import COMMENTS, NAMES, SOFT, laid_out, programs
+from tests.properties import examples
 
 
 def _bare(node: Any) -> Any:
@@ -62,7 +63,7 @@ def _fields(thing: Any) -> dict[str, Any]:
 # ---- the order of lines ----
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(programs(), st.randoms(use_true_random=False))
 def test_only_the_order_of_policies_has_a_meaning(program: tuple[list[str], list[str]], rnd: random.Random) -> None:
     lines, rules = program
@@ -74,7 +75,7 @@ def test_only_the_order_of_policies_has_a_meaning(program: tuple[list[str], list
     assert _content(load("\n".join([*lines, *rules]))) == _content(load("\n".join(shuffled)))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(programs())
 def test_the_order_of_policies_is_kept(program: tuple[list[str], list[str]]) -> None:
     lines, rules = program
@@ -82,7 +83,7 @@ def test_the_order_of_policies_is_kept(program: tuple[list[str], list[str]]) -> 
     assert [policy.name for policy in loaded.policies] == [f"p{index}" for index in reversed(range(len(rules)))]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(programs())
 def test_a_program_is_canonical(program: tuple[list[str], list[str]]) -> None:
     loaded = load("\n".join([*program[0], *program[1]]))
@@ -128,7 +129,7 @@ def plain_statements(draw: st.DrawFn) -> str:
     return text + draw(st.sampled_from(["", " ", "\r", " // x"]))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(150)
 @given(st.lists(plain_statements() | COMMENTS | st.just(""), min_size=1, max_size=6).map("\n".join))
 def test_fast_path_and_parser_build_the_same_nodes(text: str) -> None:
     source = SourceText("policies.adm", text)
@@ -161,7 +162,7 @@ def comments(text: str) -> list[str]:
         position = line.next
 
 
-@settings(max_examples=150, deadline=None)
+@examples(60)
 @given(laid_out())
 def test_formatting(text: str) -> None:
     once = dsl.format_text(text)
@@ -183,13 +184,13 @@ _WORDS = (
 WORDS = st.sampled_from(_WORDS.split(" "))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(150)
 @given(st.lists(WORDS, max_size=40).map(" ".join) | st.text(max_size=60))
 def test_any_text_is_a_program_or_has_diagnostics(text: str) -> None:
     _load_anything(text)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(60)
 @given(laid_out(), st.data())
 def test_any_damage_is_a_program_or_has_diagnostics(text: str, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
@@ -213,7 +214,7 @@ def _load_anything(text: str) -> None:
     assert dsl.format_text(formatted) == formatted
 
 
-@settings(max_examples=150, deadline=None)
+@examples(60)
 @given(
     st.recursive(
         st.none()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from admc.rollout.diff import steps
 from admc.rollout.model import StepName
 from admc.rollout.resources import resources
 from admc.rollout.retention import retained, steady_guards
+from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
 from emitters.envoy import Mode, emit
 from tests.rollout import envoy_bed
@@ -27,7 +27,7 @@ class Bed(envoy_bed.Bed):
 
     def __init__(self, placed: Placed, folder: Path, envoy: str) -> None:
         super().__init__(placed, folder, envoy)
-        self.told = emit(*placed, self.addresses, Mode.EXPLICIT, by_chain=True)
+        self.emitted = emit(*placed, self.addresses, Mode.EXPLICIT, by_chain=True)
 
     def take(self, step: Step) -> None:
         """Publish a step, and wait until every proxy has acknowledged it."""

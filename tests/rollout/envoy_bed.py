@@ -1,4 +1,4 @@
-"""An application on loopback whose Envoys ask an xDS server for everything, and traffic that never stops.
+"""An application on loopback whose Envoys receive all resources from an xDS server.
 
 The server runs on an event loop in a thread of its own.
 """
@@ -21,7 +21,8 @@ from emitters.addresses import loopback
 from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
-from tests.rollout.callers import SECONDS
+from tests.testbed.callers import SECONDS
+from tests.testbed.draining import DRAIN_SECONDS, is_draining
 from tests.testbed.ports import free_port
 from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.client import Admission
@@ -33,14 +34,11 @@ if TYPE_CHECKING:
 
     from admc.rollout.model import Placed
     from emitters.envoy import AdmResources
-    from tests.rollout.callers import Dial
+    from tests.testbed.callers import Dial
     from xds_server.resources.snapshot import Snapshot
     from xds_server.transport.client import Caller
 
-DRAIN_SECONDS = 3
-"""Envoy looks at whole seconds: with 1, connections are cut at the end without having been told to close."""
 WAIT_SECONDS = 90.0
-DRAINING = ("listeners_draining", "filter_chains_draining")
 
 
 class Server:
@@ -56,7 +54,7 @@ class Server:
         self._server = self.call(self._start)
 
     def call(self, what: Callable[[], Any]) -> Any:
-        """Something on the server's loop."""
+        """Call a function on the loop of the server."""
 
         async def run() -> Any:
             found = what()
@@ -73,7 +71,7 @@ class Server:
         return server
 
     def publish(self, made: Mapping[str, Snapshot], proxies: int | None = None) -> None:
-        """Publish, and wait until every proxy (of so many at least) has acknowledged all of it."""
+        """Publish, and wait until all proxies, and at least so many, have acknowledged it."""
         self.call(lambda: self.store.publish_all(made))
         versions = {service: each.version for service, each in made.items()}
         deadline = time.monotonic() + WAIT_SECONDS
@@ -98,7 +96,7 @@ class Bed:
     """Use as a context."""
 
     def __init__(self, placed: Placed, folder: Path, envoy: str, xds: int | None = None) -> None:
-        """`xds` is the port of a server that runs already; else there is one here."""
+        """`xds` is the port of a server that runs already. Else the bed starts one."""
         self._xds = xds
         self.placed = placed
         self.addresses = loopback(placed.program)
@@ -116,15 +114,15 @@ class Bed:
         self.envoys = Envoys(folder / "logs", envoy, ("--drain-time-s", str(DRAIN_SECONDS)))
         self.server = Server()
         self._stack.callback(self.server.close)
-        self.told = emit(program, placed.placement, self.addresses, Mode.EXPLICIT)
+        self.emitted = emit(program, placed.placement, self.addresses, Mode.EXPLICIT)
 
     def __enter__(self) -> Self:
         with self._stack as stack:
             stack.enter_context(self.services)
             stack.enter_context(self.envoys)
-            made = {each.service: snapshot(each) for each in self.told}
+            made = {each.service: snapshot(each) for each in self.emitted}
             self.server.call(lambda: self.server.store.publish_all(made))
-            self.envoys.start({each.service: self._bootstrap(each) for each in self.told})
+            self.envoys.start({each.service: self._bootstrap(each) for each in self.emitted})
             if self._xds is None:
                 self.server.publish(made)
             self._stack = stack.pop_all()
@@ -133,23 +131,21 @@ class Bed:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _bootstrap(self, told: AdmResources) -> Path:
-        path = self._folder / f"{told.service}.json"
-        bootstrap = xds_bootstrap(told, ("127.0.0.1", self._xds or self.server.port), admin=("127.0.0.1", free_port()))
+    def _bootstrap(self, adm: AdmResources) -> Path:
+        path = self._folder / f"{adm.service}.json"
+        bootstrap = xds_bootstrap(adm, ("127.0.0.1", self._xds or self.server.port), admin=("127.0.0.1", free_port()))
         path.write_text(json_format.MessageToJson(bootstrap, preserving_proto_field_name=True))
         return path
 
     def _until_older_connections_are_closed(self) -> None:
-        """Each Envoy says itself how much it is still draining; a listener that it warms up begins to do so later."""
-        left = [f"listener_manager.total_{name}" for name in ("listeners_warming", *DRAINING)]
         deadline = time.monotonic() + WAIT_SECONDS
         for envoy in self.envoys.running.values():
-            while any(map(envoy.stats().__getitem__, left)):
+            while is_draining(envoy.stats()):
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
 
     def egress(self, source: str, destination: str) -> Dial:
-        """How a caller connects through its own ADM."""
+        """Opens a connection of a caller through its own ADM."""
         port = self.placed.program.services[destination].ports[0].number
         address, own = self.addresses.egress[source, destination], sender(self.addresses, source)
         return lambda: socket.create_connection((address, port), SECONDS, (own, 0))

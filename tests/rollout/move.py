@@ -1,4 +1,4 @@
-"""A small application whose policies change sides, and what must have become of requests."""
+"""A small application whose policies change sides, and the check of all its requests."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from admc.rollout.marker import MARKER
 from admc.rollout.model import Placed
 from dsl import load_text
 from solver.place import place
-from tests.rollout.callers import Keeper, answered
 from tests.rollout.envoy_bed import Bed
+from tests.testbed.callers import names_with_status
 from tests.testbed.ports import program_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.serve.server_process import Served
+    from tests.testbed.callers import Caller
 
 PORT: Final = program_port()
 SIDES = pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
@@ -46,10 +47,10 @@ def placed(side: str) -> Placed:
     return Placed(program, place(program))
 
 
-def once(bed: Bed, passed: Sequence[Keeper], refused: Sequence[Keeper]) -> None:
-    """Every request that may pass did and met the policy `once` once, no other arrived, and none with the marker."""
-    names = answered(passed, 200)
-    answered(refused, 403)
+def once(bed: Bed, passed: Sequence[Caller], refused: Sequence[Caller]) -> None:
+    """Each request that may pass has passed and met `once` exactly once; no other arrived, and none with the marker."""
+    names = names_with_status(passed, 200)
+    names_with_status(refused, 403)
     seen = bed.services.record.all()
     assert len(seen) == len(names)
     assert {each.header("x-once") for each in seen} == {("1",)}
@@ -58,4 +59,4 @@ def once(bed: Bed, passed: Sequence[Keeper], refused: Sequence[Keeper]) -> None:
 
 def phases(server: Served) -> list[str]:
     """The steps that a server has taken, by its log."""
-    return [event["phase"] for event in server.events("transition_step")]
+    return [event["step"] for event in server.events("rollout_step")]

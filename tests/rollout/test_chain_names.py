@@ -19,8 +19,8 @@ from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.envoy import Mode, emit, passthrough
 from emitters.envoy.bootstrap import xds_bootstrap
 from solver.place import place
-from tests.rollout.callers import Answers, Keeper, answered, more, over
 from tests.rollout.envoy_bed import Server
+from tests.testbed.callers import caller, http_connection, names_with_status, wait_for_answers
 from tests.testbed.ports import free_port, program_port
 from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import LISTENER
@@ -120,7 +120,7 @@ def test_older_connections_keep_their_table_and_new_ones_have_theirs(tmp_path: P
             def dial(port: int = PORT) -> socket.socket:
                 return socket.create_connection((dialled, port), 10)
 
-            kept = over(dial)
+            kept = http_connection(dial)
 
             def headers() -> set[str]:
                 kept.request("GET", "/")
@@ -135,17 +135,17 @@ def test_older_connections_keep_their_table_and_new_ones_have_theirs(tmp_path: P
 
             assert headers() == {"x-first"}
             open_bytes = dial(9090)
-            callers = [Keeper(dial, {}), Answers(dial, "x-second", {}, keeps=False)]
+            callers = [caller(dial, {}), caller(dial, {}, keep=False)]
             with callers[0], callers[1]:
-                more(callers, 20)
+                wait_for_answers(callers, 20)
                 server.publish({"shop": with_older(snapshot(new), first)})
                 assert headers() == {"x-first"}
-                more(callers, 50)
-                assert callers[1].answers[-1] == (200, ("1",))
+                wait_for_answers(callers, 50)
+                last = callers[1].answered[-1]
+                assert (last.status, last.header("x-second")) == (200, ("1",))
                 assert headers() == {"x-first"}
                 assert tables() == {*old.routes, *new.routes}
-            answered(callers[:1], 200)
-            assert {status for status, _ in callers[1].answers} == {200}
+            names_with_status(callers, 200)
             until = time.monotonic() + 3 * DRAIN_SECONDS
             while tables() != set(new.routes):
                 assert time.monotonic() < until, tables()
@@ -156,8 +156,6 @@ def test_older_connections_keep_their_table_and_new_ones_have_theirs(tmp_path: P
             while open_bytes.recv(1000):
                 pass
             open_bytes.close()
-            for caller in callers:
-                caller.let_go()
     finally:
         server.close()
 

@@ -1,4 +1,4 @@
-"""A rollout with real redirection: pods get rules while their connections are open, and proxies that only pass on."""
+"""A rollout with real redirection: pods get rules while connections are open, and services without an ADM pass on."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout.diff import steps
 from admc.rollout.model import Placed, StepName
 from admc.rollout.resources import resources
 from admc.rollout.retention import retained
+from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
 from dsl import load_text
-from emitters.envoy import Mode, emit
+from emitters.envoy import Mode, emit, passthrough
 from solver.place import place
-from tests.rollout import pods as callers_and_pods
-from tests.rollout.callers import Keeper, answered
-from tests.rollout.envoy_bed import DRAIN_SECONDS, Server
+from tests.rollout.envoy_bed import WAIT_SECONDS, Server
+from tests.serve.traffic.pods import Pods
+from tests.testbed.callers import caller, names_with_status, wait_for_workers
+from tests.testbed.draining import DRAIN_SECONDS
 from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
 from tests.testbed.mesh.needs import missing
+from tests.testbed.mesh.source_ports import SourcePorts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from admc.rollout.model import Step
+    from tests.testbed.callers import Caller
     from xds_server.resources.snapshot import Snapshot
 
 KEY = b"a key of the server"
@@ -42,32 +45,49 @@ pin closed at SIDE
 """
 
 
+def program_text(side: str) -> str:
+    return PROGRAM.replace("SIDE", side)
+
+
 def placed(side: str) -> Placed:
-    program = load_text(PROGRAM.replace("SIDE", side))
+    program = load_text(program_text(side))
     return Placed(program, place(program))
 
 
-class Pods(callers_and_pods.Pods):
-    """A mesh whose proxies, one at each replica, follow a rollout."""
+class Rollout:
+    """Publishes to the proxies of a mesh, one at each replica. A service without an ADM gets a passthrough."""
 
-    def at_rest(self, plan: Placed) -> dict[str, Snapshot]:
-        made = emit(*plan, self.mesh.addresses, Mode.REDIRECT, waiting=True, by_chain=True)
-        return {each.service: snapshot(each) for each in made}
+    def __init__(self, pods: Pods, server: Server) -> None:
+        self._pods, self._server, self._addresses = pods, server, pods.mesh.addresses
+        services = pods.mesh.program.services
+        self.names = [name for name in pods.mesh.layout.by_name if name.partition("/")[0] in services]
+        passing = passthrough(pods.mesh.program, self._addresses, by_chain=True)
+        assert passing is not None
+        self._passing = snapshot(passing)
 
-    def step(self, step: Step) -> dict[str, Snapshot]:
-        made = resources(step, self.mesh.addresses, Mode.REDIRECT)
-        return {service: snapshot(each) for service, each in made.items()}
+    def rest(self, plan: Placed) -> None:
+        made = emit(*plan, self._addresses, Mode.REDIRECT, waiting=True, by_chain=True)
+        self._publish({each.service: snapshot(each) for each in made})
 
-    def publish(self, made: Mapping[str, Snapshot]) -> None:
-        new = {name: made.get(name, self.passing) for name in self.mesh.program.services}
-        store = self._server.store
-        before = {name: found for name in new if (found := store.current(name)) is not None}
-        self._server.publish(retained(before, new, {}), len(self.names()))
+    def take(self, step: Step) -> None:
+        made = resources(step, self._addresses, Mode.REDIRECT)
+        self._publish({service: snapshot(each) for service, each in made.items()})
 
-    def until_older_connections_are_closed(self) -> None:
+    def load(self, placed: Placed, *services: str) -> None:
+        """Load the rules of a placement at all replicas of these services."""
+        self._pods.load_placed(placed, *(name for name in self.names if name.partition("/")[0] in services))
+
+    def wait_until_older_connections_are_closed(self) -> None:
         time.sleep(DRAIN_SECONDS)
-        for pod in self.names():
-            self._until_older_connections_are_closed(pod)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while any(map(self._pods.is_draining, self.names)):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def _publish(self, made: Mapping[str, Snapshot]) -> None:
+        new = {name: made.get(name, self._passing) for name in self._pods.mesh.program.services}
+        before = {name: found for name in new if (found := self._server.store.current(name)) is not None}
+        self._server.publish(retained(before, new, {}), len(self.names))
 
 
 @pytest.mark.parametrize("sides", [("ingress", "egress"), ("egress", "ingress")])
@@ -79,39 +99,42 @@ def test_a_policy_moves_to_adms_that_were_not_there(sides: tuple[str, str], tmp_
     server = Server(f"unix:{path}")
     try:
         with Mesh(old.program, None, Between.NONE) as mesh:
-            walked = steps(old, new, KEY)
-            pods = Pods(mesh, server, tmp_path, path, walked[StepName.PREPARE])
-            pods.publish(pods.at_rest(old))
-            pods.load(old, tuple(old.program.services))
-            address = mesh.address("cart")
+            pods = Pods(mesh, tmp_path, path, program_text(sides[0]))
+            rollout = Rollout(pods, server)
+            for name in rollout.names:
+                pods.start(name)
+            rollout.rest(old)
+            rollout.load(old, *old.program.services)
+            address, ports = mesh.address("cart"), SourcePorts(mesh)
 
-            def caller(replica: int, **headers: str) -> Keeper:
-                named = {name.replace("_", "-"): value for name, value in headers.items()}
-                return Keeper(lambda: mesh.connect("shop", address, 8080, replica=replica), named)
+            def caller_at(pod: str, headers: Mapping[str, str]) -> Caller:
+                return caller(lambda: ports.connect(pod, address, 8080), headers)
 
-            passed = [caller(0), caller(1)]
-            refused = [caller(0, x_out="1"), caller(1, x_out="1", x_admc_met="guess")]
+            passed = [caller_at("shop/0", {}), caller_at("shop/1", {})]
+            forged = {"x-out": "1", "x-admc-met": "guess"}
+            refused = [caller_at("shop/0", {"x-out": "1"}), caller_at("shop/1", forged)]
+            callers = (*passed, *refused)
             with passed[0], passed[1], refused[0], refused[1]:
-                callers_and_pods.go_round((*passed, *refused))
-                for name, step in walked.items():
-                    pods.publish(pods.step(step))
+                wait_for_workers(callers)
+                for name, step in steps(old, new, KEY).items():
+                    rollout.take(step)
                     if name is StepName.PREPARE:
-                        for service in step.redirected:
-                            pods.load(step.redirected[service], (service,))
-                        pods.until_older_connections_are_closed()
-                    callers_and_pods.go_round((*passed, *refused))
-                pods.publish(pods.at_rest(new))
-                pods.until_older_connections_are_closed()
-                callers_and_pods.go_round((*passed, *refused))
-            answers = [answer for keeper in passed for answer in keeper.answers]
-            # Rules that are loaded at a receiver that runs cut what is open there, and with it what is under way.
-            cut = [answer for answer in answers if answer[1] != 200]
+                        for service, placement in step.redirected.items():
+                            rollout.load(placement, service)
+                        rollout.wait_until_older_connections_are_closed()
+                    wait_for_workers(callers)
+                rollout.rest(new)
+                rollout.wait_until_older_connections_are_closed()
+                wait_for_workers(callers)
+            answers = [request for each in passed for request in each.answered]
+            # Rules that are loaded at a running receiver cut open connections there, and the requests on them.
+            cut = [request for request in answers if request.status != 200]
             assert len(cut) <= (len(passed) if new.placement.adms[0].service == "cart" else 0), cut[:5]
-            answered(refused, 403)
+            names_with_status(refused, 403)
             seen = [each.seen for each in mesh.arrivals("cart")]
             assert {each.header("x-once") for each in seen} == {("1",)}
             assert not any(each.header("x-out") or each.header("x-admc-met") for each in seen)
-            # A connection that new rules cut may have carried a request whose answer was lost.
-            assert abs(len(seen) - len(answers)) <= sum(keeper.connections for keeper in passed)
+            # New rules may cut a connection after the request arrived, and before its response.
+            assert abs(len(seen) - len(answers)) <= sum(each.connections for each in passed)
     finally:
         server.close()

@@ -249,3 +249,11 @@ def test_simulation(part: int) -> None:
     """A short search; `python -m tests.rollout.simulate` makes long ones."""
     for seed in range(part * 60, part * 60 + 60):
         run(seed)
+
+
+def test_a_proxy_that_is_away_counts_for_the_plan_before_the_one_that_gives_its_service_an_adm() -> None:
+    """It may still pass connections on as that plan says, and not count, when the next plan but one is compared."""
+    state = reduce(begun(BASE, b"secret"), seen(client("cart")), plan(PLAIN))
+    state = reduce(state, seen(client("cart")))
+    assert state.now == Label(PLAIN)
+    assert state.holders(Label(BASE)) == SERVICES

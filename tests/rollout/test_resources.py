@@ -10,11 +10,12 @@ import pytest
 from envoy.config.route.v3 import route_components_pb2
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
-from admc.rollout.chains import filters_of, table_of
-from admc.rollout.diff import moves, steps
+from admc.rollout.chains import HttpChain
+from admc.rollout.diff import Diff
 from admc.rollout.marker import MARKER
 from admc.rollout.model import Placed, StepName
 from admc.rollout.resources import resources
+from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
 from dsl import load, load_text
 from dsl.diagnostics.diagnostic import ProgramError, Severity
@@ -92,14 +93,14 @@ def branches(table: Any) -> tuple[list[Any], list[Any]]:
     return found[0], found[1]
 
 
-def met(chain: Any, route: Any) -> list[str]:
+def met(chain: HttpChain, route: Any) -> list[str]:
     """The filters of policies that a request meets, without the name of their chain."""
     disabled = {
         name
         for name, config in route.typed_per_filter_config.items()
         if config.type_url.endswith("envoy.config.route.v3.FilterConfig")
     }
-    names = [name.rpartition("/")[2] for name in filters_of(chain) if name not in disabled]
+    names = [name.rpartition("/")[2] for name in chain.filters if name not in disabled]
     return [name for name in names if ":" in name and not name.endswith(":reached")]
 
 
@@ -129,27 +130,31 @@ def wanted(hop: Hop, policies: tuple[Policy, ...]) -> list[str]:
 def check(old: Placed, new: Placed, step: Step, made: dict[str, AdmResources]) -> None:
     plans = Plans([old, new])
     states = plans.step(0, 1, step)
-    for service, part in step.parts.items():
+    for service, parts in step.parts.items():
+        hops = tuple(part.hop for part in parts)
         found = {chain.name: chain for each in made[service].listeners.values() for chain in each.filter_chains}
-        for hop in part.hops:
-            if hop.name not in part.overlays:
+        for hop in hops:
+            if (service, hop.name) not in step.overlays:
                 continue
             table = states[service, hop.side, hop.destination, hop.port.target].table
-            chain = found[hop.name]
-            unmarked, marked = branches(made[service].routes[table_of(chain)])
+            chain = HttpChain.of(found[hop.name])
+            assert chain is not None
+            unmarked, marked = branches(made[service].routes[chain.table])
             assert unmarked
             assert routing(unmarked) == {each.kind.name for each in table.unmarked} & IN_ROUTES, (step.name, hop.name)
             for route in unmarked:
-                own = [name for name in met(chain, route) if not is_route_mark(name, part.hops)]
+                own = [name for name in met(chain, route) if not is_route_mark(name, hops)]
                 assert own == wanted(hop, table.unmarked), (step.name, service, hop.name)
             for route in marked:
-                own = [name for name in met(chain, route) if not is_route_mark(name, part.hops)]
+                own = [name for name in met(chain, route) if not is_route_mark(name, hops)]
                 assert own == wanted(hop, table.unmarked if table.marked is None else table.marked)
             for route in (*unmarked, *marked):
                 weighted = route.route.weighted_clusters.clusters
                 stay = [each for each in weighted if "/to:" not in each.name] if weighted else [route]
                 headers = {header.header.key for each in stay for header in each.request_headers_to_add}
                 assert (MARKER in headers) is table.marks
+                others = (each for each in weighted if each not in stay)
+                assert not any(header.header.key == MARKER for each in others for header in each.request_headers_to_add)
                 assert all(
                     MARKER in each.request_headers_to_remove for each in (*weighted, *([] if weighted else [route]))
                 )
@@ -169,14 +174,14 @@ def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) ->
     assume(old is not None and new is not None)
     assert old is not None
     assert new is not None
-    assume(moves(old, new))
+    assume(Diff(old, new).moved)
     assume(not any(problem.severity is Severity.ERROR for plan in (old, new) for problem in expressible(*plan)))
     try:
         found = steps(old, new, b"key")
     except EmitError:
         return
     for name in StepName:
-        frame = next(iter(found[name].parts.values())).placed.program
+        frame = found[name].merged.program
         for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, loopback(frame))):
             made = resources(found[name], addresses, mode)
             for each in made.values():
@@ -208,7 +213,7 @@ def variants(path: Path) -> list[Placed]:
 def test_each_example_moves_its_policies(path: Path) -> None:
     """From the example to each variant, and back. Each step can be published for every ADM."""
     base, *others = variants(path)
-    moving = [other for other in others if moves(base, other)][:VARIANTS]
+    moving = [other for other in others if Diff(base, other).moved][:VARIANTS]
     for other in moving:
         for old, new in ((base, other), (other, base)):
             for step in steps(old, new, b"key").values():

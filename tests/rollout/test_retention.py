@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout.diff import steps
 from admc.rollout.model import Placed, StepName
 from admc.rollout.resources import resources
 from admc.rollout.retention import retained, steady_guards
+from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
 from dsl import load_text
 from emitters.addresses import loopback
@@ -112,6 +112,19 @@ def test_a_guard_that_moves_or_is_about_other_requests_does_not(other: str) -> N
     else:
         after = placed(GUARD.replace("on {s, t} -> d", other), callers="s")
     assert not steady_guards(OLD, after)
+
+
+def test_other_policies_stay_as_they_are_for_older_connections() -> None:
+    after = placed(GUARD + HEADER.replace('"1"', '"2"'), callers="s")
+    assert {each.filter for each in steady_guards(OLD, after)} == {"/who:allow"}
+    old, new = snapshots(OLD), snapshots(after)
+    found = retained(old, new, {}, steady_guards(OLD, after))["d"]
+    assert names(found, LISTENER) == names(new["d"], LISTENER)
+    assert all(
+        each.body == old["d"].of_type(ROUTES).resources[name].body
+        for name, each in found.of_type(ROUTES).resources.items()
+        if name in names(old["d"], ROUTES)
+    )
 
 
 def test_a_guard_that_stays_has_its_new_arguments_in_prepare() -> None:

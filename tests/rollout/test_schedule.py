@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout import diff, schedule
-from admc.rollout.model import Enforced, Placed, Plan, RouteOverlay, StepName
+from admc.rollout import schedule, steps
+from admc.rollout.model import Placed, Plan, RouteOverlay, StepName
 from dsl import load_text
 from dsl.program import Side
 from solver.place import place
@@ -29,7 +29,6 @@ pin second at SECOND
 WAYS = {
     "to senders": (("ingress", "ingress"), ("egress", "egress")),
     "to the receiver": (("egress", "egress"), ("ingress", "ingress")),
-    "both ways": (("ingress", "egress"), ("egress", "ingress")),
 }
 ALL = (Leg(1), Leg(1, StepName.RELEASE), Leg(1, StepName.RECEIVERS, StepName.SENDERS), Leg(1, aborted=True))
 
@@ -48,14 +47,10 @@ def test_every_request_meets_one_plan(way: str, leg: Leg) -> None:
     Judge(walk(plans(way), [leg])).judge()
 
 
-def other(plan: Enforced) -> Enforced:
-    return Enforced(Plan.NEW if plan.plan is Plan.OLD else Plan.OLD)
-
-
 MUTANTS: dict[str, Callable[[RouteOverlay], RouteOverlay]] = {
-    "the other plan": lambda found: found._replace(unmarked=other(found.unmarked)),
+    "the other plan": lambda found: found._replace(unmarked=found.unmarked.other),
     "the other plan on marked requests": lambda found: found._replace(
-        marked=found.marked if found.marked is None else other(found.marked)
+        marked=found.marked if found.marked is None else found.marked.other
     ),
     "marks or not": lambda found: found._replace(marks=not found.marks),
 }
@@ -71,18 +66,18 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("way", ["to senders", "to the receiver"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("mutant", "side", "step"), LINES)
 def test_each_line_of_the_table_is_needed(
     way: str, mutant: str, side: Side, step: StepName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = schedule.overlay
 
-    def wrong(move: schedule.Move, at: Side, name: StepName, secret: str) -> RouteOverlay:
-        found = right(move, at, name, secret)
+    def wrong(marked: Plan, at: Side, name: StepName, secret: str) -> RouteOverlay:
+        found = right(marked, at, name, secret)
         return MUTANTS[mutant](found) if (at, name) == (side, step) else found
 
-    monkeypatch.setattr(diff, "overlay", wrong)
+    monkeypatch.setattr(steps, "overlay", wrong)
     two = plans(way)
     with pytest.raises(AssertionError):
         judged(two)

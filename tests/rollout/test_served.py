@@ -10,11 +10,11 @@ import pytest
 
 from admc.serve.state_dir.store import UNDER_WAY
 from admc.testbed.envoys import envoy_binary
-from tests.rollout.callers import Keeper, more
 from tests.rollout.envoy_bed import Bed
 from tests.rollout.move import once, phases, placed, text
 from tests.serve.server_process import served
 from tests.serve.test_server import write
+from tests.testbed.callers import caller, wait_for_answers
 from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ def test_a_policy_moves_though_the_server_is_killed_in_each_step(tmp_path: Path)
         server = start()
         bed = stack.enter_context(Bed(placed("ingress"), tmp_path, ENVOY, port))
         shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
-        passed = [Keeper(shop, {}), Keeper(till, {})]
-        refused = [Keeper(shop, {"x-out": "1"}), Keeper(till, {"x-out": "1", "x-admc-met": "guess"})]
+        passed = [caller(shop, {}), caller(till, {})]
+        refused = [caller(shop, {"x-out": "1"}), caller(till, {"x-out": "1", "x-admc-met": "guess"})]
         with passed[0], passed[1], refused[0], refused[1]:
-            more([*passed, *refused], AMOUNT)
+            wait_for_answers([*passed, *refused], AMOUNT)
             write(program, text("egress"))
             seen: list[str] = []
             for step in WALK[:-1]:
@@ -60,16 +60,16 @@ def test_a_policy_moves_though_the_server_is_killed_in_each_step(tmp_path: Path)
                     until_taken(server, step)
                 server.stop(signal.SIGKILL)
                 seen += phases(server)
-                more([*passed, *refused], AMOUNT)
+                wait_for_answers([*passed, *refused], AMOUNT)
                 server = start()
-            server.until_event("transition_over")
+            server.until_event("rollout_over")
             seen += phases(server)
-            # A killed server may have taken one more step than it logged, but none comes twice or out of turn.
+            # A killed server may have published one more step than it logged. No step comes twice or in another order.
             assert seen == [step for step in WALK if step in seen]
             assert seen[-1] == "plan"
-            more([*passed, *refused], AMOUNT)
+            wait_for_answers([*passed, *refused], AMOUNT)
         once(bed, passed, refused)
-        assert not (tmp_path / "kept" / UNDER_WAY).exists()
+        server.until(lambda: not (tmp_path / "kept" / UNDER_WAY).exists())
 
 
 def test_a_plan_is_taken_back_in_the_middle(tmp_path: Path) -> None:
@@ -83,13 +83,13 @@ def test_a_plan_is_taken_back_in_the_middle(tmp_path: Path) -> None:
         Bed(placed("egress"), tmp_path, ENVOY, port) as bed,
     ):
         shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
-        passed, refused = [Keeper(shop, {}), Keeper(till, {})], [Keeper(shop, {"x-out": "1"})]
+        passed, refused = [caller(shop, {}), caller(till, {})], [caller(shop, {"x-out": "1"})]
         with passed[0], passed[1], refused[0]:
             write(program, text("ingress"))
             server.until(lambda: "prepare" in phases(server))
             write(program, text("egress"))
-            server.until_event("transition_over")
+            server.until_event("rollout_over")
             assert phases(server) == ["prepare", "plan"]
-            assert len(server.events("transition_undoing")) == 1
-            more([*passed, *refused], AMOUNT)
+            assert len(server.events("rollout_undoing")) == 1
+            wait_for_answers([*passed, *refused], AMOUNT)
         once(bed, passed, refused)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from admc.rollout.diff import steps
 from admc.rollout.marker import MARKER
 from admc.rollout.model import Placed, StepName
+from admc.rollout.steps import steps
 from admc.testbed.envoys import envoy_binary
 from dsl import load_text
 from solver.place import place
 from tests.rollout.bed import KEY, Bed
-from tests.rollout.callers import Http2Keeper, Keeper, answered, more, over
+from tests.testbed.callers import caller, http_connection, names_with_status, wait_for_answers
 from tests.testbed.ports import program_port
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ def placed(side: str, other: str, once: str = "1") -> Placed:
 DIRECTIONS = {
     "to senders": (("ingress", "ingress"), ("egress", "ingress")),
     "to the receiver": (("egress", "egress"), ("ingress", "egress")),
-    "both ways": (("ingress", "egress"), ("egress", "ingress")),
 }
 
 
@@ -66,11 +65,11 @@ class Callers:
     def __init__(self, bed: Bed) -> None:
         shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
         self.passed = [
-            Keeper(shop, {}),
-            Keeper(till, {MARKER: FORGED}),
-            Http2Keeper(shop, {}),
+            caller(shop, {}),
+            caller(till, {MARKER: FORGED}),
+            caller(shop, {}, protocol="h2c"),
         ]
-        self.refused = [Keeper(shop, {"x-out": "1"})]
+        self.refused = [caller(shop, {"x-out": "1"})]
         self.all = [*self.passed, *self.refused]
 
     def __enter__(self) -> Callers:
@@ -80,13 +79,13 @@ class Callers:
 
     def __exit__(self, *_: object) -> None:
         for each in self.all:
-            each.__exit__(None, None, None)
+            each.__exit__()
 
 
 def judge(bed: Bed, callers: Callers, values: frozenset[str]) -> None:
     """Every request that may pass did and met each policy once, no other arrived, and none with the marker."""
-    names = answered(callers.passed, 200)
-    answered(callers.refused, 403)
+    names = names_with_status(callers.passed, 200)
+    names_with_status(callers.refused, 403)
     seen = bed.services.record.all()
     assert len(seen) == len(names)
     assert {each.header("x-once") for each in seen} == {(value,) for value in values}
@@ -101,22 +100,22 @@ def test_each_request_meets_each_policy_once(tmp_path: Path, alone: None, direct
     assert ENVOY is not None
     old, new = (placed(*sides) for sides in DIRECTIONS[direction])
     with Bed(old, tmp_path, ENVOY) as bed, Callers(bed) as callers:
-        more(callers.all, AMOUNT)
+        wait_for_answers(callers.all, AMOUNT)
         for _ in bed.follow(old, new):
-            more(callers.all, AMOUNT)
+            wait_for_answers(callers.all, AMOUNT)
     judge(bed, callers, frozenset("1"))
 
 
 @NEEDS_ENVOY
-@pytest.mark.parametrize("direction", ["to senders", "to the receiver"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_request_meets_one_plan_where_policies_move_and_change(tmp_path: Path, alone: None, direction: str) -> None:
     assert ENVOY is not None
     sides = DIRECTIONS[direction]
     old, new = placed(*sides[0]), placed(*sides[1], once="2")
     with Bed(old, tmp_path, ENVOY) as bed, Callers(bed) as callers:
-        more(callers.all, AMOUNT)
+        wait_for_answers(callers.all, AMOUNT)
         for _ in bed.follow(old, new):
-            more(callers.all, AMOUNT)
+            wait_for_answers(callers.all, AMOUNT)
     judge(bed, callers, frozenset("12"))
 
 
@@ -132,19 +131,19 @@ def test_no_request_sees_that_a_rollout_is_taken_back(
     with Bed(old, tmp_path, ENVOY) as bed, Callers(bed) as callers:
         found = steps(old, new, KEY)
         for name in bed.follow(old, new, between=names):
-            more(callers.all, AMOUNT)
+            wait_for_answers(callers.all, AMOUNT)
             if name is turn:
                 break
         for name in names[-2::-1]:
             bed.take(found[name])
-            more(callers.all, AMOUNT)
+            wait_for_answers(callers.all, AMOUNT)
         bed.rest(new, old)
-        more(callers.all, AMOUNT)
+        wait_for_answers(callers.all, AMOUNT)
     judge(bed, callers, frozenset("1"))
 
 
 @NEEDS_ENVOY
-@pytest.mark.parametrize("direction", ["to senders", "to the receiver"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_guard_that_changes_its_side_and_its_match_admits_one_caller_in_each_step(
     tmp_path: Path, alone: None, direction: str
 ) -> None:
@@ -161,16 +160,18 @@ def test_a_guard_that_changes_its_side_and_its_match_admits_one_caller_in_each_s
     old, new = guarded(sides[0], "1"), guarded(sides[1], "2")
     with Bed(old, tmp_path, ENVOY) as bed:
         dial = bed.egress("shop", "cart")
-        callers = [Keeper(dial, {"x-key": "1"}), Keeper(dial, {"x-key": "2"})]
+        callers = [caller(dial, {"x-key": "1"}), caller(dial, {"x-key": "2"})]
         with callers[0], callers[1]:
-            more(callers, AMOUNT)
+            wait_for_answers(callers, AMOUNT)
             for _ in bed.follow(old, new):
-                more(callers, 3)
-                before = [len(each.answers) for each in callers]
-                more(callers, AMOUNT)
-                seen = [{answer[1] for answer in each.answers[at:]} for each, at in zip(callers, before, strict=True)]
+                wait_for_answers(callers, 3)
+                before = [len(each.answered) for each in callers]
+                wait_for_answers(callers, AMOUNT)
+                seen = [
+                    {request.status for request in each.answered[at:]} for each, at in zip(callers, before, strict=True)
+                ]
                 assert sorted(map(sorted, seen)) == [[200], [403]]
-        statuses = [[answer[1] for answer in each.answers] for each in callers]
+        statuses = [[request.status for request in each.answered] for each in callers]
         assert statuses[0] == sorted(statuses[0])
         assert statuses[1] == sorted(statuses[1], reverse=True)
 
@@ -199,13 +200,13 @@ def test_a_revocation_reaches_older_connections_whose_chain_changes(tmp_path: Pa
             answer.read()
             return answer.status, "x-mark" in answer.headers
 
-        kept = over(dial)
+        kept = http_connection(dial)
         assert asked(kept) == (200, True)
         bed.rest(old, new)
         time.sleep(0.2)
         # The older chain has its other filters as before.
         assert asked(kept) == (403, True)
         kept.close()
-        fresh = over(dial)
+        fresh = http_connection(dial)
         assert asked(fresh) == (403, False)
         fresh.close()

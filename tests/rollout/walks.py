@@ -6,9 +6,9 @@ from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.rollout.diff import moves, steps
-from admc.rollout.enforcement import does_the_same
+from admc.rollout.diff import Diff
 from admc.rollout.model import StepName
+from admc.rollout.steps import steps
 from dsl.program import Protocol, Side
 from solver.rules.effects import commute
 from solver.rules.facts import targets
@@ -50,9 +50,9 @@ def _go(world: World, at: int, leg: Leg) -> int:
     plans = world.plans.plans
     # Connections of an earlier plan, between which and the new one something moves, are waited for.
     older = {plan for label in world.labels[world.labels[-1].floor :] for plan in label.plans} - {at}
-    waits = any(moves(plans[plan], plans[leg.plan]) for plan in older)
+    waits = any(Diff(plans[plan], plans[leg.plan]).moved for plan in older)
     floor = len(world.labels) - 1 if waits else None
-    if not moves(plans[at], plans[leg.plan]):
+    if not Diff(plans[at], plans[leg.plan]).moved:
         world.publish(str(leg.plan), world.plans.rest(leg.plan), [leg.plan], floor)
         return leg.plan
     states = {
@@ -172,7 +172,9 @@ class Judge:
             for one, other in combinations(held, 2):
                 named = {policy.name: policy for policy in other}
                 found.update(
-                    policy.name for policy in one if policy.name in named and does_the_same(policy, named[policy.name])
+                    policy.name
+                    for policy in one
+                    if policy.name in named and only_arguments_differ(policy, named[policy.name])
                 )
         return frozenset(found)
 
@@ -204,6 +206,11 @@ class Judge:
             f"{call.source} -> {call.destination}:{call.port.number}: {[each.name for each in got]} at {met.how}, not "
             f"{[[policy.name for policy in each] for each in wanted]}"
         )
+
+
+def only_arguments_differ(one: Policy, other: Policy) -> bool:
+    kinds = [(each.kind.name, each.kind.sides, each.kind.effects, each.kind.template) for each in (one, other)]
+    return kinds[0] == kinds[1] and one.match == other.match
 
 
 def content(policy: Policy, in_place: frozenset[str]) -> object:

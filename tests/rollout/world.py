@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.rollout.model import Enforced, Placed, Plan
+from admc.rollout.model import Placed, Plan
 from dsl.program import Side, Stage
 from emitters.envoy.names import filter_name
 from emitters.hops import hops
@@ -88,10 +88,9 @@ class Plans:
     def step(self, old: int, new: int, step: Step) -> dict[Key, State]:
         found = {}
         numbers = {Plan.OLD: old, Plan.NEW: new}
-        for service, part in step.parts.items():
-            for hop in part.hops:
+        for service, parts in step.parts.items():
+            for hop, plan, _ in parts:
                 key = (service, hop.side, hop.destination, hop.port.target)
-                plan = part.plans[hop.name]
                 if plan is not None:
                     own = self.hops[numbers[plan]][key]
                     found[key] = State(chain_of(own), Table(own.policies))
@@ -104,18 +103,10 @@ class Plans:
                     met = {policy.name: policy for each in Plan for policy in policies[each]}
                     found[key] = State((chain, "tcp"), Table((*policies[Plan.OLD], *met.values())))
                     continue
-                overlay = part.overlays[hop.name]
-                marked = None if overlay.marked is None else met_by(overlay.marked, policies)
-                found[key] = State(chain, Table(met_by(overlay.unmarked, policies), marked, overlay.marks))
+                overlay = step.overlays[service, hop.name]
+                marked = None if overlay.marked is None else policies[overlay.marked]
+                found[key] = State(chain, Table(policies[overlay.unmarked], marked, overlay.marks))
         return found
-
-
-def met_by(enforced: Enforced, policies: Mapping[Plan, tuple[Policy, ...]]) -> tuple[Policy, ...]:
-    other = Plan.NEW if enforced.plan is Plan.OLD else Plan.OLD
-    return (
-        *(policy for policy in policies[enforced.plan] if policy.name not in enforced.skipped),
-        *(policy for policy in policies[other] if policy.name in enforced.added),
-    )
 
 
 def chain_of(hop: Hop) -> object:

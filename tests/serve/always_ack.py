@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from admc.serve.build import snapshots as groups
 from admc.serve.build import source
@@ -18,8 +18,10 @@ from admc.serve.rollout.plans import Planned
 from admc.serve.rollout.redirection import Redirection
 from admc.serve.state_dir.store import open_state_dir
 from emitters.envoy import Mode
+from xds_server.protocol.wire import ClientNode
 from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import ROUTES
+from xds_server.transport.client_registry import ClientView
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from admc.serve.state_dir.store import Position, Recipe, StateDir
 
-SECONDS = 15.0
+SECONDS = 60.0
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 """Waits until something holds."""
 
@@ -75,16 +77,16 @@ class Agreeing:
     def groups(self) -> frozenset[str]:
         return frozenset(self.store.groups) - self.away
 
-    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
+    def views(self, groups: Iterable[str]) -> tuple[ClientView, ...]:
         current = {name: self.store.current(name) for name in groups}
         return tuple(
-            SimpleNamespace(
-                group=name,
-                node=SimpleNamespace(id=name),
+            ClientView(
+                name,
+                ClientNode(name, name, "envoy"),
                 acknowledged="" if it.version in self.declined else it.version,
                 refuses=self.refuses or it.version in self.declined,
                 fresh=False,
-                unreferenced={ROUTES: self.older.get(name, frozenset())},
+                stream=SimpleNamespace(unreferenced={ROUTES: self.older.get(name, frozenset())}),  # type: ignore[arg-type]
             )
             for name, it in current.items()
             if it and name not in self.away

@@ -145,7 +145,7 @@ async def test_metrics_can_be_scraped() -> None:
         bed.xds.convergence.observe(100.0)
         bed.counts.compile_errors = 5
         bed.tls.reload_errors = 6
-        bed.counts.transition_errors = 7
+        bed.counts.rollout_errors = 7
         code, text = await bed.get("/metrics")
         assert code == 200
         found = {
@@ -168,9 +168,9 @@ async def test_metrics_can_be_scraped() -> None:
             ("admc_proxy_convergence_seconds_count",): 2,
             ("admc_compile_errors_total",): 5,
             ("admc_problem",): 1,
-            ("admc_transition_under_way",): 0,
+            ("admc_rollout_under_way",): 0,
             ("admc_tls_reload_errors_total",): 6,
-            ("admc_transition_errors_total",): 7,
+            ("admc_rollout_errors_total",): 7,
             ("admc_tls_certificate_expiry_timestamp_seconds",): 5,
             ("admc_ready",): 1,
             ("admc_adms",): 2,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import time
@@ -33,6 +34,19 @@ if TYPE_CHECKING:
 
 SEARCH = "spiffe://cluster.local/ns/shop/sa/search"
 GEO = "spiffe://cluster.local/ns/shop/sa/geo"
+
+
+LASTS = (2.0, 10.0, 40.0)
+"""Seconds for which a proof holds. On a busy machine the first one may be over before the server sees it."""
+
+
+async def first_names(client: Client) -> list[str]:
+    """The names in its first response; none where the stream has ended before."""
+    try:
+        await client.send(CLUSTER)
+        return names(await client.read())
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        return []
 
 
 class Door:
@@ -106,13 +120,15 @@ async def test_a_certificate_that_is_no_service_gets_nothing(uris: tuple[str, ..
 
 
 async def test_a_stream_ends_with_its_certificate(tmp_path: Path) -> None:
-    async with (
-        serving(tmp_path, MUTUAL) as (server, port, _),
-        Client(port, "delta", credentials=certified(SEARCH, seconds=5.0)) as client,
-    ):
-        await client.send(CLUSTER)
-        assert names(await client.read()) == ["of-search"]  # and no answer: expiry waits for nothing
-        assert await client.status() == (grpc.StatusCode.UNAUTHENTICATED, "the proof has expired")
+    async with serving(tmp_path, MUTUAL) as (server, port, _):
+        for seconds in LASTS:
+            async with Client(port, "delta", credentials=certified(SEARCH, seconds=seconds)) as client:
+                found = await first_names(client)  # and no answer: expiry waits for nothing
+                status = await client.status()
+            if found:
+                break
+        assert found == ["of-search"]
+        assert status == (grpc.StatusCode.UNAUTHENTICATED, "the proof has expired")
         assert not server.clients()
 
 
@@ -182,12 +198,16 @@ async def test_a_node_gets_what_its_token_says_and_as_long_as_it_holds(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(tmp_path, by_token(tmp_path)) as (server, port, _):
-        token = signed(exp=time.time() + 2.0)
-        async with Client(port, "delta", "geo", credentials=credentials(), metadata=bearing(token)) as client:
-            await client.send(CLUSTER)
-            assert names(await client.read()) == ["of-search"]
-            assert server.clients()[0].identity == "system:serviceaccount:shop:search"
-            assert (await client.status())[0] is grpc.StatusCode.UNAUTHENTICATED
+        for seconds in LASTS:
+            token = signed(exp=time.time() + seconds)
+            async with Client(port, "delta", "geo", credentials=credentials(), metadata=bearing(token)) as client:
+                found = await first_names(client)
+                identities = [each.identity for each in server.clients()]
+                assert (await client.status())[0] is grpc.StatusCode.UNAUTHENTICATED
+            if found and identities:
+                break
+        assert found == ["of-search"]
+        assert identities == ["system:serviceaccount:shop:search"]
         bad = signed(sub="system:serviceaccount:shop:stranger")
         async with Client(port, "delta", "geo", credentials=credentials(), metadata=bearing(bad)) as client:
             await client.send(CLUSTER)

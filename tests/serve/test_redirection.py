@@ -146,10 +146,10 @@ def test_redirection_that_no_plan_needs_is_not_requested_any_more(tmp_path: Path
         rollout = await begun(Agreeing(), none, folder)
         async with following(rollout) as until:
             await rollout.accept(planned(tmp_path, "egress"))
-            await until(lambda: settled(rollout))
+            await until(lambda: settled(rollout) and at(rollout) == "egress.adm")
             assert "redirection is not confirmed at `web`" in rollout.text
             await rollout.accept(none)
-            await until(lambda: settled(rollout))
+            await until(lambda: settled(rollout) and at(rollout) == "none.adm")
             assert rollout.text == ""
         assert json.loads((folder / NAME).read_text())["asked"] == {}
 
@@ -167,7 +167,7 @@ def test_rules_that_are_removed_while_no_server_runs_are_requested_again(tmp_pat
         rollout = await begun(server, planned_by(tmp_path / "none.adm", WITHOUT, Mode.REDIRECT), folder)
         async with following(rollout) as until:
             await rollout.accept(some)
-            await until(lambda: settled(rollout))
+            await until(lambda: settled(rollout) and at(rollout) == "egress.adm")
         (place / name).unlink()
         again = await back(server, folder)
         async with following(again) as until:
@@ -196,7 +196,7 @@ def test_a_lost_record_of_what_is_loaded_has_to_be_confirmed_again(tmp_path: Pat
         rollout = await begun(server, plans[0], folder)
         async with following(rollout) as until:
             await rollout.accept(plans[1])
-            await until(lambda: settled(rollout))
+            await until(lambda: settled(rollout) and at(rollout) == "1.adm")
             await rollout.accept(plans[2])
             await until(lambda: at(rollout) == StepName.PREPARE)
         (folder / NAME).unlink()
@@ -276,10 +276,11 @@ def test_without_a_folder_only_a_plan_without_redirection_goes_past_prepare(
         rollout = await begun(Agreeing(), old, None, explicit=mode is Mode.EXPLICIT)
         async with following(rollout) as until:
             await rollout.accept(new)
-            await until(lambda: "`web`: its interception" in rollout.waits or settled(rollout))
+            taken = lambda: settled(rollout) and at(rollout) == "egress.adm"  # noqa: E731
+            await until(lambda: "`web`: its interception" in rollout.waits or taken())
 
     asyncio.run(run())
-    steps = [vars(record)["phase"] for record in caplog.records if record.getMessage() == "transition_step"]
+    steps = [vars(record)["step"] for record in caplog.records if record.getMessage() == "rollout_step"]
     assert steps == (["prepare"] if mode is Mode.REDIRECT else [*map(str, StepName), "plan"])
 
 

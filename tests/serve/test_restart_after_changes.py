@@ -21,12 +21,12 @@ from admc.serve.build.source import Source
 from admc.serve.state_dir.store import Position, open_state_dir
 from admc.testbed.envoys import envoy_binary
 from emitters.envoy import Mode
-from tests.rollout.callers import Keeper
 from tests.rollout.envoy_bed import Bed
 from tests.rollout.move import once, phases, placed
 from tests.rollout.move import text as moving
 from tests.serve.server_process import served
 from tests.serve.test_server import ENDPOINTS_FILE, PROGRAM, client, folder, write
+from tests.testbed.callers import caller
 from tests.testbed.ports import free_port
 from xds_server.resources.types import ENDPOINTS, EXTENSION
 
@@ -138,18 +138,18 @@ def test_a_policy_that_changed_sides_between_servers_moves_step_by_step(tmp_path
     assert ENVOY is not None
     with served(tmp_path, *options, xds=xds) as server, Bed(placed("ingress"), tmp_path, ENVOY, port) as bed:
         shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
-        passed, refused = [Keeper(shop, {}), Keeper(till, {})], [Keeper(shop, {"x-out": "1"})]
+        passed, refused = [caller(shop, {}), caller(till, {})], [caller(shop, {"x-out": "1"})]
         server.until(lambda: all(adm["in_sync"] for adm in server.status()["adms"]))
         with passed[0], passed[1], refused[0]:
-            server.until(lambda: all(keeper.answers for keeper in (*passed, *refused)))
+            server.until(lambda: all(each.answered for each in (*passed, *refused)))
             assert server.stop() == 0
             write(program, moving("egress"))
             with served(tmp_path, *options, xds=xds) as again:
                 again.until_event("recalled")
-                again.until_event("transition_over")
+                again.until_event("rollout_over")
                 assert phases(again) == ["prepare", "senders", "receivers", "release", "plan"]
-                counts = [len(keeper.answers) for keeper in (*passed, *refused)]
-                again.until(lambda: all(len(k.answers) > n for k, n in zip((*passed, *refused), counts, strict=True)))
+                counts = [len(each.answered) for each in (*passed, *refused)]
+                again.until(lambda: all(len(k.answered) > n for k, n in zip((*passed, *refused), counts, strict=True)))
         once(bed, passed, refused)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.exits import wrong_usage
 from admc.rollout.model import StepName
+from admc.serve.state_dir.store import StateDir
 from tests.serve.always_ack import Agreeing, at, back, begun, close_all, following, hasten, planned
 from xds_server.resources.types import ROUTES
 
@@ -117,7 +120,7 @@ def test_older_connections_hold_up_prepare_and_keep_their_tables(tmp_path: Path)
         server.older = {"cart": before}
         async with following(rollout) as until:
             await rollout.accept(planned(tmp_path, "egress"))
-            await until(lambda: rollout.waits == ("older connections to be closed",))
+            await until(lambda: rollout.waits == ("`cart`: older connections to be closed",))
             assert at(rollout) == StepName.PREPARE
             assert tables(server, "cart") > before
             server.older = {}
@@ -155,14 +158,14 @@ def test_an_aborted_plan_stays_so_over_a_restart_until_it_is_continued(tmp_path:
             await until(lambda: rollout.state is not None and rollout.state.proven == rollout.state.now)
             await rollout.accept(newer)
             await until(lambda: at(rollout) == StepName.RECEIVERS)
-            assert (await rollout.abort()).startswith("back to plan")
+            assert "is aborted, and proxies go back to state" in await rollout.abort()
             await until(lambda: at(rollout) == INGRESS)
         again = await back(server, folder)
         await again.accept(newer)
         async with following(again) as until:
             await asyncio.sleep(0.5)
             assert at(again) == INGRESS
-            assert await again.continue_() == "the plan goes on"
+            assert (await again.continue_()).endswith(" goes on")
             await until(lambda: at(again) == EGRESS)
 
     asyncio.run(run())
@@ -179,5 +182,58 @@ def test_a_plan_that_is_not_safe_is_refused_and_nothing_changes(tmp_path: Path) 
                 await rollout.accept(planned(tmp_path, "egress"))
             await until(lambda: True)
             assert at(rollout) == INGRESS
+
+    asyncio.run(run())
+
+
+def test_a_rollout_has_ended_only_once_a_restarted_server_would_begin_with_its_goal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, folder = Agreeing(), tmp_path / "state"
+
+    def full(*_: object) -> None:
+        raise wrong_usage("ADM854", "cannot store the state in `state`")
+
+    def stored() -> object:
+        return json.loads((folder / "state.json").read_text())["rollout"]["now"]["step"]
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), folder)
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: at(rollout) == StepName.RELEASE)
+            with monkeypatch.context() as patched:
+                patched.setattr(StateDir, "save_as_owner", full)
+                await until(lambda: rollout.waits == ("cannot store the state in `state`",))
+                assert at(rollout) == StepName.RELEASE == stored()
+                assert rollout.under_way
+            await until(lambda: not rollout.under_way)
+            assert at(rollout) == EGRESS
+            assert stored() is None
+
+    asyncio.run(run())
+
+
+def test_a_rollout_that_has_ended_is_not_taken_up_again_by_a_restarted_server(tmp_path: Path) -> None:
+    server, folder = Agreeing(), tmp_path / "state"
+    new = planned(tmp_path, "egress")
+
+    def is_published() -> bool:
+        found = server.store.current("web")
+        assert found is not None
+        assert new.groups is not None
+        return found.version == new.groups.by_service["web"].version
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), folder)
+        async with following(rollout) as until:
+            await rollout.accept(new)
+            await until(lambda: not rollout.under_way and is_published())
+        again = await back(server, folder)
+        steps: list[str] = [at(again)]
+        server.store.watchers.append(lambda *_: steps.append(at(again)))
+        async with following(again) as until:
+            await until(lambda: not again.under_way and is_published())
+        assert set(steps) == {EGRESS}
 
     asyncio.run(run())

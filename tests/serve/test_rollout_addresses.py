@@ -6,28 +6,36 @@ import asyncio
 import contextlib
 import json
 import signal
-from types import SimpleNamespace
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
+from envoy.config.listener.v3 import listener_pb2
 
 from admc.rollout.model import StepName
+from admc.rollout.rollout_state import Holding, Label, RolloutState
 from admc.serve.build import snapshots as groups
 from admc.serve.build import source
 from admc.serve.build.source import Source, State
 from admc.serve.rollout import addresses
 from admc.serve.rollout.plans import Planned
+from admc.serve.state_dir.manifest import SECRET_BYTES
+from admc.serve.state_dir.store import Position, open_state_dir
 from emitters.envoy import Mode
-from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten
+from tests.serve.always_ack import Agreeing, at, begun, close_all, following, hasten, planned_by
 from tests.serve.server_process import served
+from tests.serve.test_rollout_services import confirm_all
 from tests.serve.test_server import ENDPOINTS_FILE, client, folder, write
 from tests.serve.test_server import PROGRAM as SERVED
-from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER
+from xds_server.protocol.wire import ClientNode
+from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from xds_server.transport.client_registry import ClientView
 
 pytestmark = pytest.mark.long
 
@@ -63,9 +71,9 @@ class _Counted(Agreeing):
         super().__init__()
         self.replicas = {"cart": 2}
 
-    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
+    def views(self, groups: Iterable[str]) -> tuple[ClientView, ...]:
         return tuple(
-            SimpleNamespace(**{**vars(each), "node": SimpleNamespace(id=f"{each.group}/{number}")})
+            each._replace(node=ClientNode(f"{each.group}/{number}", each.group, "envoy"))
             for each in super().views(groups)
             for number in range(self.replicas.get(each.group, 1))
         )
@@ -126,8 +134,7 @@ def test_addresses_hold_in_the_middle_of_a_rollout(tmp_path: Path, with_the_plan
             server.away = set()
 
             def over() -> bool:
-                for place in (folder / "interception").iterdir():
-                    (place / "loaded").write_bytes((place / "digest").read_bytes())
+                confirm_all(folder)
                 return at(rollout) == "egress-bronze.adm"
 
             await until(over)
@@ -165,6 +172,43 @@ def test_a_restarted_server_serves_at_the_current_addresses_while_a_plan_waits(f
         assert b"10.1.0.2" not in first
 
 
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("step", StepName)
+def test_a_restarted_server_continues_a_step_at_the_current_addresses(
+    folder: Path, step: StepName, *, back: bool
+) -> None:
+    program = folder / "policies.adm"
+    content = (json.dumps(ENDPOINTS_FILE).encode(),)
+    plans = []
+    for side in ("ingress", "egress"):
+        write(program, f"{SERVED}pin tier at {side}\n")
+        read = source.read(Source(program, Mode.REDIRECT), content, with_recipe=True)
+        assert read.state is not None
+        assert read.recipe is not None
+        plans.append(Planned(read.state, read.recipe))
+    old, new = (plan.digest for plan in plans)
+    now, services = Label(old, new, step, 1), frozenset(("web", "cart"))
+    held = (Holding(Label(old), services, proven=True), Holding(now, services))
+    rollout = RolloutState(now, held, back=back, moves=1, secret=bytes(SECRET_BYTES))
+    with closing(open_state_dir(folder / "state")) as state_dir:
+        state_dir.save(Position(rollout, {plan.digest: plan.recipe for plan in plans if plan.recipe}, {}), {})
+    write(folder / "endpoints.json", json.dumps(ENDPOINTS_FILE).replace("10.1.0.2", "10.1.0.77"))
+    write(program, "half of")  # no compile follows that could correct it
+    with served(folder, "policies.adm", "--endpoints", "endpoints.json", "--state", "state") as server:
+
+        def told() -> bytes:
+            with client(server.xds, "web") as web, contextlib.suppress(grpc.RpcError):
+                (found,) = web.ask(ENDPOINTS, ("egress/cart:8081/even",))
+                return bytes(found.value)
+            return b""  # it waits for the first compile for some seconds
+
+        first = server.until(told)
+        assert b"10.1.0.77" in first
+        assert b"10.1.0.2" not in first
+        assert f"step `{step}`" in server.status()["server"]["transition"]
+        assert ("which is taken back" in server.status()["server"]["transition"]) is back
+
+
 GONE = (
     "external partner { http 80 }\nservice old { http 80 }\ncall partner, old -> web\npolicy g = deny() on old -> web\n"
 )
@@ -190,6 +234,110 @@ def test_a_removed_service_keeps_no_address_that_another_party_has(tmp_path: Pat
     both = addresses.during(state("a.adm", GONE, BEFORE), state("b.adm", "service new { http 80 }\n", now)).addresses
     assert both.service_addresses("partner") == ("10.1.0.6", "10.1.0.8/31")
     assert both.pod_addresses("old") == ("10.1.0.4",)
+
+
+def test_a_guard_in_a_frozen_chain_follows_addresses(tmp_path: Path) -> None:
+    """A pod that the caller gets later is refused on older connections, too."""
+    app = "app shop\nservice other { http 8082 }\nservice stock { http 8083 }\ncall other -> stock\n"
+    guard = "policy g = deny() on other -> stock\npin g at ingress\n"
+    more = 'policy m = set_response_header(name: "x-m", value: "1") on other -> stock\npin m at ingress\n'
+
+    def plan(text: str, pod: str) -> Planned:
+        places = {"other": {"pods": [pod]}, "stock": {"addresses": ["10.2.0.2"], "pods": ["10.1.0.6"]}}
+        path = tmp_path / f"{len(text)}.adm"
+        path.write_text(app + text)
+        read = source.read(Source(path, Mode.REDIRECT), (json.dumps({"services": places}).encode(),), with_recipe=True)
+        assert read.state is not None, read.findings
+        return Planned(read.state, read.recipe, groups.snapshots(read.state))
+
+    server = Agreeing()
+
+    def guards() -> dict[str, bytes]:
+        found = server.store.current("stock")
+        assert found is not None
+        return {
+            name: each.body for name, each in found.of_type(EXTENSION).resources.items() if name.endswith("/g:deny")
+        }
+
+    async def run() -> None:
+        rollout = await begun(server, plan(guard, "10.1.0.5"), None)
+        (older,) = guards()
+        server.older = {"stock": frozenset((older,))}
+        async with following(rollout) as until:
+            await rollout.accept(plan(guard + more, "10.1.0.5"))
+            await until(lambda: not rollout.under_way)
+            assert len(guards()) == 2, "the older chain is frozen"
+            await rollout.relocate(plan(guard + more, "10.1.0.55"))
+            assert older in guards()
+            assert all(b"10.1.0.55" in body for body in guards().values())
+            server.older = {}
+            await until(lambda: older not in guards())
+
+    asyncio.run(run())
+
+
+REMOVALS = {
+    "a sender": ("service a { http 80 }\ncall a, web -> cart\n", "call web -> cart\n"),
+    "a call": ("call web -> book, cart\n", "call web -> cart\n"),
+    "a call to what moves": ("call desk, web -> cart\n", "call web -> cart\n"),
+    "a receiver": (
+        "service a { http 8081 }\ncall web -> a, cart\n"
+        'policy q = set_request_header(name: "x-q", value: "a") on web -> a\npin q at ingress\n'
+        'policy r = set_request_header(name: "x-r", value: "a") on web -> a\npin r at egress\n',
+        "call web -> cart\n",
+    ),
+}
+"""What the old program has, and the new one in its place."""
+
+
+@pytest.mark.parametrize("removed", REMOVALS)
+@pytest.mark.parametrize("sides", [("egress", "ingress"), ("ingress", "egress")])
+def test_without_redirection_a_removed_party_listens_where_no_other_adm_does(
+    tmp_path: Path, removed: str, sides: tuple[str, str]
+) -> None:
+    """Loopback addresses go by position in the program, so another ADM has the address of the removed one."""
+    shared = (
+        "app shop\nservice book, cart { http 8081 }\nservice desk, web { http 8080 }\n"
+        "call desk -> book\n"
+        'policy p = set_request_header(name: "x-p", value: "a") on * -> cart\n'
+        'policy o = set_request_header(name: "x-o", value: "a") on desk -> book\npin o at egress\n'
+    )
+    old, new = (
+        planned_by(tmp_path / f"{side}.adm", f"{shared}{text}pin p at {side}\n")
+        for side, text in zip(sides, REMOVALS[removed], strict=True)
+    )
+    server = Agreeing()
+    seen: dict[str, set[tuple[str, int]]] = {}
+
+    async def run() -> None:
+        rollout = await begun(server, old, tmp_path / "state")
+        async with following(rollout) as until:
+            await rollout.accept(new)
+
+            def over() -> bool:
+                if at(rollout) in list(StepName):
+                    seen[at(rollout)] = listening(server)
+                return at(rollout) == f"{sides[1]}.adm" and not rollout.under_way
+
+            await until(over)
+
+    asyncio.run(run())
+    assert seen.keys() == set(StepName)
+    assert all(seen.values())
+
+
+def listening(server: Agreeing) -> set[tuple[str, int]]:
+    """The sockets of all ADMs."""
+    found = [
+        (address.socket_address.address, address.socket_address.port_value)
+        for service in server.groups
+        if (snapshot := server.store.current(service)) is not None
+        for name, resource in snapshot.of_type(LISTENER).resources.items()
+        if name != TRIAL
+        for address in [listener_pb2.Listener.FromString(resource.body).address]
+    ]
+    assert len(found) == len(set(found)), sorted(found)
+    return set(found)
 
 
 def redirected(folder: Path, side: str, cart: tuple[str, ...]) -> State:

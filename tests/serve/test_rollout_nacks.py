@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,6 +21,9 @@ from tests.serve.always_ack import (
     planned,
     planned_by,
 )
+from xds_server.resources.ack_events import Nacked
+from xds_server.resources.cache import SnapshotCache
+from xds_server.resources.types import EXTENSION, TRIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from admc.serve.rollout.controller import Rollout
     from admc.serve.rollout.plans import Planned
+    from xds_server.transport.client_registry import ClientView
 
 EGRESS = "egress-gold.adm"
 
@@ -72,10 +76,8 @@ def test_a_refused_plan_is_taken_back_before_one_that_moves_something(tmp_path: 
         async with following(rollout) as until:
             await rollout.accept(last)
             await until(over)
-        assert [each for each in seen if each in (EGRESS, *StepName)] == [EGRESS, *StepName]
-        now = server.store.current("cart")
-        assert now is not None
-        assert now.version == version(last, "cart")
+            assert [each for each in seen if each in (EGRESS, *StepName)] == [EGRESS, *StepName]
+            await until(lambda: (now := server.store.current("cart")) and now.version == version(last, "cart"))
 
     asyncio.run(run())
 
@@ -112,13 +114,13 @@ class _Stubborn(Agreeing):
         assert found is not None
         self.stays[service] = found.version
 
-    def views(self, groups: Iterable[str]) -> tuple[Any, ...]:
-        found = super().views(groups)
-        for client in found:
-            if client.group in self.stays:
-                client.refuses = client.acknowledged != self.stays[client.group]
-                client.acknowledged = self.stays[client.group]
-        return found
+    def views(self, groups: Iterable[str]) -> tuple[ClientView, ...]:
+        return tuple(
+            view._replace(refuses=view.acknowledged != stays, acknowledged=stays)
+            if (stays := self.stays.get(view.group)) is not None
+            else view
+            for view in super().views(groups)
+        )
 
 
 def test_a_newer_plan_goes_forward_again_where_the_way_back_is_refused(tmp_path: Path) -> None:
@@ -194,5 +196,42 @@ def test_a_plan_without_safe_steps_is_rejected_at_once_and_the_rollout_goes_on(t
             await until(lambda: at(rollout) == "5-egress-egress-ingress.adm" and not rollout.under_way)
             await rollout.accept(third)
             await until(lambda: at(rollout) == "6-egress-ingress-ingress.adm")
+
+    asyncio.run(run())
+
+
+def test_older_connections_keep_the_configuration_before_the_one_that_was_refused(tmp_path: Path) -> None:
+    """Else the plan that drops the policy would bring the refused configuration again, and be refused for that."""
+    more = PROGRAM + "policy q = request_count() on web -> cart\npin q at egress\n"
+    texts = [more.replace("SIDE", "egress").replace("gold", value) for value in ("gold", "bad")]
+    texts.append("".join((*PROGRAM.splitlines(keepends=True)[:-2], *more.splitlines(keepends=True)[-2:])))
+    old, bad, good = (planned_by(tmp_path / f"{number}.adm", text) for number, text in enumerate(texts))
+    server = Agreeing()
+
+    def filters() -> dict[str, str]:
+        now = server.store.current("web")
+        assert now is not None
+        assert not now.dangling()
+        return {name: each.version for name, each in now.of_type(EXTENSION).resources.items() if name != TRIAL}
+
+    async def run() -> None:
+        rollout = await begun(server, old, tmp_path / "state")
+        first = server.store.current("web")
+        assert first is not None
+        server.store.acked("web", first)
+        before = filters()
+        await rollout.accept(bad)
+        second = server.store.current("web")
+        assert second is not None
+        (changed,) = (name for name, version in filters().items() if before[name] != version)
+        trial = second.of_type(EXTENSION).resources[TRIAL].version
+        server.store.nacked("web", Nacked(EXTENSION, "", "no", second, {TRIAL: trial}))
+        server.declined.add(second.version)
+        await rollout.accept(good)
+        assert at(rollout) == "2.adm"
+        assert filters()[changed] == before[changed]
+        server.store = SnapshotCache()
+        await back(server, tmp_path / "state")
+        assert filters()[changed] == before[changed]
 
     asyncio.run(run())

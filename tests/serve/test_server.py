@@ -171,7 +171,7 @@ def test_a_service_that_has_lost_its_policies_passes_everything_on(folder: Path)
                 chains = [chain.name for chain in item.filter_chains]
                 assert chains == [f"{item.name}/passthrough", f"{item.name}/closed"]
             names = [cluster_pb2.Cluster.FromString(item.value).name for item in web.ask(CLUSTER)]
-            # Resources of older connections are removed once these are closed.
+            # Resources that older connections may use stay until the proxy has acknowledged the new snapshot.
             assert names == ["egress/cart:8081/even", "egress/passthrough", "ingress/passthrough"]
         server.until(lambda: server.status()["adms"] == [])
 
@@ -210,7 +210,7 @@ def test_bad_endpoints_are_reported_and_the_last_good_ones_stay(folder: Path) ->
             (found,) = web.ask(ENDPOINTS, ("egress/cart:8081/even",))
             assert b"10.1.0.2" in found.value
         write(folder / "endpoints.json", json.dumps(ENDPOINTS_FILE))
-        # No more is wrong with them; and `web` has no proxy by now.
+        # They have no errors any more; and `web` has no proxy by now.
         said = "the new plan is not in force everywhere yet: it waits for `web`: 0 of 1 proxies are connected"
         server.until(lambda: server.status()["server"]["why"] == said)
 

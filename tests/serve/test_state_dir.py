@@ -72,6 +72,19 @@ def test_the_stored_state_is_read_back(tmp_path: Path) -> None:
     assert len(list((tmp_path / "state" / "objects").iterdir())) == 4
 
 
+def test_objects_that_a_killed_server_left_are_removed_though_nothing_is_new(tmp_path: Path) -> None:
+    objects, groups = tmp_path / "state" / "objects", {"a": snapshot("x")}
+    with closing(open_state_dir(tmp_path / "state")) as kept:
+        kept.save(POSITION, groups)
+    left = objects / ("0" * 64)
+    left.write_bytes(b"written before the manifest that would name it")
+    with closing(open_state_dir(tmp_path / "state")) as kept:
+        kept.load()
+        assert not kept.save(POSITION, groups)
+        assert not left.exists()
+    assert recall(tmp_path / "state").position == POSITION
+
+
 @pytest.mark.parametrize("kept_before", [True, False])
 def test_a_folder_that_goes_is_noticed_by_a_server_that_has_written_nothing(tmp_path: Path, kept_before: bool) -> None:
     folder, groups = tmp_path / "state", {"a": snapshot("x")}
@@ -276,10 +289,10 @@ def moved(old: str, new: str) -> frozenset[str]:
     return frozenset(("a",)) if old != new else frozenset()
 
 
-def test_a_transition_of_an_earlier_release_is_rejected_with_what_to_do(tmp_path: Path) -> None:
+def test_a_rollout_of_an_earlier_release_is_rejected_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "transition.json").write_text('{"schema_version": 5}')
     with closing(open_state_dir(tmp_path)) as kept:
-        with pytest.raises(CommandError, match="is of an earlier release, which was in the middle of a transition"):
+        with pytest.raises(CommandError, match="is of an earlier release, which was in the middle of a rollout"):
             kept.load()
         assert not kept.may_begin_anew
 

@@ -45,10 +45,10 @@ def client(
 
 
 def serving(
-    *clients: ClientStatus, phase: ServerPhase = ServerPhase.SERVING, why: str = "", transition: str = ""
+    *clients: ClientStatus, phase: ServerPhase = ServerPhase.SERVING, why: str = "", rollout: str = ""
 ) -> Status:
     row = server_row(
-        phase=phase, app="shop", source="policies.adm", state="abcdef0123", started=1e9, why=why, transition=transition
+        phase=phase, app="shop", source="policies.adm", state="abcdef0123", started=1e9, why=why, rollout=rollout
     )
     return collect(row._replace(version="0.1.0"), ["search", "geo"], {"search": NEW, "geo": NEW}, clients)
 
@@ -130,15 +130,15 @@ def test_text() -> None:
     )
 
 
-def test_a_transition_is_no_problem_and_hides_none() -> None:
+def test_a_rollout_is_no_problem_and_hides_none() -> None:
     moving = "`quota` changes sides: step `prepare`"
-    said = render(serving(why=moving, transition=moving)).splitlines()
-    assert said[2:4] == [f"transition: {moving}", ""]
+    said = render(serving(why=moving, rollout=moving)).splitlines()
+    assert said[2:4] == [f"rollout: {moving}", ""]
     # A proxy that enforces until the last step must not be removed.
-    said = render(serving(client("old", "old-1"), transition=moving))
+    said = render(serving(client("old", "old-1"), rollout=moving))
     assert "in sync, may still enforce policies; the next plan has no ADM here\n" in said
-    said = render(serving(why="there is no kind `rat_limit`", transition=moving)).splitlines()
-    assert said[2:5] == ["problem: there is no kind `rat_limit`", f"transition: {moving}", ""]
+    said = render(serving(why="there is no kind `rat_limit`", rollout=moving)).splitlines()
+    assert said[2:5] == ["problem: there is no kind `rat_limit`", f"rollout: {moving}", ""]
 
 
 def test_unlisted_names_are_shown() -> None:

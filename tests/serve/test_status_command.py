@@ -131,7 +131,7 @@ def test_no_server_listens(capsys: pytest.CaptureFixture[str]) -> None:
         port = server.getsockname()[1]
     assert main(["status", "--server", f"http://127.0.0.1:{port}"]) == 1
     said = capsys.readouterr().err
-    assert f"cannot get the status of the server at `http://127.0.0.1:{port}`" in said
+    assert f"the server at `http://127.0.0.1:{port}` does not answer" in said
     assert "connection refused" in said
 
 

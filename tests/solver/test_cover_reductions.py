@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import solver.cover.vertex_cover
@@ -17,6 +17,7 @@ from solver.cover.reduction import Graph
 from solver.cover.vertex_cover import Part, Vertex, Weights, cover
 from solver.cpsat.engine import Effort
 from tests.generate import application
+from tests.properties import examples
 
 Edges = Sequence[tuple[int, int]]
 
@@ -50,7 +51,7 @@ def total(found: Sequence[Part]) -> tuple[int, int]:
     return sum(part.value[0] for part in found), sum(part.bound[0] for part in found)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(120, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False))
 def test_the_cover_is_the_first_of_the_cheapest(rng: random.Random) -> None:
     count, edges, weights, bonuses = graph(rng)
@@ -68,7 +69,7 @@ def test_the_cover_is_the_first_of_the_cheapest(rng: random.Random) -> None:
     assert all(part.value == part.bound for part in found)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False))
 def test_every_reduction_keeps_the_cost(rng: random.Random) -> None:
     count, edges, weights, _ = graph(rng)
@@ -133,7 +134,7 @@ def test_a_hard_graph_gets_an_honest_bound() -> None:
     assert all(one in chosen or other in chosen for one, other in edges)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(75, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False))
 def test_levels_are_compared_in_order(rng: random.Random) -> None:
     """Vectors with amounts of very different size, and vertices that count for some levels only."""

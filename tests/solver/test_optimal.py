@@ -8,13 +8,14 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, given
 from hypothesis import strategies as st
 
 from dsl.program import Metric, Side
 from solver.place import place
 from solver.placement import Cost, Decision, Hop, Placement, PlacementError, Rule, Status
 from solver.verify.verifier import verify
+from tests.properties import examples
 from tests.solver import oracle
 from tests.solver.build import Assignment, hops, minimized, placement, tasks
 from tests.solver.generate import Case, case
@@ -106,7 +107,7 @@ RANDOM = st.one_of(
 )
 
 
-@settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@examples(180, suppress_health_check=list(HealthCheck))
 @given(RANDOM)
 def test_the_solver_finds_the_optimum_and_the_verifier_agrees(rng: random.Random) -> None:
     of = case(rng)
@@ -115,14 +116,14 @@ def test_the_solver_finds_the_optimum_and_the_verifier_agrees(rng: random.Random
     event("feasible" if check_solver(of) else "infeasible")
 
 
-@settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@examples(125, suppress_health_check=list(HealthCheck))
 @given(RANDOM)
 def test_with_costs_of_hops_the_solver_finds_the_optimum(rng: random.Random) -> None:
     of = case(rng, priced=True)
     event("feasible" if check_solver(of) else "infeasible")
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@examples(50, suppress_health_check=list(HealthCheck))
 @given(RANDOM)
 def test_the_verifier_rejects_every_wrong_sum(rng: random.Random) -> None:
     """A value that is off by one, that leaves out a hop, or that pays a hop for each policy."""
@@ -144,7 +145,7 @@ def test_the_verifier_rejects_every_wrong_sum(rng: random.Random) -> None:
             assert [new.rule for new in set(found) - before] == [None], level
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(RANDOM)
 def test_the_model_alone_finds_the_optimum(rng: random.Random) -> None:
     check_model(case(rng))

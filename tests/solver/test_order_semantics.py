@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dsl.diagnostics.diagnostic import Severity
@@ -21,6 +21,7 @@ from solver.verify.scope import requirements
 from tests.dsl.programs import findings, load
 from tests.fidelity import selecting
 from tests.fidelity.message import Message
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,7 +87,7 @@ def followed(policies: Sequence[Policy], message: Message) -> Seen:
 
 
 @given(POLICIES)
-@settings(max_examples=400, deadline=None)
+@examples(150)
 def test_an_accepted_order_has_the_effects_of_the_declared_order(drawn: list[tuple[str, str]]) -> None:
     lines = (
         f"policy p{i} = {kind} on a -> b {f'when {match}' if match else ''}" for i, (kind, match) in enumerate(drawn)

@@ -11,7 +11,8 @@ The first comment says what the case is about. The lines after it are read here:
     costs: SERVICE CPU; HOST/SIDE/POLICY/DESTINATION CPU; ...     micro-cores; a hop: HOST/SIDE/DESTINATION:PORT CPU
     previous: POLICY@DESTINATION SIDE, ...    an earlier plan
 
-What is placed is shown to the verifier, and to the oracle of the random tests, too.
+What is placed is shown to the verifier, and to the oracle of the random tests, too. So is every other choice of sides,
+right or wrong: both name the same broken rules.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from dsl.text import Span
 from solver.place import place
 from solver.placement import Cost, Costs, Hop, Placement, PlacementError
 from solver.verify.verifier import verify
-from tests.solver import oracle
+from tests.solver import build, oracle
 from tests.solver.build import Assignment
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.adm"))
@@ -135,6 +136,9 @@ def test_case(path: Path) -> None:
         assert any(line.startswith(start) for line in _lines(spans)), _lines(spans)
         return
     program = _load(case)
+    for sides in oracle.assignments(program, only_possible=False):
+        found = verify(program, build.placement(program, sides, case.costs), case.costs)
+        assert {violation.rule for violation in found} == oracle.broken(program, sides, case.costs), sides
     if "impossible" in case.expected:
         with pytest.raises(PlacementError) as impossible:
             place(program, case.costs)

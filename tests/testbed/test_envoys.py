@@ -7,12 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from admc.testbed.envoys import EnvoyError, Envoys, envoy_binary
+from admc.testbed.envoys import Envoy, EnvoyError, Envoys, envoy_binary
 
 pytestmark = pytest.mark.skipif(envoy_binary() is None, reason="there is no Envoy for this platform")
 
@@ -121,3 +122,20 @@ def test_a_bootstrap_without_an_admin_address_is_refused(tmp_path: Path) -> None
     path.write_text("node: { id: a, cluster: a }\n")
     with Envoys(tmp_path / "logs", command) as envoys, pytest.raises(EnvoyError, match="has no admin address"):
         envoys.start({"a": path})
+
+
+def test_an_envoy_whose_sockets_are_closed_is_waited_for(tmp_path: Path) -> None:
+    """The system closes the sockets of a killed process before it reports the end."""
+    ending = "import sys; sys.stdin.read(); import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    process = subprocess.Popen([sys.executable, "-c", ending], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    log = tmp_path / "log"
+    log.write_text("last words\n")
+    envoys = Envoys(tmp_path, "envoy")
+    envoys.running["a"] = Envoy("a", process, (ADMIN, 15000), log, log)
+    with socket.create_server((ADMIN, 15000)):
+        envoys.check(closely=True)
+    envoys.check()
+    threading.Timer(0.2, process.stdin.close).start()
+    with pytest.raises(EnvoyError, match=r"the Envoy of `a` ended by itself \(signal SIGKILL\): last words"):
+        envoys.check(closely=True)

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from admc.compile.pipeline import compile_program
+from admc.testbed import trial
 from admc.testbed.client import Reply
 from admc.testbed.envoys import envoy_binary
-from admc.testbed.findings import DOUBT, STRANGER, Outcome, rejected, too_rare, tries
+from admc.testbed.findings import DOUBT, STRANGER, Finding, Outcome, rejected, too_rare, tries
 from admc.testbed.loopback import LoopbackLayout
 from admc.testbed.probes import PROBES
 from admc.testbed.testbed import Testbed
-from admc.testbed.trial import calls, policies
+from admc.testbed.trial import LATE_TRIES, calls, policies
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("alone")
+alone = pytest.mark.usefixtures("alone")
 needs_envoy = pytest.mark.skipif(envoy_binary() is None, reason="there is no Envoy for this platform")
 
 ADMITTING = ("allow",)
@@ -71,6 +72,7 @@ def everything(tmp_path: Path) -> LoopbackLayout:
 
 
 @needs_envoy
+@alone
 def test_probes_find_what_envoy_enforces(everything: LoopbackLayout) -> None:
     with Testbed(everything, envoy_binary()) as bed:
         call_rows = list(calls(bed, everything.placement))
@@ -79,6 +81,7 @@ def test_probes_find_what_envoy_enforces(everything: LoopbackLayout) -> None:
     assert [row for row in policy_rows if row.finding.outcome is not Outcome.ENFORCED] == []
 
 
+@alone
 def test_probes_find_nothing_enforced_without_envoy(everything: LoopbackLayout) -> None:
     """The same requests without a proxy: a probe that finds its policy here would find it anywhere."""
     placement = replace(everything.placement, decisions=(), adms=(), closed=())
@@ -117,6 +120,7 @@ def shares(tmp_path: Path) -> LoopbackLayout:
 
 
 @needs_envoy
+@alone
 def test_a_small_share_is_found_and_one_that_may_not_show_is_not_judged(shares: LoopbackLayout) -> None:
     with Testbed(shares, envoy_binary()) as bed:
         rows = list(policies(bed, shares.placement))
@@ -126,6 +130,7 @@ def test_a_small_share_is_found_and_one_that_may_not_show_is_not_judged(shares: 
 
 
 @pytest.mark.long
+@alone
 def test_a_small_share_and_an_unknown_address_are_missed_without_envoy(shares: LoopbackLayout) -> None:
     placement = replace(shares.placement, decisions=(), adms=(), closed=())
     with Testbed(LoopbackLayout(shares.program, placement, shares.folder), None, patience=0.2) as bed:
@@ -159,6 +164,7 @@ policy h2 = set_request_header(name: "x-set", value: "two") on web -> api:two
 
 
 @needs_envoy
+@alone
 @pytest.mark.parametrize("side", ["ingress", "egress"])
 def test_two_ports_of_a_service_may_lead_to_one_target(side: str, tmp_path: Path) -> None:
     path = tmp_path / "policies.adm"
@@ -189,9 +195,41 @@ def test_a_broken_connection_is_a_rejection_for_tcp_alone(
     assert rejected(call, reply) is expected
 
 
+@alone
 def test_nothing_is_sent_when_the_time_is_over(everything: LoopbackLayout) -> None:
     placement = replace(everything.placement, decisions=(), adms=(), closed=())
     with Testbed(LoopbackLayout(everything.program, placement, everything.folder), None, until=0.0) as bed:
         rows = [*calls(bed, everything.placement), *policies(bed, everything.placement)]
         assert bed.record.all() == ()
     assert {row.finding.outcome for row in rows} == {Outcome.NOT_TRIED}
+
+
+class SlowBed:
+    """Counts the probes; the first `late` of them meet a timeout."""
+
+    def __init__(self, late: int) -> None:
+        self.late, self.timeouts, self.probes = late, 0, 0
+
+    def probe(self) -> Finding:
+        self.probes += 1
+        self.timeouts += self.probes <= self.late
+        return Finding(Outcome.NOT_ENFORCED if self.probes <= max(self.late, 1) else Outcome.ENFORCED, "")
+
+    def check(self, *, closely: bool = False) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("late", "probes", "outcome"),
+    [
+        (0, 1, Outcome.NOT_ENFORCED),
+        (1, 2, Outcome.ENFORCED),
+        (LATE_TRIES - 1, LATE_TRIES, Outcome.ENFORCED),
+        (LATE_TRIES, LATE_TRIES, Outcome.NOT_ENFORCED),
+    ],
+)
+def test_a_probe_that_meets_a_timeout_is_repeated(late: int, probes: int, outcome: Outcome) -> None:
+    """A service of a busy machine may be late; without a timeout, the first finding counts."""
+    bed = SlowBed(late)
+    finding = trial._tried(bed, bed.probe)  # type: ignore[arg-type]
+    assert (bed.probes, finding.outcome) == (probes, outcome)

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -19,14 +20,15 @@ from admc.__main__ import main
 from admc.compile.pipeline import load_program, place_program
 from admc.render import trial_text
 from admc.render.trial_json import facts
-from admc.testbed import envoys, low_ports, session
-from admc.testbed.client import Target
+from admc.testbed import echo, envoys, low_ports, session
+from admc.testbed.client import Reply, Request, Target
 from admc.testbed.envoys import envoy_binary
 from admc.testbed.findings import Finding, Outcome
 from admc.testbed.loopback import LoopbackLayout
 from admc.testbed.session import Trial
+from admc.testbed.testbed import Testbed
 from admc.testbed.trial import CallRow, PolicyRow
-from dsl.program import Side
+from dsl.program import Call, Side
 from emitters.addresses import loopback
 
 if TYPE_CHECKING:
@@ -423,6 +425,27 @@ def started(program: Path, folder: Path, *options: str) -> subprocess.Popen[str]
     return process
 
 
+def await_request(folder: Path, program: Path) -> None:
+    """Wait until the Envoy of `web` holds a request: with `SLOW`, for as long as the service takes."""
+    admin = loopback(load_program(program)).pod_addresses("web")[0]
+    deadline = time.monotonic() + 60
+    while not _active(admin):
+        assert started_from(folder), "the command has ended its Envoy"
+        assert time.monotonic() < deadline, "no request is sent"
+        time.sleep(0.02)
+
+
+def _active(admin: str) -> int:
+    """Requests that an Envoy holds, those of its admin interface excepted."""
+    url = f"http://{admin}:15000/stats?filter=downstream_rq_active$"
+    try:
+        with urlopen(url, timeout=5) as response:
+            lines = response.read().decode().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.rpartition(": ")[2]) for line in lines if not line.startswith("http.admin."))
+
+
 def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str, str]:
     try:
         out, err = process.communicate(timeout=seconds)
@@ -434,19 +457,18 @@ def ended(process: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str
 @needs_envoy
 @alone
 @pytest.mark.parametrize(
-    ("number", "after"), [(signal.SIGINT, 0.0), (signal.SIGINT, 2.0), (signal.SIGTERM, 2.0), (signal.SIGHUP, 0.0)]
+    ("number", "sends"), [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGHUP, False)]
 )
-def test_a_signal_ends_everything(number: signal.Signals, after: float, small: Path, temporary: Path) -> None:
+def test_a_signal_ends_everything(number: signal.Signals, sends: bool, small: Path, temporary: Path) -> None:
     """Also while an Envoy starts, and while a request waits for a slow service."""
     small.write_text(SLOW)
     process = started(small, temporary)
-    time.sleep(after)
+    if sends:
+        await_request(temporary, small)
     process.send_signal(number)
-    begun = time.monotonic()
     code, out, err = ended(process)
     assert (code, out) == (130, "")
     assert err.endswith("interrupted\n")
-    assert time.monotonic() - begun < 30
 
 
 @needs_envoy
@@ -465,7 +487,7 @@ def test_a_second_signal_does_not_interrupt_the_clean_up(small: Path, temporary:
 def test_an_envoy_that_is_killed_is_no_policy_that_is_not_enforced(small: Path, temporary: Path) -> None:
     small.write_text(SLOW)
     process = started(small, temporary)
-    time.sleep(2)
+    await_request(temporary, small)
     (envoy,) = started_from(temporary)
     os.kill(envoy, signal.SIGKILL)
     code, out, _ = ended(process)
@@ -492,13 +514,26 @@ def test_envoys_end_with_a_command_that_is_killed(small: Path, tmp_path: Path) -
 
 @needs_envoy
 @alone
-def test_the_time_is_bounded(small: Path, temporary: Path) -> None:
+def test_the_time_is_bounded(
+    small: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The time that is left when the slow request is sent is set here: how long Envoys take to start has no bound."""
     small.write_text(SLOW)
-    process = started(small, temporary, "--timeout", "6")
+    given: list[float] = []
+    send = Testbed.send
+
+    def nearly_over(bed: Testbed, call: Call, request: Request, **options: Any) -> Reply:
+        assert bed._until is not None
+        if not given:
+            given.append(bed._until - begun)
+        if any(name == echo.DELAY for name, _ in request.headers):
+            bed._until = time.monotonic() + 0.5
+        return send(bed, call, request, **options)
+
+    monkeypatch.setattr(Testbed, "send", nearly_over)
     begun = time.monotonic()
-    code, out, _ = ended(process)
-    assert time.monotonic() - begun < 30
-    assert code == 1
-    document: dict[str, Any] = json.loads(out)
+    assert main(["try", str(small), "--timeout", "600", "--json"]) == 1
+    assert 600 <= given[0] <= time.monotonic() - begun + 600
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert [item["code"] for item in document["diagnostics"]] == ["ADM831"]
     assert "not_tried" in {row["outcome"] for row in document["policies"]}

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from envoy.service.discovery.v3 import discovery_pb2
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.properties import examples
 from tests.xds_server.transcript import world
 from xds_server.protocol.delta import DeltaStream
 from xds_server.protocol.shared_results import SharedResults
@@ -47,7 +48,7 @@ def said(draw: st.DrawFn, variant: str) -> bytes:
 
 
 @pytest.mark.parametrize("variant", ["sotw", "delta"])
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(data=st.data())
 def test_any_requests_in_any_order(variant: str, data: st.DataObject) -> None:
     parse, kind = (parse_sotw, SotwStream) if variant == "sotw" else (parse_delta, DeltaStream)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.xds_server.client import Client
+from tests.xds_server.client import SECONDS, Client
 from tests.xds_server.test_properties import BAD, Envoy
 from tests.xds_server.test_server import said, serving
 from tests.xds_server.transcript import world
@@ -23,6 +23,8 @@ from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, 
 BOTH = pytest.mark.parametrize("variant", ["sotw", "delta"])
 PUBLISHED_MS = 20
 ANSWERED_MS = 50
+ENOUGH = 8
+"""Responses with endpoints after which a group counts as busy."""
 IN_FORCE_MS = 5_000
 
 
@@ -309,6 +311,8 @@ def test_a_client_that_asks_by_name_says_no_more_than_that(variant: str) -> None
 async def test_a_new_client_of_a_busy_group_gets_what_was_acknowledged_last(variant: str) -> None:
     """Over gRPC: endpoints change every 20 ms, and each response is answered 50 ms after it came."""
     text = "clusters a=1"
+    answered: list[str] = []
+    """What the client has answered, and so acknowledged in this order."""
 
     async def publish(store: SnapshotCache) -> None:
         number = 10
@@ -324,18 +328,26 @@ async def test_a_new_client_of_a_busy_group_gets_what_was_acknowledged_last(vari
             names = ["a"] if response.type_url == ENDPOINTS and variant == "sotw" else []
             error = "bad" if "a=3" in said(response) and response.type_url == CLUSTER else None
             await client.send(response.type_url, *names, nonce=response.nonce, error=error)
+            answered.append(said(response) if response.type_url == CLUSTER else ENDPOINTS)
+
+    async def until_busy_with(clusters: str) -> None:
+        """It has taken these clusters, and some endpoints after them."""
+        async with asyncio.timeout(SECONDS):
+            while clusters not in answered or answered[answered.index(clusters) :].count(ENDPOINTS) < ENOUGH:
+                await asyncio.sleep(0.01)
 
     async with serving(world(f"{text}; endpoints a=9")) as (server, port), Client(port, variant) as client:
         await client.send(CLUSTER)
         await client.send(ENDPOINTS, "a")
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(publish(server.store)), tasks.create_task(answer(client))]
-            await asyncio.sleep(1.0)
+            await until_busy_with("a=1")
             text = "clusters a=2"
-            await asyncio.sleep(1.5)
+            await until_busy_with("a=2")
             text = "clusters a=3"
-            while not server.metrics.rejects[CLUSTER]:
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(SECONDS):
+                while not server.metrics.rejects[CLUSTER]:
+                    await asyncio.sleep(0.01)
             async with Client(port, variant, id="web-2") as late:
                 await late.send(CLUSTER)
                 first = said(await late.read())

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from envoy.service.discovery.v3 import discovery_pb2
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.properties import examples
 from tests.xds_server.build import MESSAGES, content_of, resource
 from xds_server.protocol.delta import DeltaStream
 from xds_server.protocol.shared_results import SharedResults
@@ -220,7 +221,7 @@ def expected(world: World) -> dict[str, dict[str, str]]:
 
 
 STEPS = st.lists(st.one_of(st.sampled_from(["server", "client"]), worlds()), max_size=40)
-RELAXED = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = examples(50)
 
 
 def play(envoy: Envoy, steps: list[str | World], *, checked: bool = True) -> None:

@@ -435,14 +435,14 @@ async def test_patience_begins_anew_with_each_wait(variant: str) -> None:
     """A timer that is left from an earlier wait would let a route go out before the endpoints that it leads to."""
     before = world("clusters a=1; endpoints a=1; listeners l=1>r; routes r=1>a")
     after = world("clusters a=1 b=1; endpoints a=1 b=1; listeners l=1>r; routes r=2>b")
-    patience = 2.0
+    patience = 1.0
     async with serving(before, Limits(patience_seconds=patience)) as (server, port), Client(port, variant) as client:
         began = asyncio.get_running_loop().time()
         for kind, *asked in ((CLUSTER,), (ENDPOINTS, "a"), (LISTENER,), (ROUTES, "r")):
             await client.send(kind, *asked)
             repeated = asked if variant == "sotw" else []
             await client.send(kind, *repeated, nonce=(await client.read()).nonce)
-        await asyncio.sleep(began + 1.5 - asyncio.get_running_loop().time())
+        await asyncio.sleep(began + 0.7 - asyncio.get_running_loop().time())
         again = time.monotonic()
         server.store.publish("web", after)
         await client.send(CLUSTER, nonce=(await client.read()).nonce)

@@ -81,7 +81,7 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _shown(value: object) -> object:
-    """A field that is safe to show: without control sequences and without a transition's marker. Its line breaks stay,
+    """A field that is safe to show: without control sequences and without a rollout's marker. Its line breaks stay,
     because JSON escapes them, and the text form indents the lines after them."""
     if isinstance(value, str):
         return "\n".join(map(visible, concealed_text(value).split("\n")))

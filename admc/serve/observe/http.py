@@ -87,7 +87,7 @@ async def serve(view: View, host: str, port: int) -> HttpServer:
             return _text(421, "on loopback, the host must be `localhost` or a loopback address\n")
         command = view.commands.get(request.path)
         if command is not None:
-            return await _run_command(request, command)
+            return await _run_command(request, command, view)
         document = documents.get(request.path)
         if document is not None and request.method in _METHODS:
             headers = {"Content-Type": _TYPES[request.path], **_SERVER}
@@ -218,7 +218,9 @@ def _small_document(view: View, request: web.BaseRequest) -> web.StreamResponse:
     return _text(404, "not found; the paths are /healthz, /readyz, /metrics and /status.json\n")
 
 
-async def _run_command(request: web.BaseRequest, command: Callable[[], Awaitable[str]]) -> web.StreamResponse:
+async def _run_command(
+    request: web.BaseRequest, command: Callable[[], Awaitable[str]], view: View
+) -> web.StreamResponse:
     """Run a command of the operator. A page in a browser cannot send it: for this type of content the browser first
     sends an `OPTIONS` request, which is refused."""
     if request.method != "POST":
@@ -226,12 +228,14 @@ async def _run_command(request: web.BaseRequest, command: Callable[[], Awaitable
     if request.content_type != "application/json":
         return _text(415, "the content must be `application/json`\n")
     if request.remote is None or not _is_local(request.remote):
-        return _text(403, "only clients on this machine may send commands\n")
+        return _text(403, "only clients on the machine of the server may send commands\n")
     try:
         outcome = await command()
     except CommandError as error:
-        return _text(503, "; ".join(item.message for item in error.diagnostics) + "\n")
-    return web.json_response({"outcome": outcome}, headers=_SERVER)
+        nothing = any(item.code == "ADM856" for item in error.diagnostics)
+        texts = (item.cause if nothing and item.cause else item.message for item in error.diagnostics)
+        return _text(409 if nothing else 503, "; ".join(texts) + "\n")
+    return web.json_response({"app": view.server().app, "outcome": outcome}, headers=_SERVER)
 
 
 def _text(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:

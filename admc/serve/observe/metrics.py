@@ -50,7 +50,7 @@ class Gauges(NamedTuple):
     """Clients that have not acknowledged all wanted resources."""
     problem: bool = False
     """Whether the last change of a file could not be used or stored."""
-    transition_under_way: bool = False
+    rollout_under_way: bool = False
     unlisted: int = 0
     """Services and outside parties without addresses."""
 
@@ -121,9 +121,7 @@ def _application(counts: Counts) -> Iterator[Metric]:
     yield _number("admc_locates", "Changes of addresses that were applied", counts.address_updates)
     yield _number("admc_endpoint_errors", "Endpoints files that could not be used", counts.endpoint_errors)
     yield _number("admc_apply_errors", "States that were made and could not be put in force", counts.apply_errors)
-    yield _number(
-        "admc_transition_errors", "Times that a step of a transition could not be taken", counts.transition_errors
-    )
+    yield _number("admc_rollout_errors", "Times that a step of a rollout could not be taken", counts.rollout_errors)
     yield _number(
         "admc_kept_errors", "Failures to read or write the stored state, and changes from outside", counts.kept_errors
     )
@@ -146,9 +144,9 @@ def _state(gauges: Gauges) -> Iterator[Metric]:
         float(gauges.problem),
     )
     yield GaugeMetricFamily(
-        "admc_transition_under_way",
-        "Whether a transition to another plan is under way",
-        float(gauges.transition_under_way),
+        "admc_rollout_under_way",
+        "Whether a rollout to another plan is under way",
+        float(gauges.rollout_under_way),
     )
     build = GaugeMetricFamily("admc_build_info", "Always 1; the version is in the label", labels=["version"])
     build.add_metric([gauges.version], 1.0)

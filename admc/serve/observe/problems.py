@@ -38,8 +38,8 @@ class Counts:
     """Changes of addresses that were applied."""
     endpoint_errors: int = 0
     apply_errors: int = 0
-    transition_errors: int = 0
-    """Steps of transitions that failed, each of which is tried again."""
+    rollout_errors: int = 0
+    """Steps of rollouts that failed, each of which is tried again."""
     kept_errors: int = 0
     """Times that the stored state could not be read or written, or was changed from outside."""
     compile_seconds: float = 0.0

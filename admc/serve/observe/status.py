@@ -85,8 +85,8 @@ class ServerRow(NamedTuple):
     phase: ServerPhase
     why: str
     """The problem with the last change of its files, or else what it waits for; empty if there is neither."""
-    transition: str
-    """What its transition to another plan waits for; empty without a transition."""
+    rollout: str
+    """What its rollout to another plan waits for; empty without a rollout."""
     app: str
     source: str
     """The absolute path of the program or plan that it follows."""
@@ -104,7 +104,7 @@ class Status(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether there is no problem and no transition, and every ADM is in sync."""
+        """Whether there is no problem and no rollout, and every ADM is in sync."""
         return not self.server.why and all(adm.in_sync for adm in self.adms)
 
 
@@ -142,11 +142,11 @@ def server_row(
     state: str,
     started: float,
     why: str = "",
-    transition: str = "",
+    rollout: str = "",
     unlisted: tuple[str, ...] = (),
 ) -> ServerRow:
     """About the server itself. `started` is in seconds since 1970."""
-    return ServerRow(__version__, phase, why, transition, app, source, unlisted, state, _time(started))
+    return ServerRow(__version__, phase, why, rollout, app, source, unlisted, state, _time(started))
 
 
 def _node(client: ClientStatus) -> NodeRow:

@@ -24,8 +24,8 @@ Row = tuple[str, ...]
 
 def render(status: Status, address: str = "") -> str:
     """The whole status, with a final line break, safe for a terminal. `address` is that of the server."""
-    in_transition = bool(status.server.transition)
-    rows = [HEAD, *(row for adm in status.adms for row in _rows(adm, in_transition=in_transition))]
+    in_rollout = bool(status.server.rollout)
+    rows = [HEAD, *(row for adm in status.adms for row in _rows(adm, in_rollout=in_rollout))]
     widths = [max(cells(row[column]) for row in rows if len(row) > 1) for column in range(len(HEAD) - 1)]
     lines = [*_about(status, address), ""]
     if status.adms:
@@ -45,21 +45,21 @@ def _about(status: Status, address: str) -> Iterator[str]:
     yield f"{word[server.phase]} {app} from `{visible(server.source)}`{state}"
     where = f" at {visible(address)}" if address else ""
     yield f"admc {visible(server.version)}{where}, since {visible(server.since)}"
-    if server.why and server.why != server.transition:
+    if server.why and server.why != server.rollout:
         yield f"{'not ready' if server.phase is ServerPhase.STARTING else 'problem'}: {visible(server.why)}"
-    if server.transition:
-        yield f"transition: {visible(server.transition)}"
+    if server.rollout:
+        yield f"rollout: {visible(server.rollout)}"
     if server.unlisted:
         names = ", ".join(f"`{_cut(name)}`" for name in server.unlisted[:NAMED])
         more = f" and {len(server.unlisted) - NAMED} more" if len(server.unlisted) > NAMED else ""
         yield f"no addresses for: {names}{more}; connections that may be theirs are refused"
 
 
-def _rows(adm: AdmRow, *, in_transition: bool) -> Iterator[Row]:
-    """`in_transition`: a proxy that will have no ADM may still enforce policies."""
+def _rows(adm: AdmRow, *, in_rollout: bool) -> Iterator[Row]:
+    """`in_rollout`: a proxy that will have no ADM may still enforce policies."""
     name = _cut(adm.service)
     unplanned = (
-        ", may still enforce policies; the next plan has no ADM here" if in_transition else ", has no ADM in the plan"
+        ", may still enforce policies; the next plan has no ADM here" if in_rollout else ", has no ADM in the plan"
     )
     if not adm.nodes:
         yield (name, "-", _short(adm.wanted), "-", "-", "no proxy is connected")

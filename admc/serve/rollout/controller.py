@@ -1,4 +1,4 @@
-"""A new plan goes into force: what is seen of proxies makes the next state, which is stored, then published.
+"""Rolls out plans: an observation of the proxies makes the next state, which is stored and then published.
 
     observation, command --reduce--> RolloutState --store--> disk --publish--> proxies
 
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.serve")
 LOOK_SECONDS: Final = 0.1
-"""How often proxies are looked at while a rollout is under way."""
-REST_SECONDS: Final = 1.0
-"""The same at rest, while some proxy may have something else."""
+"""How often proxies are observed while a rollout waits for them."""
+LOOK_SHARE: Final = 0.1
+"""The largest share of the event loop's time for that: with 10,000 proxies one observation takes some 60 ms."""
 CONFIRM_SECONDS: Final = 0.5
-"""How often it is looked whether redirection is loaded."""
+"""How often the server reads the confirmations of redirection."""
 UNKEPT_SECONDS: Final = 5.0
-"""How long a folder is left alone that takes nothing."""
+"""The pause after a failure to write the folder."""
 LOGGED: Final = 20
-"""How many of the things that are waited for the log names."""
+"""How many of the things that a rollout waits for the log names."""
 
 
 class Rollout:
@@ -60,8 +60,8 @@ class Rollout:
         redirection: Redirection,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`store` keeps a position where a restarted server finds it. It raises `CommandError` where it cannot.
-        `failed` is called for each attempt at a step that failed."""
+        """`store` stores a position for a restarted server, and raises `CommandError` if it cannot. `failed` is called
+        for each failed attempt at a step."""
         self._store = store
         self._redirection = redirection
         self._failed = failed
@@ -70,32 +70,36 @@ class Rollout:
         self.publisher = Publisher(server)
         self.state: RolloutState | None = None
         self.waits: tuple[str, ...] = ()
-        """What is waited for, in words."""
+        """What the rollout waits for, in sentences."""
         self._error: tuple[str, ...] = ()
-        """Why the next label could not be published, when that was tried last."""
+        """Why the last attempt to publish the next label failed."""
+        self._arrives = False
+        """Not every proxy has had the plan at rest since it was published last. Also true of a plan that a rollout was
+        taken back to, which every proxy had before."""
         self._confirmed = 0.0
-        self._looked = 0.0
+        self._due = 0.0
+        """When to observe proxies again."""
 
     @property
     def under_way(self) -> bool:
-        """Whether a proxy may have something else than the newest plan, as far as is known."""
+        """Whether some proxy may lack the newest plan."""
         state = self.state
         if state is None:
             return False
-        return state.now.goal is not None or state.queued is not None or state.proven != state.now
+        return state.now.goal is not None or state.queued is not None or self._arrives
 
     @property
     def text(self) -> str:
-        """What the rollout waits for, in a sentence; empty where none is under way."""
+        """What the rollout waits for, in a sentence; empty if none is under way."""
         state = self.state
         if state is None or not self.under_way:
             return self._redirection.text
         return progress.text(state, self.plans, self.waits)
 
-    # ---- what comes from outside ----
+    # ---- plans, addresses and commands ----
 
     async def accept(self, planned: Planned) -> None:
-        """A plan that was compiled. Raises `CommandError` where there is no safe way to it."""
+        """Roll out a compiled plan. Raises `CommandError` if no safe steps lead to it."""
         async with self._turn:
             if self.state is None:
                 await self._begin(planned)
@@ -116,29 +120,33 @@ class Rollout:
             await self._again()
 
     async def relocate(self, planned: Planned) -> None:
-        """The plan is the same, and addresses have changed."""
+        """Publish the same plan at other addresses."""
         async with self._turn:
             await asyncio.to_thread(self.plans.relocate, planned.digest, planned)
             await self._again()
 
     async def abort(self) -> str:
-        """Take back what is under way; what was done, in a sentence. Raises `CommandError` where it cannot be kept."""
+        """Take back the rollout under way. Returns what the server does, in a sentence. Raises `CommandError` if there
+        is nothing to take back, or the state cannot be stored."""
         return await self._operate(CommandName.ABORT)
 
     async def continue_(self) -> str:
-        """Go on with what was aborted; what was done, in a sentence."""
+        """Go on with the plan that was aborted; else as `abort`."""
         return await self._operate(CommandName.CONTINUE)
 
     async def _operate(self, name: CommandName) -> str:
         async with self._turn:
             before = self.state
             if before is None:
-                return "no plan has been published yet"
+                raise progress.not_done(name, "no plan has been published yet")
+            progress.check(name, before, self.plans)
             await self._command(Command(name))
-            return progress.outcome(name, before, self.state, self.plans)
+            outcome = progress.outcome(name, before, self.state or before, self.plans)
+            LOG.info("rollout_command", extra={"command": name.value, "outcome": outcome})
+            return outcome
 
     async def resume(self, position: Position, planned: dict[str, Planned]) -> None:
-        """Go on where an earlier server was. Raises `CommandError`."""
+        """Continue from the position of an earlier server. Raises `CommandError`."""
         async with self._turn:
             for each in planned.values():
                 self.plans.put(each)
@@ -153,11 +161,19 @@ class Rollout:
                 if step is not None and redirected:
                     addresses = self.plans.state(position.rollout.now).addresses
                     await asyncio.to_thread(self._redirection.ask, step.redirected, addresses)
-            await self._publish(position.rollout, position.rollout.now.base)
-            self.state = position.rollout
+            state = await self._with_renamed(position.rollout)
+            await self._publish(state, state.now.base)
+            self.state = state
+            self._arrives = state.now.goal is None and state.proven != state.now
+
+    async def _with_renamed(self, state: RolloutState) -> RolloutState:
+        """After an update of admc, proxies come back with the names of the release before: connections need them."""
+        content = await asyncio.to_thread(self.plans.content, state.now, state.key)
+        renamed = self.publisher.renamed(content, hosts(state.now, self.plans))
+        return replace(state, kept=state.kept | renamed)
 
     async def follow(self) -> None:
-        """Go on whenever something is seen, for ever."""
+        """Observe proxies while a rollout waits for them, and continue it; without end."""
         async with self._turn:
             await asyncio.to_thread(self._redirection.recall)
         while True:
@@ -172,14 +188,15 @@ class Rollout:
         state = self.state
         if state is None:
             return False
-        pause = 0.0 if self.under_way or len(state.may_have) > 1 or state.kept else REST_SECONDS
-        return time.monotonic() >= self._looked + pause
+        # At rest nothing waits for proxies, and each command begins with an observation.
+        waits = self.under_way or len(state.may_have) > 1 or bool(state.kept)
+        return waits and time.monotonic() >= self._due
 
     # ---- one after the other ----
 
     async def _begin(self, planned: Planned) -> None:
-        """The first plan: no proxy has another one. Where it cannot be kept, which will be said, it is served all the
-        same."""
+        """Publish the first plan: no proxy has another one. It is published even if it cannot be stored, which the log
+        says."""
         name = self.plans.put(planned)
         state = begun(name, secrets.token_bytes(SECRET_BYTES))
         try:
@@ -190,8 +207,8 @@ class Rollout:
         self.state = state
 
     def _try(self, name: str) -> None:
-        """Make the steps that will lead to a plan. Raises `CommandError` where none are safe: who compiled it must not
-        take it for what is in force in the end."""
+        """Build the steps that will lead to a plan. Raises `CommandError` if none are safe, so that the caller does not
+        take the plan for the active one."""
         state = self.state
         assert state is not None  # noqa: S101 - the caller looked
         base = state.now.base if state.now.goal is None or state.back else state.now.goal
@@ -219,19 +236,23 @@ class Rollout:
     async def _look(self) -> None:
         state = self.state
         assert state is not None  # noqa: S101 - the caller looked
-        self._looked = time.monotonic()
+        began = time.monotonic()
         seen = self._observe()
         step = self._step(state)
         missing = () if step is None else self._redirection.missing(step)
         self._wait(progress.waits(state, seen, self.plans, missing))
+        ended = time.monotonic()
+        self._due = ended + (ended - began) / LOOK_SHARE
         try:
             await self._advance(reduce(state, seen))
+            if self._arrives and self.state == state and all(each.has_now for each in seen.clients):
+                await self._arrive()
         except CommandError as error:
-            # It stays where it is, until the folder takes something again or other addresses come.
+            # The rollout stays at this label until the folder can be written, or the addresses change.
             self._failed()
             self.waits = tuple(item.message for item in error.diagnostics)
             if self.waits != self._error:
-                LOG.error("transition_refused", extra={"findings": list(self.waits)})
+                LOG.error("rollout_refused", extra={"findings": list(self.waits)})
             self._error = self.waits
         else:
             self._error = ()
@@ -239,23 +260,24 @@ class Rollout:
     def _wait(self, waits: tuple[str, ...]) -> None:
         state = self.state
         if waits and waits != self.waits and state is not None and self.under_way:
-            extra = {"phase": progress.phase(state.now), "for": list(waits[:LOGGED]), "of": len(waits)}
-            LOG.info("transition_waits", extra=extra)
+            extra = {"step": progress.phase(state.now), "for": list(waits[:LOGGED]), "of": len(waits)}
+            LOG.info("rollout_waits", extra=extra)
         self.waits = waits
 
     async def _advance(self, state: RolloutState, *, stored: bool = False) -> None:
-        """Store a state, and publish what it says. Raises `CommandError`: then all is as it was."""
+        """Store a state, and publish its label. Raises `CommandError`: then nothing has changed."""
         before = self.state
         assert before is not None  # noqa: S101 - the caller looked
         if state == before:
             return
         if state.now != before.now:
             await self._ask(state)
-            await asyncio.to_thread(self.plans.content, state.now, state.key)  # it may not be expressible
+            await asyncio.to_thread(self.plans.content, state.now, state.key)  # Envoy may not be able to express it
             await self._store(self._position(state))
             self.publisher.labelled()
             await self._publish(state, before.now.goal or before.now.base)
             self.state = state
+            self._arrives = state.now.goal is None
             self._log(before, state)
             self.plans.forget_all_but(plans_of(state))
         else:
@@ -264,12 +286,17 @@ class Rollout:
             self.state = state
             if state.kept != before.kept:
                 await self._publish(state, state.now.base)
-            if before.now.goal is None and before.proven != before.now and state.proven == state.now:
-                await asyncio.to_thread(self._redirection.rest, self.plans[state.now.base].placed)
-                LOG.info("transition_over", extra={"state": self.plans[state.now.base].state.version})
+
+    async def _arrive(self) -> None:
+        """Every proxy has the plan at rest. Raises `CommandError` if the folder cannot be written."""
+        assert self.state is not None  # noqa: S101 - the caller looked
+        plan = self.plans[self.state.now.base]
+        await asyncio.to_thread(self._redirection.rest, plan.placed)
+        self._arrives = False
+        LOG.info("rollout_over", extra={"state": plan.state.version})
 
     async def _again(self) -> None:
-        """The same label, with other addresses."""
+        """Publish the same label at other addresses."""
         state = self.state
         assert state is not None  # noqa: S101 - the caller looked
         await self._ask(state)
@@ -285,7 +312,7 @@ class Rollout:
             LOG.info("published", extra={"groups": count, "state": self.plans[after].state.version})
 
     async def _ask(self, state: RolloutState) -> None:
-        """Ask for the redirection that a label needs."""
+        """Request the redirection that a label needs."""
         step, at = self._step(state), self.plans.state(state.now)
         if at.source.mode is not Mode.REDIRECT:
             return
@@ -294,21 +321,22 @@ class Rollout:
             old = self.plans[before.now.base].placed
             await asyncio.to_thread(self._redirection.begin, old, redirected=True)
         redirected = dict.fromkeys(hosts(state.now, self.plans), placed) if step is None else step.redirected
-        if before is not None:  # of the first plan the rules are assumed to be loaded
+        if before is not None:  # the rules of the first plan count as loaded
             await asyncio.to_thread(self._redirection.ask, redirected, at.addresses)
 
     def _log(self, before: RolloutState, state: RolloutState) -> None:
         step = self._step(state)
-        extra: dict[str, object] = {"phase": progress.phase(state.now), "back": state.back}
+        extra: dict[str, object] = {"step": progress.phase(state.now), "back": state.back}
         if step is not None:
             extra["groups"] = len(step.services)
             extra |= {name: list(getattr(step, name)) for name in ("closes", "opens") if getattr(step, name)}
-        LOG.info("transition_step", extra=extra)
+        LOG.info("rollout_step", extra=extra)
         if step is not None and before.now.goal is None and not state.back:
             for sentence in step.reasons:
-                LOG.info("transition", extra={"reason": sentence})
-        if state.back and not before.back:
-            LOG.info("transition_undoing", extra={"state": self.plans[state.now.base].state.version})
+                LOG.info("rollout_reason", extra={"reason": sentence})
+        returned = before.now.goal is not None and state.now == Label(before.now.base)
+        if not before.back and (state.back or returned):
+            LOG.info("rollout_undoing", extra={"state": self.plans[state.now.base].state.version})
 
     def _position(self, state: RolloutState) -> Position | None:
         recipes = self.plans.recipes
@@ -319,11 +347,11 @@ class Rollout:
 
     @property
     def position(self) -> Position | None:
-        """What a restarted server has to know now."""
+        """What a restarted server continues from."""
         return None if self.state is None else self._position(self.state)
 
     async def keep(self, *, force: State | None = None) -> bool:
-        """Have in the folder what redirection asks for, if it was touched; whether that was so. Raises
+        """Write the files of redirection again that were changed from outside; returns whether there were any. Raises
         `CommandError`."""
         async with self._turn:
             state, rest = self.state, None
@@ -333,7 +361,7 @@ class Rollout:
             return await asyncio.to_thread(self._redirection.keep, rest)
 
     async def _confirm(self) -> None:
-        """Look whether redirection has been loaded that was asked for."""
+        """Read the confirmations of requested redirection."""
         now = time.monotonic()
         if now < self._confirmed + CONFIRM_SECONDS:
             return

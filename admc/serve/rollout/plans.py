@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.compile.pipeline import folder_of
 from admc.exits import CommandError, Exit
-from admc.rollout.diff import changes, moves, steps, version
+from admc.rollout.diff import Diff, version
 from admc.rollout.model import Placed
-from admc.rollout.resources import resources
+from admc.rollout.resources import Emitted
 from admc.rollout.retention import steady_guards
+from admc.rollout.steps import steps
 from admc.serve.build.snapshots import SnapshotSet, snapshot, snapshots
 from admc.serve.rollout.addresses import changed, during, elsewhere, is_elsewhere, listed
 from dsl.collector import no_collection
@@ -27,18 +28,17 @@ if TYPE_CHECKING:
     from admc.rollout.rollout_state import Label
     from admc.serve.build.source import State
     from admc.serve.state_dir.store import Recipe
+    from emitters.addresses import Addresses
     from xds_server.resources.snapshot import Snapshot
-
-NOTHING: frozenset[str] = frozenset()
 
 
 class Planned(NamedTuple):
-    """A plan, and what it can be made from again where the server keeps its state."""
+    """A plan, and the recipe by which a restarted server builds it again."""
 
     state: State
     recipe: Recipe | None
     groups: SnapshotSet | None = None
-    """None: not made yet."""
+    """None: not built yet."""
 
     @property
     def placed(self) -> Placed:
@@ -50,8 +50,18 @@ class Planned(NamedTuple):
 
 
 class _Between(NamedTuple):
+    """What differs between two plans."""
+
     moves: frozenset[str]
     changes: frozenset[str]
+    guards: frozenset[Guard]
+
+
+class _Steps(NamedTuple):
+    """What all steps between two plans have in common, at some addresses."""
+
+    addresses: Addresses
+    emitted: Emitted
 
 
 class Plans:
@@ -61,6 +71,7 @@ class Plans:
         self._plans: dict[str, Planned] = {}
         self._between: dict[tuple[str, str], _Between] = {}
         self._steps: dict[tuple[str, str, bytes], Mapping[StepName, Step]] = {}
+        self._emitted: dict[tuple[str, str], _Steps] = {}
 
     def __getitem__(self, name: str) -> Planned:
         return self._plans[name]
@@ -77,6 +88,7 @@ class Plans:
         self._plans = {name: plan for name, plan in self._plans.items() if name in names}
         self._between = {pair: each for pair, each in self._between.items() if {*pair} <= self._plans.keys()}
         self._steps = {key: each for key, each in self._steps.items() if {*key[:2]} <= self._plans.keys()}
+        self._emitted = {pair: each for pair, each in self._emitted.items() if {*pair} <= self._plans.keys()}
 
     @no_collection()
     def compare(self, name: str) -> None:
@@ -88,8 +100,8 @@ class Plans:
     def _compare(self, old: str, new: str) -> _Between:
         if (old, new) not in self._between:
             pair = self._plans[old].placed, self._plans[new].placed
-            same = old == new
-            self._between[old, new] = _Between(NOTHING if same else moves(*pair), NOTHING if same else changes(*pair))
+            diff = Diff(*pair)
+            self._between[old, new] = _Between(diff.moved, diff.concerned, steady_guards(*pair))
         return self._between[old, new]
 
     def moves(self, old: str, new: str) -> frozenset[str]:
@@ -99,7 +111,7 @@ class Plans:
         return self._compare(old, new).changes
 
     def guards(self, old: str, new: str) -> frozenset[Guard]:
-        return steady_guards(self._plans[old].placed, self._plans[new].placed)
+        return self._compare(old, new).guards
 
     @no_collection()
     def step(self, label: Label, key: bytes) -> Step:
@@ -134,14 +146,27 @@ class Plans:
     def _of_adms(self, label: Label, key: bytes) -> SnapshotSet:
         base = self._made(label.base)
         if label.goal is None:
+            self._emitted.clear()
             return base
         step, state = self.step(label, key), self.state(label)
-        try:
-            made = resources(step, state.addresses, state.source.mode, only=step.services)
-        except EmitError as error:
-            raise refused(state, error) from error
-        others = {name: item for name, item in base.by_service.items() if name not in step.services}
+        made = self._emit(label.base, label.goal, step, state).at(step)
+        rest = base.by_service
+        if state.source.mode is Mode.EXPLICIT:
+            # Without redirection each program has other addresses, and no two ADMs can listen at one.
+            rest = {**rest, **self._made(label.goal).by_service}
+        others = {name: item for name, item in rest.items() if name not in step.services}
         return SnapshotSet(others | {name: snapshot(each) for name, each in made.items()}, base.passthrough)
+
+    def _emit(self, old: str, new: str, step: Step, state: State) -> Emitted:
+        """What all steps between two plans have in common. Addresses may change between two steps."""
+        found = self._emitted.get((old, new))
+        if found is None or found.addresses != state.addresses:
+            try:
+                emitted = Emitted(step, state.addresses, state.source.mode, only=step.services)
+            except EmitError as error:
+                raise refused(state, error) from error
+            found = self._emitted[old, new] = _Steps(state.addresses, emitted)
+        return found.emitted
 
     def _made(self, name: str) -> SnapshotSet:
         planned = self._plans[name]

@@ -1,14 +1,16 @@
-"""How far a rollout is, in sentences: for the log, `admc status` and the answers to the operator."""
+"""The progress of a rollout in sentences, for the log, `admc status`, and the answers to commands of the operator."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from admc.exits import wrong_usage
 from admc.rollout.reducer import CommandName, blocking, lacking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from admc.exits import CommandError
     from admc.rollout.reducer import Client, Observation
     from admc.rollout.rollout_state import Label, RolloutState
     from admc.serve.rollout.plans import Plans
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 3
 """How many names, or things that are waited for, a sentence has."""
-OLDER: Final = "older connections to be closed"
+DIGITS: Final = 8
+"""Of the version of a state, as in `admc status`."""
+GOES_ON: Final = "a newer plan or `admc rollout continue` goes on"
 
 
 def phase(label: Label) -> str:
@@ -24,16 +28,16 @@ def phase(label: Label) -> str:
 
 
 def waits(state: RolloutState, seen: Observation, plans: Plans, missing: Sequence[str] = ()) -> tuple[str, ...]:
-    """What is waited for before the next label is published, or the plan is in force: one sentence for each service.
-    `missing` are the services whose redirection is not loaded."""
+    """What the rollout waits for before it publishes the next label, or is over: one sentence for each service.
+    `missing` are the services whose redirection is not confirmed."""
     if state.now.goal is None:
         return _at_rest(state, seen, plans)
     behind = _behind(frozenset(each.service for each in lacking(state, seen)), seen)
     if behind:
         return behind
     involved = seen.involved or frozenset()
-    if any(each.older and each.service in involved for each in seen.clients):
-        return (OLDER,)
+    if older := frozenset(each.service for each in seen.clients if each.older and each.service in involved):
+        return _older(older)
     return tuple(f"`{name}`: its interception" for name in missing)
 
 
@@ -45,11 +49,15 @@ def _at_rest(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str,
     behind = _behind(
         frozenset(each.service for each in seen.clients if each.service in names and not each.has_now), seen
     )
-    return behind or ((OLDER,) if names else ())
+    return behind or _older(names)
+
+
+def _older(services: frozenset[str]) -> tuple[str, ...]:
+    return tuple(f"`{name}`: older connections to be closed" for name in sorted(services))
 
 
 def _behind(services: frozenset[str], seen: Observation) -> tuple[str, ...]:
-    """Who has not acknowledged what is published."""
+    """The services of which a proxy has not acknowledged the present snapshot."""
     return tuple(_lack(name, [each for each in seen.clients if each.service == name]) for name in sorted(services))
 
 
@@ -65,17 +73,23 @@ def _lack(name: str, clients: Sequence[Client]) -> str:
 
 
 def text(state: RolloutState, plans: Plans, waiting: Sequence[str]) -> str:
-    """What happens, at which step, and what that waits for."""
+    """What the rollout does, at which step, and what that waits for."""
     newer = "; then a newer plan begins" if state.queued not in (None, state.now.goal, state.aborted) else ""
     if state.now.goal is None:
+        base = _version(plans, state.now.base)
         if state.aborted is not None and state.queued == state.aborted:
-            return "a plan was aborted; a newer plan or `admc rollout continue` goes on"
-        what = "the new plan is not in force everywhere yet" if state.proven != state.now else "a newer plan has come"
-        return (f"{what}: {_waiting('it', waiting)}" if waiting else what) + newer
+            present = _waiting(f"the way back to state {base}", waiting) if waiting else f"proxies have state {base}"
+            return f"state {_version(plans, state.aborted)} is aborted; {present}; {GOES_ON}"
+        if newer:
+            return (_waiting(f"state {base}", waiting) if waiting else f"proxies have state {base}") + newer
+        what = "the new plan is not in force everywhere yet"
+        return f"{what}: {_waiting('it', waiting)}" if waiting else what
     names = moving(plans[state.now.base].state.placement, plans[state.now.goal].state.placement)
     what = f"{_policies(names)} {'changes' if len(names) == 1 else 'change'} sides" if names else "policies move"
     if state.back:
         what += ", which is taken back"
+    if state.aborted is not None:
+        newer = f"; state {_version(plans, state.aborted)} is aborted"
     return _waiting(f"{what}: step `{phase(state.now)}`", waiting) + newer
 
 
@@ -84,14 +98,33 @@ def _waiting(what: str, waiting: Sequence[str]) -> str:
     return f"{what} waits for {'; '.join(waiting[:SHOWN])}{more}" if waiting else what
 
 
-def outcome(name: CommandName, before: RolloutState, after: RolloutState | None, plans: Plans) -> str:
-    """What a command of the operator did."""
-    if after is None or (after.now, after.back, after.aborted) == (before.now, before.back, before.aborted):
-        return "nothing is under way" if name is CommandName.ABORT else "nothing was aborted"
-    if name is CommandName.CONTINUE:
-        return "the plan goes on"
-    version = plans[after.now.base].state.version
-    return f"back to plan {version}: a newer plan or `admc rollout continue` goes on"
+def check(name: CommandName, state: RolloutState, plans: Plans) -> None:
+    """Raises `CommandError` for a command that a state has no use for."""
+    if name is CommandName.CONTINUE and state.aborted is None:
+        raise not_done(name, "no plan is aborted")
+    if name is CommandName.ABORT and state.aborted is not None:
+        raise not_done(name, f"state {_version(plans, state.aborted)} is aborted already")
+
+
+def outcome(name: CommandName, before: RolloutState, after: RolloutState, plans: Plans) -> str:
+    """What a command of the operator did. Raises `CommandError` if that is nothing."""
+    if before.aborted is not None:
+        return f"state {_version(plans, before.aborted)} goes on"
+    if after.aborted is None:
+        raise not_done(name, "no rollout is under way that could be taken back")
+    base = _version(plans, after.now.base)
+    returns = after.now != before.now or after.now.goal is not None
+    what = f"proxies go back to state {base}" if returns else f"proxies keep state {base}"
+    return f"state {_version(plans, after.aborted)} is aborted, and {what}; {GOES_ON}"
+
+
+def not_done(name: CommandName, cause: str) -> CommandError:
+    hint = "`admc rollout status` shows what is under way"
+    return wrong_usage("ADM856", f"the server did not {name} the rollout", cause=cause, hint=hint)
+
+
+def _version(plans: Plans, name: str) -> str:
+    return plans[name].state.version[:DIGITS]
 
 
 def moving(old: Placement, new: Placement) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A label is published, and it is seen how far proxies have it.
+"""Publishes a label, and observes which proxies have it.
 
 Label --content--> snapshots + what older connections need --> SnapshotCache --> proxies
 ClientRegistry --observe--> Observation
@@ -12,58 +12,73 @@ from typing import TYPE_CHECKING, Final
 
 from admc.rollout.reducer import Client, Observation
 from admc.rollout.retention import retained
+from admc.rollout.rollout_state import Chain
 from admc.serve.rollout.plans import hosts, replicas
 from xds_server.resources.references import Reference
+from xds_server.resources.snapshot import Snapshot
 from xds_server.resources.types import EXTENSION, ROUTES, TRIAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from admc.rollout.retention import Guard
     from admc.rollout.rollout_state import RolloutState
     from admc.serve.build.snapshots import SnapshotSet
     from admc.serve.rollout.plans import Plans
-    from xds_server.resources.snapshot import Snapshot
     from xds_server.transport.client_registry import ClientView
     from xds_server.transport.server import XdsServer
 
 SETTLE_SECONDS: Final = 1.0
-"""An acknowledgement says that a proxy's main thread has taken something. Its workers follow on their next turn."""
+"""A proxy's main thread sends the ACK. Its workers apply the configuration on their next turn, within this time."""
 AT_ONCE: Final = 50
-"""SnapshotSet that are published before streams have their turn again."""
+"""How many snapshots are published before the event loop serves streams again."""
+
+NONE: Final[frozenset[str]] = frozenset()
 
 Proxy = tuple[str, str]
 """Service and node id."""
 
 
 class Publisher:
-    """What is published, and what proxies have of it. All calls belong on the event loop."""
+    """What is published, and which proxies have it. All calls belong on the event loop, except `prepared`."""
 
     def __init__(self, server: XdsServer) -> None:
         self._server = server
         self._content: dict[str, Snapshot] = {}
-        """Service -> what `now` has for it, without what older connections need besides."""
+        """Service -> its snapshot in `now`, without the resources that only older connections use."""
         self._versions: dict[str, set[str]] = {}
         """Service -> the versions that were published with that content."""
         self._wanted: frozenset[str] = frozenset()
-        """Services for which `now` has something. Without redirection the others keep what they have: nothing that
-        passes connections on could take its place."""
+        """Services with a snapshot in `now`. Without redirection all others keep their last snapshot: there is no
+        passthrough snapshot that could replace it."""
         self._since: dict[tuple[Proxy, str], float] = {}
         """When a proxy was first seen to have acknowledged a version."""
+        self._chains: dict[str, frozenset[str]] = {}
+        """Version of a snapshot -> the names by chain in it."""
         self._served: set[str] | None = None
-        """Services that may have received what is published; None after a start: any may have."""
+        """Services of which a proxy may have received what is published. None after a start: every service."""
         self._earlier: frozenset[Proxy] = frozenset()
         """Proxies that were connected before `now` was published."""
         self.frozen: dict[str, Snapshot] = {}
-        """Service -> what was published last, where that has more than `now`."""
+        """Service -> the snapshot that was published last, where it has more resources than `now`."""
 
     def begin(self, frozen: Mapping[str, Snapshot]) -> None:
-        """Go on from what an earlier server published."""
+        """Continue from the snapshots that an earlier server published."""
         self.frozen = dict(frozen)
 
+    def renamed(self, content: SnapshotSet, services: Collection[str]) -> frozenset[Chain]:
+        """Chains of some services that an earlier server published, and that have other names in this release."""
+        found: set[Chain] = set()
+        for name in services:
+            before = self._server.store.current(name)
+            if before is not None and name in content.by_service:
+                found.update(Chain(name, chain) for chain in _chains(before) - _chains(content.by_service[name]))
+        return frozenset(found)
+
     def prepared(self, state: RolloutState, content: SnapshotSet, guards: frozenset[Guard]) -> dict[str, Snapshot]:
-        """What to publish for each service that has something else now."""
+        """The snapshots to publish for services whose snapshot changes."""
         store = self._server.store
+        self._chains.clear()
         wanted = dict(content.by_service)
         if content.passthrough is not None:
             wanted |= {name: content.passthrough for name in store.groups if name not in wanted}
@@ -71,7 +86,7 @@ class Publisher:
         kept: dict[str, set[Reference]] = {name: set() for name in wanted}
         for chain in state.kept:
             kept.setdefault(chain.service, set()).update(Reference(each, chain.name) for each in (ROUTES, EXTENSION))
-        before = {name: item for name in wanted if (item := self.frozen.get(name) or store.current(name)) is not None}
+        before = {name: item for name in wanted if (item := self._held(name)) is not None}
         new = {name: item for name, item in wanted.items() if self._differs(name, item, bool(kept[name]))}
         subscribed = {name: frozenset(each) for name, each in kept.items()}
         whole = retained(before, new, subscribed, guards)
@@ -95,19 +110,34 @@ class Publisher:
             self.frozen[name] = whole
 
     def to_freeze(self, state: RolloutState) -> dict[str, Snapshot]:
-        """Service -> what is published, where older connections may use something of it."""
+        """Service -> its published snapshot, where older connections may use resources of it."""
         services = {chain.service for chain in state.kept}
+        return {name: item for name in sorted(services) if (item := self._held(name))}
+
+    def _held(self, service: str) -> Snapshot | None:
+        """What the connections through the proxies of a service use: what is published, but of what a proxy refuses,
+        the version before."""
         store = self._server.store
-        return {name: item for name in sorted(services) if (item := self.frozen.get(name) or store.current(name))}
+        current, initial = store.current(service), store.initial(service)
+        published = self.frozen.get(service) or current
+        if published is None or initial is None or initial is current:
+            return published
+        found = {
+            (type_url, name): resource
+            for snapshot in (published, initial)
+            for type_url, collection in snapshot.collections.items()
+            for name, resource in collection.resources.items()
+        }
+        return Snapshot.of(found.values(), elsewhere=published.elsewhere | initial.elsewhere)
 
     def labelled(self) -> None:
-        """Another label is going to be published."""
+        """The caller is about to publish another label."""
         views = self._views()
         self._served = set(self._server.registry.groups)
         self._earlier = frozenset((each.group, each.node.id) for each in views)
 
     async def publish(self, snapshots: Mapping[str, Snapshot]) -> int:
-        """Hand snapshots to the store; how many are new."""
+        """Hand snapshots to the store; returns how many are new."""
         store, count = self._server.store, 0
         names = [name for name, item in snapshots.items() if _version(store.current(name)) != item.version]
         for start in range(0, len(names), AT_ONCE):
@@ -130,36 +160,59 @@ class Publisher:
     def observe(
         self, state: RolloutState, plans: Plans, involved: frozenset[str] | None, *, ready: bool
     ) -> Observation:
-        """What can be seen now. A proxy that its source lists and that is not connected counts, too."""
+        """What proxies have now. A proxy that its source lists counts even if it is not connected."""
         now, views = time.monotonic(), self._views()
+        # At rest, when every proxy has the plan, nothing waits for older connections.
+        waits = bool(state.kept) or len(state.may_have) > 1
         settled: dict[tuple[Proxy, str], float] = {}
         clients = []
         there: dict[str, set[str]] = {}
         for view in views:
             there.setdefault(view.group, set()).add(view.node.id)
-            clients.append(self._client(view, now, settled))
+            clients.append(self._client(view, now, settled, waits=waits))
         self._since = settled
-        for name in hosts(state.now, plans):
+        # Where an ADM was withdrawn, its proxies count until they have nothing of an earlier label.
+        earlier = (holding.services for holding in state.may_have if holding.label != state.now)
+        kept = {chain.service for chain in state.kept}
+        for name in hosts(state.now, plans).union(kept, *earlier):
             missing = replicas(plans[state.newest].state, name) - len(there.get(name, ()))
             served = self._served is None or name in self._served
             clients += [Client(name, served, has_now=False, refuses=False, is_away=True)] * max(0, missing)
-        chains = {name: _chains(item) for name in self._versions if (item := self._server.store.current(name))}
+        current = {name: item for name in self._versions if (item := self._server.store.current(name))}
+        chains = {name: self._chains_of(item) for name, item in current.items()}
         return Observation(tuple(clients), ready, plans.moves, plans.changes, involved, chains)
 
-    def _client(self, view: ClientView, now: float, settled: dict[tuple[Proxy, str], float]) -> Client:
+    def _client(self, view: ClientView, now: float, settled: dict[tuple[Proxy, str], float], *, waits: bool) -> Client:
         store, proxy = self._server.store, (view.group, view.node.id)
         current = store.current(view.group)
-        versions = self._versions.get(view.group, set()) if view.group in self._wanted else {_version(current)}
+        wanted = view.group in self._wanted
+        versions = self._versions.get(view.group, set()) if wanted else {_version(current)}
         has = current is not None and view.acknowledged in versions
         if has:
             settled[proxy, view.acknowledged] = self._since.get((proxy, view.acknowledged), now)
             has = settled[proxy, view.acknowledged] + SETTLE_SECONDS <= now
         refuses = not has and (view.refuses or store.initial(view.group) is not current)
-        whole = self._content.get(view.group) if view.group in self._wanted else current
-        own = frozenset() if whole is None else _chains(whole)
-        older = frozenset(name for names in view.unreferenced.values() for name in names) - own - {TRIAL}
+        if refuses and not wanted:
+            # It refuses what an earlier label published. `now` has nothing in its place, and needs none.
+            has, refuses = True, False
+        # Of a proxy that does not have `now` yet, its older connections decide nothing.
+        older = self._older(view, current) if has and waits else NONE
         fresh = view.fresh and not view.acknowledged and proxy not in self._earlier
         return Client(view.group, served=True, has_now=has, refuses=refuses, fresh=fresh, older=older)
+
+    def _older(self, view: ClientView, current: Snapshot | None) -> frozenset[str]:
+        """The chains that a proxy still subscribes to, and that `now` does not have."""
+        found = frozenset(name for names in view.unreferenced.values() for name in names)
+        if not found:
+            return NONE
+        whole = self._content.get(view.group) if view.group in self._wanted else current
+        return found - {TRIAL} - (NONE if whole is None else self._chains_of(whole))
+
+    def _chains_of(self, snapshot: Snapshot) -> frozenset[str]:
+        found = self._chains.get(snapshot.version)
+        if found is None:
+            found = self._chains[snapshot.version] = _chains(snapshot)
+        return found
 
 
 def _version(snapshot: Snapshot | None) -> str:

@@ -1,15 +1,15 @@
-"""The interception that a plan needs, and what is known of it: files, since no server sees a pod's rules.
+"""The redirection that plans need, and which of it is confirmed. No server sees the rules of a pod: files hold both.
 
     FOLDER/interception/SERVICE/iptables.rules, ip6tables.rules   what to load, at every replica
     FOLDER/interception/SERVICE/digest                            names these rules
-    FOLDER/interception/SERVICE/loaded                            holds that digest once they are loaded everywhere
-    FOLDER/redirected.json                                        what is known to be loaded, and what was asked for
+    FOLDER/interception/SERVICE/loaded                            the same digest, once they are loaded everywhere
+    FOLDER/redirected.json                                        what is confirmed, and what is requested
 
-Whoever loads the rules writes `loaded`. Until then the old side does not let go, however long it takes. Rules of a
-transition are those of the old plan and of the new one together. What was loaded for an earlier plan, and the plan in
-force does not need, may have gone with the pods: it is asked for anew.
+The operator writes `loaded`. Until then a rollout does not continue to the step that needs the rules, however long it
+takes. The rules of a rollout are those of both plans together. Rules that were loaded for an earlier plan, and that the
+active plan does not need, may have gone with their pods. If a later plan needs them, the server requests them again.
 
-Of the first plan nothing is known: that its rules are loaded is an assumption.
+The rules of the first plan count as loaded: nothing confirms that.
 """
 
 from __future__ import annotations
@@ -44,50 +44,50 @@ FAMILIES: Final = {"iptables.rules": Family.IPV4, "ip6tables.rules": Family.IPV6
 
 
 class Rules(NamedTuple):
-    """What is to be loaded at the replicas of one service."""
+    """The rules to load at the replicas of one service."""
 
     files: Mapping[str, str]
     digest: str
 
 
 class Asked(NamedTuple):
-    """Rules that nobody has loaded yet, as far as is known."""
+    """Requested rules that are not confirmed yet."""
 
     digest: str
     captures: frozenset[str]
 
 
 class Known(NamedTuple):
-    """What is known at one moment."""
+    """The content of `redirected.json`."""
 
     redirected: Captures
     asked: Mapping[str, Asked]
     digests: Mapping[str, str]
-    """Service -> the rules that were loaded for the transition under way."""
+    """Service -> digest of the rules that were confirmed in the present rollout."""
 
 
 Look = tuple["FileStat | None", ...]
-"""What the files of one service look like."""
+"""The state of the files of one service, by which a change is found."""
 
 
 class Redirection:
-    """What is known to be redirected. Every method may take its time, and belongs in a thread."""
+    """Requests redirection, and reads the confirmations. Methods read and write files, so they belong in a thread."""
 
     def __init__(self, folder: Path | None, *, explicit: bool = False) -> None:
-        """`folder` is where it is kept and asked for; without one nobody can say that anything was loaded."""
+        """`folder` has the files; without it there are no confirmations. `explicit`: nothing is redirected."""
         self._folder = folder
         self._explicit = explicit
         self._known: Known | None = None
         self._rules: dict[str, Rules] = {}
-        """Of services that were asked: what is in the folder for them."""
+        """Service -> its requested rules, as they are in the folder."""
         self._left: FileStat | None = None
-        """What `redirected.json` looked like when it was read or written last."""
+        """The state of `redirected.json` when it was last read or written."""
         self._looks: dict[str, Look] = {}
-        """The same of what is there to be loaded."""
+        """The same of the files of each service."""
 
     @property
     def text(self) -> str:
-        """What an operator has to load, in a sentence; empty if it is nothing, or without a folder."""
+        """What the operator has to load, in a sentence; empty if it is nothing, or without a folder."""
         if self._folder is None or self._known is None or not self._known.asked:
             return ""
         names = sorted(self._known.asked)
@@ -99,7 +99,7 @@ class Redirection:
         )
 
     def recall(self) -> None:
-        """Know what an earlier server knew. Where that cannot be used nothing is known, and moves wait."""
+        """Read the record of an earlier server. If it cannot be used, nothing is confirmed, and rollouts wait."""
         if self._folder is None or self._known is not None or not (self._folder / NAME).exists():
             return
         try:
@@ -116,10 +116,10 @@ class Redirection:
         self._looks = {name: _look(self._folder, name) for name in self._rules}
 
     def keep(self, rest: tuple[Placed, Addresses] | None = None) -> bool:
-        """Have in the folder what is known and what was asked for, if somebody has removed or touched that, or put
-        another's in its place: then nothing counts that is said there. Whether that was so. Raises `CommandError` where
-        the folder takes nothing. `rest`: the plan in force, where no transition is under way: of what went while no
-        server ran it says what to ask for."""
+        """Write the files again that were removed, changed or replaced from outside; confirmations beside them do not
+        count. Returns whether there were any. `rest`: the active plan and its addresses, if no rollout is under way; by
+        these the server requests rules again that were removed while it did not run. Raises `CommandError` if the
+        folder cannot be written."""
         folder, known = self._folder, self._known
         if folder is None or known is None:
             return False
@@ -147,7 +147,7 @@ class Redirection:
         self._rules.update(rules)
 
     def _touched(self, folder: Path) -> frozenset[str]:
-        """The services at which somebody else has removed or changed what is there to be loaded."""
+        """The services whose files were removed or changed from outside."""
         return frozenset(name for name, left in self._looks.items() if _look(folder, name) != left)
 
     def _write(self, folder: Path, rules: Mapping[str, Rules]) -> None:
@@ -158,17 +158,17 @@ class Redirection:
         return self._left is not None and look(folder / NAME) != self._left
 
     def resume(self, old: Placed, *, redirected: bool) -> None:
-        """Go on with the transition from this plan that an earlier server was in."""
+        """Continue the rollout from this plan that an earlier server began."""
         self.recall()
         if self._known is None:
             if self._folder is not None and redirected:
-                # It was there before the first step was: nobody knows what it said.
+                # It was written before the first step: its content is lost.
                 self._known = _unknown(self._folder)
             self.begin(old, redirected=redirected)
 
     def begin(self, old: Placed, *, redirected: bool) -> None:
-        """Another plan is to follow this one, whose captures alone may still be there. `redirected`: whether its
-        connections were redirected at all. Raises `CommandError` where the folder takes nothing."""
+        """A rollout from this plan begins. Only the captures of this plan are sure to be loaded still. `redirected`:
+        whether its connections are redirected at all. Raises `CommandError` if the folder cannot be written."""
         self.recall()
         self.confirm()
         here = captures(old) if redirected else {}
@@ -177,7 +177,8 @@ class Redirection:
         self._know(Known(left, known.asked, {}))
 
     def ask(self, redirected: Mapping[str, Placed], addresses: Addresses) -> None:
-        """Ask for what is needed and not known to be loaded. Raises `CommandError` where the folder takes nothing."""
+        """Request the redirection that is needed and not confirmed. Raises `CommandError` if the folder cannot be
+        written."""
         known = self._known
         if self._folder is None or known is None or not redirected:
             return  # without a record this is the first plan, whose rules are assumed to be loaded
@@ -190,7 +191,7 @@ class Redirection:
             if name in missing or own.digest != known.digests[name]  # addresses have changed since they were loaded
         }
         asked = {name: Asked(own.digest, needed[name]) for name, own in rules.items()}
-        # Whatever was said so far is not about rules that are asked for only now, the same as before or not.
+        # An earlier confirmation is not about rules that are requested only now, even if they are the same.
         there = {name for name in self._rules if known.asked.get(name) == asked.get(name)}
         self._write(self._folder, {name: own for name, own in rules.items() if name not in there})
         self._rules, self._looks = rules, {name: self._looks[name] for name in rules}
@@ -203,13 +204,13 @@ class Redirection:
         )
 
     def confirm(self) -> None:
-        """Look at what has been loaded. Raises `CommandError` where the folder takes nothing."""
+        """Read the confirmations. Raises `CommandError` if the folder cannot be written."""
         folder, known = self._folder, self._known
         if folder is None or known is None:
             return
         done = {name: own for name, own in known.asked.items() if _said(folder, name) == own.digest}
         if done and not self._lost(folder) and not self._touched(folder) & done.keys():
-            # Else it is another's word, or about other rules; `keep` sees to it.
+            # Otherwise the confirmation is about other files, which `keep` replaces.
             self._know(
                 Known(
                     {**known.redirected, **{name: own.captures for name, own in done.items()}},
@@ -222,8 +223,8 @@ class Redirection:
             LOG.info("redirection_loaded", extra={"services": sorted(done)})
 
     def rest(self, placed: Placed) -> None:
-        """This plan alone is in force: what it does not need is asked for no more. Raises `CommandError` where the
-        folder takes nothing."""
+        """Every proxy has this plan: withdraw the requests that it does not need. Raises `CommandError` if the folder
+        cannot be written."""
         known = self._known
         if self._folder is None or known is None or not known.asked:
             return
@@ -237,8 +238,7 @@ class Redirection:
         self._know(known._replace(asked=asked))
 
     def missing(self, step: Step) -> tuple[str, ...]:
-        """The services at which something is not known to be redirected that has to be before the next step. Without
-        redirection none are."""
+        """The services whose redirection has to be confirmed before the next step; none in explicit mode."""
         if self._explicit:
             return ()
         known = {} if self._known is None else self._known.redirected
@@ -246,7 +246,7 @@ class Redirection:
         return tuple(name for name, names in sorted(needed) if not names <= known.get(name, frozenset()))
 
     def _know(self, known: Known) -> None:
-        """On disk first: what is acted on outlives this server."""
+        """Store it before it is used: a restarted server reads it."""
         if self._folder is not None and known != self._known:
             self._put(self._folder, known)
         self._known = known
@@ -268,13 +268,13 @@ class Redirection:
 
 
 def _of_parts(redirected: Mapping[str, Placed]) -> Captures:
-    """What has to be redirected at each service, which may have a placement of its own."""
+    """The captures of each service, which may have a placement of its own."""
     known = {id(placed): captures(placed) for placed in redirected.values()}
     return {service: known[id(placed)].get(service, frozenset()) for service, placed in redirected.items()}
 
 
 def wanted(redirected: Mapping[str, Placed], addresses: Addresses) -> dict[str, Rules]:
-    """For each service: all that is to be redirected there."""
+    """The rules of each service."""
     sharing: dict[int, tuple[Placed, set[str]]] = {}
     for service, placed in redirected.items():
         sharing.setdefault(id(placed), (placed, set()))[1].add(service)
@@ -288,13 +288,13 @@ def wanted(redirected: Mapping[str, Placed], addresses: Addresses) -> dict[str, 
 
 
 def _digest(files: Iterable[str]) -> str:
-    """Of what is loaded: comments say for which policies, and those get other names."""
+    """A digest without the comments, which name policies: a policy with another name needs no other rules."""
     lines = (line for text in files for line in text.splitlines() if not line.startswith("#"))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def write(folder: Path, rules: Mapping[str, Rules]) -> None:
-    """Write what is to be loaded. Raises `CommandError` where the folder takes nothing."""
+    """Write the files of services. Raises `CommandError` if the folder cannot be written."""
     for service, own in rules.items():
         place = folder / "interception" / service
         try:
@@ -326,7 +326,7 @@ def _said(folder: Path, service: str) -> str:
 
 
 def _rules_there(folder: Path, service: str) -> Rules | None:
-    """What an earlier server has left to be loaded."""
+    """The rules that an earlier server requested, if the files are complete."""
     place = folder / "interception" / service
     try:
         files = {name: read_bounded(place / name, MAX_RULES, "rules", regular=True).decode() for name in FAMILIES}

@@ -93,6 +93,8 @@ class StateDir:
     """Versions of the snapshots that are there."""
     _sound: set[str] = field(default_factory=set)
     """Objects that this process has read or written."""
+    _swept: bool = False
+    """No object is there without a reference: neither this process nor one before it was stopped while it wrote."""
     _left: tuple[FileStat | None, ...] | None = None
     """What the folder looked like when this process had read it, or written to it."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
@@ -222,7 +224,7 @@ class StateDir:
                 raise
 
     def _save(self, position: Position | None, groups: Mapping[str, Snapshot]) -> bool:
-        old = self._manifest
+        old, swept, self._swept = self._manifest, self._swept, False
         saved = {name: self._put_group(old.groups.get(name), snapshot) for name, snapshot in groups.items()}
         if position is None:
             manifest = old._replace(groups=saved)
@@ -230,7 +232,8 @@ class StateDir:
             plans = {name: self._put_recipe(recipe) for name, recipe in position.plans.items()}
             frozen = {name: self._put_group(old.frozen.get(name), item) for name, item in position.frozen.items()}
             manifest = Manifest(position.rollout, plans, saved, frozen)
-        if manifest == old:
+        if manifest == old and swept:
+            self._swept = True
             return False
         under_way = manifest.rollout is not None and len(manifest.rollout.may_have) > 1
         try:
@@ -247,9 +250,10 @@ class StateDir:
         self._manifest = manifest
         try:
             self._remove_unused_objects()
+            self._swept = True
         finally:
             self._left = self._stats()
-        return True
+        return manifest != old
 
     def close(self) -> None:
         self._lock.close()
@@ -360,7 +364,7 @@ def _clear(folder: Path) -> None:
 def _too_old(path: Path) -> CommandError:
     return wrong_usage(
         "ADM854",
-        f"`{path}` is of an earlier release, which was in the middle of a transition",
+        f"`{path}` is of an earlier release, which was in the middle of a rollout",
         cause="its steps are not those of this release",
         hint="let the earlier release finish, or remove the folder once every proxy has the configuration of one plan",
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from admc.testbed import echo
 from admc.testbed.facts import copies, is_split, repeats
-from admc.testbed.findings import Bed, Finding, described, identified, judged, too_rare, tries, unobservable
+from admc.testbed.findings import TIMED_OUT, Bed, Finding, described, identified, judged, too_rare, tries, unobservable
 from admc.testbed.matching import holds, policies_on
 from admc.testbed.probes.arguments import duration, integer, listed, percent, seconds, text
 
@@ -66,7 +66,7 @@ def timeout(bed: Bed, policy: Policy, call: Call, request: Request) -> Finding:
         arrived = bed.record.of(identity)
         if not is_split(bed.program, call) or not arrived or arrived[0].service == call.destination:
             break  # else a split sent it to the other service
-    right = reply.label in ("504", "DEADLINE_EXCEEDED", "UNAVAILABLE") and after * 0.9 <= reply.seconds < delay
+    right = reply.label in TIMED_OUT and after * 0.9 <= reply.seconds < delay
     expected = "DEADLINE_EXCEEDED" if reply.grpc else "504"
     return judged(
         right,

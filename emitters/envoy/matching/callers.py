@@ -41,7 +41,8 @@ def callers_in_scope(context: Context, policy: Policy, hop: Hop) -> Callers | No
 
 
 def covers_all_callers(program: Program, policy: Policy) -> bool:
-    """Whether a policy applies to every caller. Between two plans such a policy has no home program of its own."""
+    """Whether a policy applies to every caller: for policies of this program alone. One that stands in another program
+    (`home`) has sources of both."""
     number = len(program.services) + len(program.externals)
     return policy.home is None and policy.open_sources and len(policy.sources) == number
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from tests.bench.cost.suite import APP, HOTEL
 from tests.golang import built
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import NEEDS_MESH
+from tests.testbed.ports import free_port
 
 Serve = Callable[..., subprocess.Popen[bytes]]
 SECONDS = 30.0
@@ -56,12 +56,6 @@ def serve(app: Path, tmp_path: Path) -> Iterator[Serve]:
         yield start
 
 
-def _free() -> int:
-    with socket.socket() as found:
-        found.bind(("", 0))
-        return int(found.getsockname()[1])
-
-
 def _step(protocol: str, port: int, path: str = "", every: int = 1) -> dict[str, Any]:
     address = f"127.0.0.1:{port}"
     return {"protocol": protocol, "address": address, "authority": address, "path": path, "size": 300, "every": every}
@@ -86,7 +80,7 @@ class _Sending:
 
 
 def test_a_request_walks_through_all_protocols_and_says_where_it_broke(app: Path, serve: Serve, tmp_path: Path) -> None:
-    store, inner, plain, entry, unused = (_free() for _ in range(5))
+    store, inner, plain, entry, unused = (free_port() for _ in range(5))
     serve(store, "tcp")
     serve(inner, "grpc", get={"reply": 10, "steps": [_step("tcp", store)]})
     serve(plain, "http", get={"reply": 10, "steps": [_step("grpc", inner, "/get")]})
@@ -112,7 +106,7 @@ def test_a_request_walks_through_all_protocols_and_says_where_it_broke(app: Path
 
 
 def test_a_stall_neither_thins_the_load_out_nor_hides(app: Path, serve: Serve, tmp_path: Path) -> None:
-    entry = _free()
+    entry = free_port()
     process = serve(entry, "http", get={"reply": 1, "steps": []})
     os.kill(process.pid, signal.SIGSTOP)
     planned = [(index * 10_000, "/get") for index in range(100)]
@@ -130,7 +124,7 @@ def test_a_stall_neither_thins_the_load_out_nor_hides(app: Path, serve: Serve, t
 
 
 def test_unused_to_answer_is_counted(app: Path, tmp_path: Path) -> None:
-    outcomes = _Sending(app, tmp_path, _free(), [(0, "/"), (1000, "/")]).outcomes()
+    outcomes = _Sending(app, tmp_path, free_port(), [(0, "/"), (1000, "/")]).outcomes()
     assert len(outcomes) == 2
     assert all("connection refused" in outcome.status for outcome in outcomes)
 

@@ -6,7 +6,7 @@ import ipaddress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl
@@ -100,7 +100,6 @@ def _in(item: Any, peer: Any) -> bool:
     return peer in ipaddress.ip_network(f"{item['address_prefix']}/{item['prefix_len']}")
 
 
-@settings(deadline=None)
 @given(OWNED, st.frozensets(st.sampled_from((*PARTIES, "internet")), min_size=1), st.booleans(), st.booleans())
 def test_callers(owned: dict[Network, str], names: frozenset[str], unknown: bool, open_: bool) -> None:
     program, addresses = _world(owned, unknown)
@@ -114,7 +113,6 @@ def test_callers(owned: dict[Network, str], names: frozenset[str], unknown: bool
         assert _holds(callers_predicate(found, "x"), peer) == wanted
 
 
-@settings(deadline=None)
 @given(OWNED, st.frozensets(st.sampled_from(PARTIES), min_size=1))
 def test_admitted(owned: dict[Network, str], names: frozenset[str]) -> None:
     listed = ", ".join(sorted(names))
@@ -129,7 +127,6 @@ def test_admitted(owned: dict[Network, str], names: frozenset[str]) -> None:
         assert any(_admits(item, peer) for item in admitted) == _truth(owners, peer, names, otherwise=False)
 
 
-@settings(deadline=None)
 @given(OWNED, st.frozensets(st.sampled_from((*PARTIES, "internet")), min_size=1), st.booleans())
 def test_filter_chains_of_connections(owned: dict[Network, str], names: frozenset[str], unknown: bool) -> None:
     names = names if unknown else names - {"internet"}

@@ -19,7 +19,7 @@ from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
 from emitters.envoy.messages.typed import to_json, to_yaml
 from tests.emitters.envoy.ads import Ads
-from tests.emitters.envoy.kinds.test_accepted_by_envoy import FILES, everything
+from tests.emitters.envoy.kinds.everything import FILES, everything
 from tests.emitters.envoy.on_files import Files
 from tests.emitters.envoy.support import ENVOY, load, private
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emitters.interception import (
@@ -66,7 +66,6 @@ _OWNER = re.compile(r"-A ADMC_OUT -m comment --comment [A-Za-z0-9_.:/-]{1,255}",
 ANY = st.text(max_size=20)
 
 
-@settings(deadline=None)
 @given(ANY, ANY, ANY, ANY)
 def test_names_cannot_become_rules(app: str, service: str, destination: str, policy: str) -> None:
     capture = EgressCapture(destination, Reached.PORT, None, 443, (policy,))

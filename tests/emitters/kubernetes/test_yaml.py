@@ -6,7 +6,7 @@ import re
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emitters.envoy.messages.typed import to_yaml as envoy_yaml
@@ -14,6 +14,7 @@ from emitters.kubernetes import to_yaml
 from tests.emitters.interception.build import service
 from tests.emitters.kubernetes.decoding import decoded
 from tests.emitters.kubernetes.test_network_policies import objects
+from tests.properties import examples
 
 ODD = (
     *("08", "1e3", "1E3", "1e+3", "on", "On", "off", "y", "N", "yes", "NO", "true", "False", "null", "Null", "~", ""),
@@ -39,7 +40,7 @@ def test_odd_texts_are_text() -> None:
     _reads_back(list(ODD))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(TEXTS, min_size=30, max_size=60))
 def test_any_text_is_text(texts: list[str]) -> None:
     _reads_back(texts)

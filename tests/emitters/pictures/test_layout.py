@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emitters.pictures.layout import Box, Point, layered
+from tests.properties import examples
 
 GRAPHS = st.integers(1, 14).flatmap(
     lambda count: st.tuples(
@@ -17,7 +18,7 @@ GRAPHS = st.integers(1, 14).flatmap(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(GRAPHS)
 def test_boxes_do_not_overlap_and_arrows_join_them(
     graph: tuple[list[tuple[int, int]], list[tuple[int, int]]],

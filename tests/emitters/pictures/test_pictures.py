@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emitters.pictures import dot, mermaid, svg, svg_comparison
 from emitters.pictures.svg import MAX_NODES
 from tests.emitters.interception.build import external, placement, program, service
 from tests.emitters.pictures.samples import hotel
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +142,7 @@ def scenes(draw: st.DrawFn) -> tuple[Program, Placement]:
     return made, placement(made, decisions, open_=open_)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(scenes())
 def test_svg_holds_every_service_once_whatever_the_names(scene: tuple[Program, Placement]) -> None:
     made, placed = scene
@@ -163,7 +164,7 @@ def test_svg_holds_every_service_once_whatever_the_names(scene: tuple[Program, P
         assert draw(made, placed) == text
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(scenes())
 def test_mermaid_is_made_of_known_lines_whatever_the_names(scene: tuple[Program, Placement]) -> None:
     made, placed = scene
@@ -181,7 +182,7 @@ def test_mermaid_is_made_of_known_lines_whatever_the_names(scene: tuple[Program,
     assert mermaid(made, placed) == text
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(scenes())
 def test_dot_quotes_every_name(scene: tuple[Program, Placement]) -> None:
     made, placed = scene

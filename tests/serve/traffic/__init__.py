@@ -1,10 +1,13 @@
-"""Constant traffic through real proxies while `admc serve` is restarted, killed, and given other programs.
+"""Constant traffic through real proxies while `admc serve` restarts, is killed, and gets other programs.
 
-    programs   what is served, as data: its text, and what each request may meet
-    callers    who asks, again and again, and what came of each request
-    judge      which programs a request may have met, and whether it fared as one of them says
+    programs   variants of a program: the text of each, and its effects on a request
+    judge      decides whether the result of each request is one that a program of its time allows
     bed        a server in a process of its own, Envoys, echo services and callers, on loopback
-    agreement  what proxies say of themselves, and whether the server says the same
+    agreement  compares the state of proxies with the status of the server
+    walk       many changes in a row, with interruptions
+    pods       proxies in namespaces, with real redirection
+    pod_bed    a server, pods and callers
+    pod_walk   many changes in a row, while pods start and end
 
-`python -m tests.serve.traffic --changes 1000` is the long form.
+`python -m tests.serve.traffic --changes 1000` makes any number of changes.
 """

@@ -1,6 +1,6 @@
-"""What a proxy says of itself, and whether the server says the same.
+"""Compares the state of a proxy with what the server's status says about it.
 
-Nothing was refused, nothing is waited for, and the versions of what is active make the very digests that the server's
+The proxy has rejected nothing and waits for nothing, and the versions of its active resources have the digests that the
 status calls acknowledged.
 """
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 def disagreements(name: str, get: Get, types: list[Mapping[str, Any]]) -> list[str]:
-    """Where a proxy and the server's row about it differ, in words. `types` is of the status."""
-    found = [f"{name}: {counter} is {value}" for counter, value in refused(get)]
+    """A sentence for each difference between a proxy and its row in the status. `types` is of that row."""
+    found = [f"{name}: {counter} is {value}" for counter, value in update_rejections(get)]
     waiting = json.loads(get("/init_dump")).get("unready_targets_dumps", [])
     found += [f"{name} waits for {each}" for each in waiting]
     versions = {short(kind): version for kind, version in _active(json.loads(get("/config_dump"))).items()}
     for row in types:
         if row["error"]:
-            found.append(f"{name} refused {row['type']}: {row['error']}")
+            found.append(f"{name} rejected {row['type']}: {row['error']}")
         if row["type"] in versions and versions[row["type"]] != row["wanted"]:
             found.append(f"{name} has {row['type']} {versions[row['type']]}, and {row['wanted']} is wanted")
     return found
 
 
-def refused(get: Get) -> Iterator[tuple[str, int]]:
-    """Counters of updates that were refused, where they are not zero."""
+def update_rejections(get: Get) -> Iterator[tuple[str, int]]:
+    """Counters of rejected updates that are not zero."""
     for line in get("/stats?filter=update_rejected").decode().splitlines():
         counter, _, value = line.rpartition(": ")
         if counter.endswith("update_rejected") and int(value):
@@ -46,13 +46,13 @@ def refused(get: Get) -> Iterator[tuple[str, int]]:
 
 
 def _active(dump: Mapping[str, Any]) -> dict[str, str]:
-    """Digest of the names and versions of all that is in use, by type."""
+    """Digest of the names and versions of the active resources, by type."""
     held: dict[str, dict[str, ClientResource]] = {CLUSTER: {}, LISTENER: {}, ROUTES: {}, EXTENSION: {}}
     for part in dump["configs"]:
         for each in part.get("dynamic_active_clusters", ()):
             held[CLUSTER][each["cluster"]["name"]] = Claimed(each["version_info"])
         for each in part.get("dynamic_listeners", ()):
-            # Where only filter chains are replaced, Envoy goes on to show the version before.
+            # After an update of filter chains alone, Envoy still shows the previous version.
             held[LISTENER][each["name"]] = _resource(each["active_state"]["listener"])
             if "warming_state" in each or "error_state" in each:
                 held[LISTENER][each["name"]] = Claimed("not active")
@@ -64,6 +64,6 @@ def _active(dump: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _resource(shown: Mapping[str, Any]) -> Resource:
-    """What a message that is shown as JSON would be if it came from a server."""
+    """The resource that a server sends for a message in JSON."""
     held = json_format.ParseDict(shown, any_pb2.Any())
     return Resource.parse(held.type_url, held.value)

@@ -1,7 +1,7 @@
-"""An application on loopback under traffic, its proxies, and a server in a process of its own that may be killed.
+"""An application on loopback under traffic, its proxies, and a server in a process of its own that can be killed.
 
-Nothing is redirected here: callers dial explicit listeners. Proxies start from what `admc compile --emit` writes for
-them, but for ports, so that two beds can run side by side.
+Connections are not redirected: callers dial explicit listeners. Proxies start with the bootstraps that
+`admc compile --emit` writes. Only their ports differ, so two beds can run side by side.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode
 from emitters.output import files
 from tests.serve.server_process import Served, served
-from tests.serve.traffic.agreement import disagreements, refused
-from tests.serve.traffic.callers import Caller, go_round
+from tests.serve.traffic.agreement import disagreements, update_rejections
 from tests.serve.traffic.judge import FEW, Outage, Timeline, Verdict, admitted, judge
-from tests.serve.traffic.programs import FAILS_ONCE, FILES, OUT, Ask, Variant
+from tests.serve.traffic.programs import FAILS_ONCE, FILES, OUT, Variant
+from tests.testbed.callers import Caller, RequestSpec, wait_for_workers
+from tests.testbed.draining import DRAIN_SECONDS
 from tests.testbed.ports import free_port, program_port
 
 if TYPE_CHECKING:
@@ -37,45 +38,43 @@ if TYPE_CHECKING:
 
     from admc.serve.build.source import State
 
-DRAIN_SECONDS = 3
-"""Envoy looks at whole seconds: with less, connections are cut without having been told to close."""
 SECONDS = 90.0
 PORT = program_port()
 XDS_PORT = free_port()
-"""Nobody has it when a server comes back."""
+"""It stays free while the server is down."""
 WHOLE = frozenset(("plan",))
-"""Steps at which the new program holds alone."""
+"""Steps in which all proxies enforce the new program alone."""
 
-Asks = tuple[Ask, ...]
+Specs = tuple[RequestSpec, ...]
 
 
 def has_begun(server: dict[str, Any], wanted: str) -> bool:
-    """Whether a server leads its proxies to a state. A newer plan may have to wait for one that is under way."""
-    return bool(server["state"] == wanted) and not server["transition"].endswith("; then a newer plan begins")
+    """Whether the rollout of a state has begun. It may have to wait until another rollout ends."""
+    return bool(server["state"] == wanted) and not server["rollout"].endswith("; then a newer plan begins")
 
 
-def callers_asks() -> list[tuple[Asks, bool]]:
-    """What each caller asks for in turn, and whether it keeps its connection."""
+def caller_specs() -> list[tuple[Specs, bool]]:
+    """The requests of each caller, and whether it keeps its connection."""
 
-    def to_cart(source: str, protocol: str, *paths: str) -> Asks:
-        made = [Ask(source, "cart", protocol, path) for path in paths]
-        return (*made, Ask(source, "cart", protocol, "/", OUT))
+    def to_cart(source: str, protocol: str, *paths: str) -> Specs:
+        made = [RequestSpec(source, "cart", protocol, path) for path in paths]
+        return (*made, RequestSpec(source, "cart", protocol, "/", OUT))
 
     return [
         (to_cart("shop", "http", "/", "/"), True),
         (to_cart("till", "h2c", "/", "/shut"), True),
         (to_cart("shop", "http", "/", "/shut"), False),
         (to_cart("till", "http", "/"), False),
-        ((Ask("shop", "cart", "http", FEW),), True),
-        ((Ask("shop", "stock", "grpc"), Ask("shop", "stock", "grpc", "/", FAILS_ONCE)), True),
-        ((Ask("till", "stock", "grpc"),), False),
-        ((Ask("shop", "ledger", "tcp"),), False),
-        ((Ask("till", "ledger", "tcp"),), False),
+        ((RequestSpec("shop", "cart", "http", FEW),), True),
+        ((RequestSpec("shop", "stock", "grpc"), RequestSpec("shop", "stock", "grpc", "/", FAILS_ONCE)), True),
+        ((RequestSpec("till", "stock", "grpc"),), False),
+        ((RequestSpec("shop", "ledger", "tcp"),), False),
+        ((RequestSpec("till", "ledger", "tcp"),), False),
     ]
 
 
 class Bed:
-    """Use as a context: echo services and callers run inside it; servers and proxies when they are told to."""
+    """Use as a context, in which echo services and callers run. Its methods start the server and the proxies."""
 
     def __init__(self, folder: Path, envoy: str, pause: float = 0.05) -> None:
         self.folder = folder
@@ -95,13 +94,13 @@ class Bed:
         )
         self.envoys = Envoys(folder / "logs", envoy, ("--drain-time-s", str(DRAIN_SECONDS)))
         self._bootstraps = self._written(state)
-        self.callers = [Caller(self._dial(asks[0]), asks, keep=keep, pause=pause) for asks, keep in callers_asks()]
+        self.callers = [Caller(self._dial(specs[0]), specs, keep=keep, pause=pause) for specs, keep in caller_specs()]
         self._server: Served | None = None
         self._serving = ExitStack()
         self._stack = ExitStack()
         self._started = False
         self.servers = 0
-        """How many have been started."""
+        """How many servers were started."""
 
     def __enter__(self) -> Bed:
         with ExitStack() as stack:
@@ -126,36 +125,35 @@ class Bed:
         write_whole(self._program, variant.text(PORT).encode())
 
     def read(self) -> State:
-        """What the server makes of the program as it stands."""
+        """The present program, as the server reads it."""
         found = read(Source(self._program, Mode.EXPLICIT), ())
         assert found.state is not None, [(each.code, each.message) for each in found.findings]
         return found.state
 
-    def settle(self) -> None:
-        """Wait until the program as it stands is in force at all proxies, and no other."""
+    def wait_until_in_force(self) -> None:
+        """Wait until all proxies enforce the present program, and no other."""
         wanted = self.read().version
         try:
             self.server.until(lambda: self._holds(wanted), SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{wanted} is not in force: {json.dumps(self.status())}\n{error}") from error
         since = time.monotonic()
-        go_round(self.callers)
+        wait_for_workers(self.callers)
         self.timeline.in_force(since)
 
-    def over(self) -> None:
-        """Wait until nothing of any transition is left."""
-        self.settle()
+    def wait_until_at_rest(self) -> None:
+        """Wait until no rollout is under way."""
+        self.wait_until_in_force()
         self.server.until(lambda: not self.status()["server"]["why"], SECONDS)
-        self.settle()
+        self.wait_until_in_force()
 
     def _holds(self, wanted: str) -> bool:
         time.sleep(0.05)
-        said = self.server.events()
-        assert not any(event["event"] == "last_good_state_stays" for event in said), self.server.log.read_text()
+        assert not self.server.events("last_good_state_stays"), self.server.log.read_text()
         status = self.status()
         if not has_begun(status["server"], wanted):
             return False
-        step = status["server"]["transition"].partition("step `")[2].partition("`")[0]
+        step = status["server"]["rollout"].partition("step `")[2].partition("`")[0]
         return (not step or step in WHOLE) and self._in_sync(status)
 
     def _in_sync(self, status: dict[str, Any]) -> bool:
@@ -188,33 +186,33 @@ class Bed:
     # ---- proxies ----
 
     def start_proxies(self) -> None:
-        """Those that run end before."""
-        self.no_refusals()
+        """Start all proxies, and end those that run."""
+        self.assert_no_rejections()
         with self.starting_proxies():
             pass
 
     @contextlib.contextmanager
     def starting_proxies(self) -> Iterator[None]:
-        """They are started, and have become ready by the end of the block."""
-        with self._away(*self._bootstraps):
+        """Start all proxies. They are ready at the end of the block."""
+        with self._outage(*self._bootstraps):
             self.envoys.stop()
             self.envoys.launch(self._bootstraps)
             yield
             self._until_ready()
 
     def restart_proxy(self, service: str) -> None:
-        self.no_refusals()
-        with self._away(service):
+        self.assert_no_rejections()
+        with self._outage(service):
             self.envoys.stop(service)
             self.envoys.launch({service: self._bootstraps[service]})
             self._until_ready()
 
     def _until_ready(self) -> None:
-        """A proxy that was turned away comes again later each time, up to half a minute."""
+        """Envoy reconnects to the server after pauses of up to half a minute."""
         self.server.until(lambda: all(it.ready for it in self.envoys.running.values()), SECONDS)
 
     @contextlib.contextmanager
-    def _away(self, *services: str) -> Iterator[None]:
+    def _outage(self, *services: str) -> Iterator[None]:
         began = time.monotonic() if self._started else 0.0
         self._started = True
         outage = Outage(frozenset(services), began, float("inf"))
@@ -222,13 +220,13 @@ class Bed:
         yield
         self.timeline.outages[self.timeline.outages.index(outage)] = outage._replace(ended=time.monotonic())
 
-    def no_refusals(self) -> None:
+    def assert_no_rejections(self) -> None:
         for name, envoy in self.envoys.running.items():
-            found = list(refused(lambda path, it=envoy: it.admin_get(path, 10.0)[1]))  # type: ignore[misc]
+            found = list(update_rejections(lambda path, it=envoy: it.admin_get(path, 10.0)[1]))  # type: ignore[misc]
             assert not found, (name, found, self.status())
 
     def disagreements(self) -> list[str]:
-        """Between what proxies say and what the server says of them."""
+        """A sentence for each difference between a proxy and its row in the status."""
         found = []
         for row in self.status()["adms"]:
             envoy = self.envoys.running[row["service"]]
@@ -237,7 +235,7 @@ class Bed:
         return found
 
     def _written(self, state: State) -> dict[str, Path]:
-        """The emitted bootstraps at ports of this bed's own."""
+        """Write the emitted bootstraps, with ports of this bed."""
         made = {}
         for name, content in files(state.program, state.placement, self._addresses, Mode.EXPLICIT).items():
             service, _, file = name.partition("/")
@@ -254,12 +252,12 @@ class Bed:
 
     # ---- traffic ----
 
-    def _dial(self, ask: Ask) -> Any:
-        address, own = self._addresses.egress[ask.source, ask.destination], sender(self._addresses, ask.source)
+    def _dial(self, spec: RequestSpec) -> Any:
+        address, own = self._addresses.egress[spec.source, spec.destination], sender(self._addresses, spec.source)
         return lambda: socket.create_connection((address, PORT), 45.0, (own, 0))
 
     def verdict(self) -> Verdict:
-        """How all requests fared; to be asked when the callers have stopped."""
+        """The results of all requests. The callers must have stopped."""
         made = [request for caller in self.callers for request in caller.made]
         found = judge(self.timeline, made, self.echo.record.all())
         passed, most, wrong = admitted(self.timeline, made)

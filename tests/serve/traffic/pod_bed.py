@@ -1,8 +1,8 @@
-"""An application of pods under traffic, while a server moves policies and the cluster moves pods.
+"""An application of pods under traffic, while a server moves policies, and pods start and end.
 
-Every caller dials one pod from one pod, so that it is known whose proxies a request may meet: what one fails that is
-killed is told from what others fail. Where redirection is loaded everywhere from the beginning, somebody says so
-whenever the server asks; else tests do what a cluster's controller does.
+Each caller dials one pod from one pod. So the proxies that its requests may pass are known, and requests that fail at a
+proxy that was killed can be distinguished from others. If redirection is loaded everywhere from the beginning, the bed
+confirms it whenever the server requests it. Else tests load and confirm it, as a controller of a cluster does.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from dsl import load_text
 from emitters.envoy import Mode
 from tests.serve.server_process import Served, served
 from tests.serve.traffic.bed import SECONDS, WHOLE, XDS_PORT, has_begun
-from tests.serve.traffic.callers import Caller, go_round
 from tests.serve.traffic.judge import Outage, Timeline, Verdict, judge
-from tests.serve.traffic.pods import DRAIN_SECONDS, Pods, relay
-from tests.serve.traffic.programs import EGRESS, INGRESS, OUT, Ask, Variant
+from tests.serve.traffic.pods import Pods, relay
+from tests.serve.traffic.programs import EGRESS, INGRESS, OUT, Variant
+from tests.testbed.callers import Caller, RequestSpec, wait_for_workers
+from tests.testbed.draining import DRAIN_SECONDS
 from tests.testbed.mesh.mesh import Mesh
 from tests.testbed.mesh.mesh import Mode as Between
+from tests.testbed.mesh.source_ports import SourcePorts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -34,22 +36,23 @@ if TYPE_CHECKING:
 PORT = 8080
 SENDERS, RECEIVERS = ("shop/0", "shop/1"), ("cart/0", "cart/1", "cart/2")
 OPTIONS = ("policies.adm", "--endpoints", "endpoints.json", "--state", "kept")
-BOTH = """\
+ADMS_AT_BOTH_ENDS = """\
 policy left = set_request_header(name: "x-left", value: "1") on shop -> cart
 policy door = set_request_header(name: "x-door", value: "1") on shop -> cart
 pin left at egress
 pin door at ingress
 """
-"""Keeps an ADM at both sides. Without it connections pass a side untouched at times, and are cut when policies come."""
-SPREAD = f"{BOTH}policy spread = load_balancing(policy: round_robin) on shop -> cart\n"
-"""With it, senders' ADMs choose the receiver."""
+"""With these policies there is always an ADM at both ends. Without them, connections pass an end without an ADM at
+times, and are cut when policies move there."""
+SPREAD = f"{ADMS_AT_BOTH_ENDS}policy spread = load_balancing(policy: round_robin) on shop -> cart\n"
+"""With it, the ADMs of senders choose the receiver."""
 
 
 FIRST = Variant()
 
 
-def text(variant: Variant, more: str = BOTH) -> str:
-    """Everything at one side, or at the other."""
+def text(variant: Variant, extra: str = ADMS_AT_BOTH_ENDS) -> str:
+    """The program of a variant, with the policies of `extra`."""
     shut, said = variant.shut, variant.said is not None
     lines = [
         "app pods",
@@ -65,14 +68,17 @@ def text(variant: Variant, more: str = BOTH) -> str:
         f"pin shut at {variant.cart}" if shut else "",
         f"pin said at {variant.cart}" if said else "",
     ]
-    return "\n".join([*filter(None, lines), more])
+    return "\n".join([*filter(None, lines), extra])
 
 
-def asks() -> list[tuple[tuple[Ask, ...], bool]]:
-    """What is asked from each pod of each, and whether on a connection that is kept."""
+def specs() -> list[tuple[tuple[RequestSpec, ...], bool]]:
+    """The requests from each pod to each, and whether their connection is kept."""
 
-    def made(protocol: str, *paths: str) -> tuple[Ask, ...]:
-        return (*(Ask("shop", "cart", protocol, path) for path in paths), Ask("shop", "cart", protocol, "/", OUT))
+    def made(protocol: str, *paths: str) -> tuple[RequestSpec, ...]:
+        return (
+            *(RequestSpec("shop", "cart", protocol, path) for path in paths),
+            RequestSpec("shop", "cart", protocol, "/", OUT),
+        )
 
     return [(made("h2c", "/", "/shut"), True), (made("http", "/", "/"), True), (made("http", "/", "/shut"), False)]
 
@@ -85,25 +91,25 @@ class PodBed:
         folder: Path,
         pods: tuple[str, ...],
         *,
-        more: str = BOTH,
+        extra: str = ADMS_AT_BOTH_ENDS,
         first: Variant = FIRST,
-        bare: Collection[str] = (),
+        without_proxy: Collection[str] = (),
         pause: float = 0.05,
     ) -> None:
-        """`pods` are there from the beginning. `more`: policies that are in every program. `first` is in force from the
-        beginning. `bare` pods have neither proxy nor redirection, so that somebody has to see to it when that is asked
-        for; without any, redirection is loaded everywhere."""
+        """`pods` run from the beginning, with `first` in force. All programs have the policies of `extra`. The pods of
+        `without_proxy` have neither proxy nor redirection until a test gives them. If there are none, redirection is
+        loaded everywhere."""
         self.folder = folder
         self.timeline = Timeline(DRAIN_SECONDS)
         self.callers: list[Caller] = []
         self.variant = first
-        self.bare = set(bare)
+        self.without_proxy = set(without_proxy)
         self.known: set[str] = set(pods)
         """The pods that the endpoints file has."""
         self._unready: frozenset[str] = frozenset()
         self.servers = 0
         self._steps = 0
-        self._more, self._pause = more, pause
+        self._extra, self._pause = extra, pause
         self._calling: dict[tuple[str, str], list[Caller]] = {}
         self._server: Served | None = None
         self._serving = ExitStack()
@@ -116,6 +122,7 @@ class PodBed:
             self.write(self.variant)
             nothing_between = Mesh(load_text(self._text(self.variant)), None, Between.NONE, folder=self.folder / "mesh")
             self.mesh = stack.enter_context(nothing_between)
+            self._source_ports = SourcePorts(self.mesh)
             stack.enter_context(relay(path, XDS_PORT))
             both = [self._text(Variant(cart=side)) for side in (EGRESS, INGRESS)]
             self.pods = Pods(self.mesh, self.folder, path, both[0])
@@ -123,15 +130,15 @@ class PodBed:
             stack.callback(self._serving.close)
             self.serve()
             for program, places in zip(both, (SENDERS, RECEIVERS), strict=True):
-                self.pods.load_planned(program, *(pod for pod in places if pod not in self.bare))
-            for pod in sorted(self.known - self.bare):
+                self.pods.load_planned(program, *(pod for pod in places if pod not in self.without_proxy))
+            for pod in sorted(self.known - self.without_proxy):
                 self.pods.start(pod)
-            for pod in sorted(self.known - self.bare):
+            for pod in sorted(self.known - self.without_proxy):
                 self.server.until(lambda it=pod: self.pods.ready(it), SECONDS)  # type: ignore[misc]
-            self.settle()
-            if not self.bare:
-                self._keep_saying(stack)
-            stack.callback(self._silence, *SENDERS, *RECEIVERS)
+            self.wait_until_in_force()
+            if not self.without_proxy:
+                self._keep_confirming(stack)
+            stack.callback(self._stop_callers_of, *SENDERS, *RECEIVERS)
             for pod in sorted(self.known):
                 self._call(pod)
             self._stack = stack.pop_all()
@@ -140,7 +147,7 @@ class PodBed:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _keep_saying(self, stack: ExitStack) -> None:
+    def _keep_confirming(self, stack: ExitStack) -> None:
         saying = threading.Thread(target=self._confirm, daemon=True)
         saying.start()
         stack.callback(saying.join)
@@ -148,18 +155,18 @@ class PodBed:
 
     def _confirm(self) -> None:
         while not self._done.wait(0.1):
-            for service in self.pods.asked():
+            for service in self.pods.unconfirmed():
                 self.pods.confirm(service)
 
     # ---- programs and servers ----
 
     def _text(self, variant: Variant) -> str:
-        return text(variant, self._more)
+        return text(variant, self._extra)
 
     def write(self, variant: Variant) -> None:
         self.variant = variant
         if self._server is not None:
-            self._steps = len(self._server.events("transition_step"))
+            self._steps = len(self._server.events("rollout_step"))
         self.timeline.wrote(variant)
         write_whole(self.folder / "policies.adm", self._text(variant).encode())
 
@@ -177,16 +184,16 @@ class PodBed:
         self.server.stop(signal.SIGKILL)
         self._serving.close()
 
-    def phases(self) -> Iterator[str]:
-        """The steps that this server has taken since it was given the program."""
-        return (event["phase"] for event in self.server.events("transition_step")[self._steps :])
+    def steps(self) -> Iterator[str]:
+        """The steps that this server has taken since the program was written."""
+        return (event["step"] for event in self.server.events("rollout_step")[self._steps :])
 
-    def until_step(self, phase: str, seconds: float = SECONDS) -> None:
-        """Wait until that step has been taken since the program was written; it need not be acknowledged."""
-        self.server.until(lambda: phase in self.phases(), seconds)
+    def until_step(self, step: str, seconds: float = SECONDS) -> None:
+        """Wait until the server has published a step since the program was written. Proxies need not have it."""
+        self.server.until(lambda: step in self.steps(), seconds)
 
-    def settle(self) -> None:
-        """Wait until program and addresses as they stand are in force at all proxies, and no other."""
+    def wait_until_in_force(self) -> None:
+        """Wait until all proxies enforce the present program at the present addresses, and no other."""
         found = read(Source(self.folder / "policies.adm", Mode.REDIRECT), (self.endpoints,))
         assert found.state is not None, found.findings
         wanted = found.state.version
@@ -195,24 +202,23 @@ class PodBed:
         except AssertionError as error:
             raise AssertionError(f"{wanted} is not in force: {self.server.status()}\n{error}") from error
         since = time.monotonic()
-        go_round([caller for made in self._calling.values() for caller in made])
+        wait_for_workers([caller for made in self._calling.values() for caller in made])
         self.timeline.in_force(since)
 
-    def over(self) -> None:
-        """Wait until nothing of any transition is left."""
-        self.settle()
+    def wait_until_at_rest(self) -> None:
+        """Wait until no rollout is under way."""
+        self.wait_until_in_force()
         self.server.until(lambda: not self.server.status()["server"]["why"], SECONDS)
-        self.settle()
+        self.wait_until_in_force()
 
     def until_acknowledged(self) -> None:
-        """Wait until all proxies have what the server has for them, and their workers have taken it over."""
+        """Wait until all proxies have acknowledged what is published, and their workers have taken it over."""
         self.server.until(self._in_sync, SECONDS)
         time.sleep(SETTLE_SECONDS)
 
     def _holds(self, wanted: str) -> bool:
         time.sleep(0.05)
-        said = self.server.events()
-        assert not any(event["event"] == "last_good_state_stays" for event in said), self.server.log.read_text()
+        assert not self.server.events("last_good_state_stays"), self.server.log.read_text()
         status = self.server.status()
         if not has_begun(status["server"], wanted):
             return False
@@ -221,47 +227,49 @@ class PodBed:
 
     def _in_sync(self) -> bool:
         nodes = {node["id"]: node["in_sync"] for row in self.server.status()["adms"] for node in row["nodes"]}
-        return all(nodes.get(self.pods.nodes[pod]) for pod in self.known - self.bare)
+        return all(nodes.get(self.pods.nodes[pod]) for pod in self.known - self.without_proxy)
 
     # ---- pods ----
 
-    def _locate(self) -> None:
-        """Tell the server which pods there are, and wait until everybody goes by it."""
+    def _publish_pods(self) -> None:
+        """Write the endpoints file, and wait until all proxies have these addresses."""
         before = len(self.server.events("located"))
         self.endpoints = self.pods.endpoints(self.known, self._unready)
         self.server.until(lambda: len(self.server.events("located")) > before, SECONDS)
         self.until_acknowledged()
 
     def join(self, pod: str) -> None:
-        """A pod comes: its proxy is ready before the pod is known, and all know it before it is called, or calls."""
-        if pod not in self.bare:
+        """A pod starts. Its proxy is ready before the endpoints file has the pod. Its callers begin when all proxies
+        have its address."""
+        if pod not in self.without_proxy:
             self.pods.start(pod)
             self.server.until(lambda: self.pods.ready(pod), SECONDS)
         self.known.add(pod)
-        self._locate()
+        self._publish_pods()
         self._call(pod)
 
     def leave(self, pod: str) -> None:
-        """A pod goes: when nobody calls it any more it is forgotten, and ends when proxies have taken that over."""
-        self._silence(pod)
+        """A pod ends. First its callers stop, then the endpoints file drops it. Its proxy ends when no other proxy has
+        its address."""
+        self._stop_callers_of(pod)
         self.known.remove(pod)
-        self._locate()
-        if pod not in self.bare:
+        self._publish_pods()
+        if pod not in self.without_proxy:
             self.pods.kill(pod)
 
     def unready(self, *pods: str) -> None:
-        """These are not ready, and all others are: proxies have taken that over."""
+        """These pods are not ready, and all others are. Wait until all proxies have that."""
         self._unready = frozenset(pods)
-        self._locate()
+        self._publish_pods()
 
-    def equip(self, pod: str) -> None:
-        """It gets a proxy while it runs; redirection is still to be loaded."""
-        self.bare.remove(pod)
+    def add_proxy(self, pod: str) -> None:
+        """A running pod gets a proxy. Its redirection is loaded later."""
+        self.without_proxy.remove(pod)
         self.pods.start(pod)
         self.server.until(lambda: self.pods.ready(pod), SECONDS)
 
     def restart(self, pod: str) -> None:
-        """Its proxy is killed and comes back."""
+        """Kill the proxy of a pod, and start it again."""
         outage = Outage(frozenset((pod,)), time.monotonic(), float("inf"))
         self.timeline.outages.append(outage)
         self.pods.kill(pod)
@@ -276,38 +284,37 @@ class PodBed:
             for destination in sorted(self.known & set(RECEIVERS)):
                 ends = (source, destination)
                 if pod in ends and ends not in self._calling:
-                    made = [self._caller(source, destination, own, keep=keep) for own, keep in asks()]
+                    made = [self._caller(source, destination, own, keep=keep) for own, keep in specs()]
                     self._calling[ends] = made
                     self.callers += made
                     for caller in made:
                         caller.__enter__()
 
-    def _silence(self, *pods: str) -> None:
+    def _stop_callers_of(self, *pods: str) -> None:
         ending = [ends for ends in self._calling if not set(ends).isdisjoint(pods)]
         for ends in ending:
             for caller in self._calling.pop(ends):
                 caller.__exit__()
 
-    def _caller(self, source: str, destination: str, own: tuple[Ask, ...], *, keep: bool) -> Caller:
-        replica = int(source.rpartition("/")[2])
+    def _caller(self, source: str, destination: str, own: tuple[RequestSpec, ...], *, keep: bool) -> Caller:
         address = self.mesh.layout.by_name[destination].addresses[0]
-        ends = (source, *RECEIVERS) if self._more == SPREAD else (source, destination)
+        ends = (source, *RECEIVERS) if self._extra == SPREAD else (source, destination)
         return Caller(
-            lambda: self.mesh.connect("shop", address, PORT, replica=replica),
+            lambda: self._source_ports.connect(source, address, PORT),
             own,
             keep=keep,
             pause=self._pause,
             ends=ends,
         )
 
-    def refused(self) -> list[str]:
-        return [line for pod in sorted(self.known - self.bare) for line in self.pods.refused(pod)]
+    def update_rejections(self) -> list[str]:
+        return [line for pod in sorted(self.known - self.without_proxy) for line in self.pods.update_rejections(pod)]
 
     def verdict(self) -> Verdict:
-        """How all requests fared; to be asked when the callers have stopped, and before the bed is gone."""
+        """The results of all requests. The callers must have stopped, and the bed must still run."""
         made = [request for caller in self.callers for request in caller.made]
         return judge(self.timeline, made, [each.seen for each in self.mesh.arrivals()])
 
-    def quiet(self) -> None:
-        """End the callers."""
-        self._silence(*SENDERS, *RECEIVERS)
+    def stop_callers(self) -> None:
+        """Stop all callers."""
+        self._stop_callers_of(*SENDERS, *RECEIVERS)

@@ -1,4 +1,4 @@
-"""Pods come, go and lose their proxies, servers are killed, and newer plans come, each in the middle of a step.
+"""Pods start and end, proxies and servers are killed, and newer plans arrive, each in the middle of a step.
 
 `python -m tests.serve.traffic.pod_walk --rounds 20` takes 20 s a round.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from admc.rollout.model import StepName
-from tests.serve.traffic.pod_bed import BOTH, RECEIVERS, SENDERS, SPREAD, PodBed
+from tests.serve.traffic.pod_bed import ADMS_AT_BOTH_ENDS, RECEIVERS, SENDERS, SPREAD, PodBed
 from tests.serve.traffic.programs import EGRESS, INGRESS
 from tests.testbed.mesh.needs import missing
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 PODS = (*SENDERS, *RECEIVERS)
 SHOWN = 20
 EVENTS = ("restart", "restart", "join or leave", "join or leave", "kill", "newer", "newer and back")
-"""What may happen in a round; twice what may happen to several pods."""
-BETWEEN = {"both": BOTH, "spread": SPREAD, "bare": ""}
-"""With `bare` requests may fail that are under way when a connection is cut that nobody could be told of."""
-MOVING = 0.8
-"""How many of the rounds begin with a plan that changes sides."""
+"""What may happen in a round. Events that concern one of several pods are listed twice."""
+BETWEEN = {"both": ADMS_AT_BOTH_ENDS, "spread": SPREAD, "bare": ""}
+"""With `bare`, requests may fail on connections that are cut without notice to the client."""
+MOVING_SHARE = 0.8
+"""The share of rounds that begin with a plan that moves policies."""
 
 
 def moved(variant: Variant) -> Variant:
@@ -38,7 +38,7 @@ def moved(variant: Variant) -> Variant:
 
 
 class Walker:
-    """Does one thing after another to a bed, and counts what."""
+    """Makes one change after another in a bed, and counts them."""
 
     def __init__(self, bed: PodBed, seed: int) -> None:
         self._bed = bed
@@ -46,9 +46,9 @@ class Walker:
         self.done: Counter[str] = Counter()
 
     def round(self) -> None:
-        """A plan, and up to three events, each while some step is under way; sometimes all of it comes to rest."""
+        """A plan, and up to three events, each during some step. In half of the rounds the rollout ends."""
         bed, choose = self._bed, self._choose
-        moves = choose.random() < MOVING
+        moves = choose.random() < MOVING_SHARE
         variant = self._varied(bed.variant)
         self.write(moved(variant) if moves else variant)
         for _ in range(choose.randint(1, 3)):
@@ -58,7 +58,7 @@ class Walker:
                 time.sleep(choose.uniform(0.0, 3.0))
             self.happen(choose.choice(EVENTS))
         if choose.random() < 0.5:
-            bed.settle()
+            bed.wait_until_in_force()
 
     def write(self, variant: Variant) -> None:
         self._bed.write(variant)
@@ -85,12 +85,12 @@ class Walker:
         if pod not in bed.known:
             bed.join(pod)
             self._note("join", pod)
-        elif len([each for each in bed.known if each[:4] == pod[:4]]) > 1:  # never the last of a service
+        elif len([each for each in bed.known if each[:4] == pod[:4]]) > 1:  # the last pod of a service stays
             bed.leave(pod)
             self._note("leave", pod)
 
     def kill(self) -> None:
-        """The server, and it comes back."""
+        """Kill the server and start it again."""
         step = self._step()
         self._bed.kill_server()
         time.sleep(self._choose.uniform(0.0, 1.0))
@@ -114,17 +114,17 @@ class Walker:
         return f"{'undoing ' if 'undone' in why else ''}{why.partition('step `')[2].partition('`')[0]}" or "rest"
 
     def _await(self, phase: StepName) -> None:
-        """The step, if it comes before the plan is in force."""
+        """Wait for the step, or until no rollout is under way."""
         bed = self._bed
-        bed.server.until(lambda: phase.value in bed.phases() or not bed.server.status()["server"]["why"], 120.0)
+        bed.server.until(lambda: phase.value in bed.steps() or not bed.server.status()["server"]["why"], 120.0)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.serve.traffic.pod_walk", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--between", choices=BETWEEN, default="both", help="who has an ADM whatever the program")
-    parser.add_argument("--keep", type=Path, help="a folder for logs, and for all that went wrong in `wrong.txt`")
+    parser.add_argument("--between", choices=BETWEEN, default="both", help="the ADMs that all programs have")
+    parser.add_argument("--keep", type=Path, help="a folder for logs, and for all wrong requests in `wrong.txt`")
     given = parser.parse_args()
     if missing():
         print("; ".join(missing()))
@@ -133,14 +133,14 @@ def main() -> int:
         folder = given.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
-        with PodBed(folder, PODS[:-1], more=BETWEEN[given.between]) as bed:
+        with PodBed(folder, PODS[:-1], extra=BETWEEN[given.between]) as bed:
             walker = Walker(bed, given.seed)
             for number in range(given.rounds):
                 walker.round()
                 print(f"round {number + 1}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-            bed.over()
-            wrong = bed.refused()
-            bed.quiet()
+            bed.wait_until_at_rest()
+            wrong = bed.update_rejections()
+            bed.stop_callers()
             verdict = bed.verdict()
     if given.keep:
         (folder / "wrong.txt").write_text("\n".join([*wrong, *verdict.failed, *verdict.unenforced, ""]))

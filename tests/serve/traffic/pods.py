@@ -1,10 +1,9 @@
-"""Pods with proxies of their own, in namespaces and with real redirection, and what a cluster does with them.
+"""Pods in namespaces, each with a proxy and real redirection, and what a cluster does with them.
 
-    relay      the way from inside to the server
-    Pods       proxies that start, end and are killed; rules; the endpoints file
+    relay      connects the proxies in their namespaces to the server
+    Pods       starts and kills proxies, loads rules, writes the endpoints file
 
-Namespaces are there from the beginning. A pod *runs* from `start` to `kill`, and is known as long as the endpoints file
-has it.
+All namespaces exist from the beginning. The proxy of a pod runs from `start` to `kill`.
 """
 
 from __future__ import annotations
@@ -20,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import json_format
 
 from admc.files import write_whole
+from admc.rollout.model import Placed
 from admc.testbed.envoys import envoy_binary
 from dsl import load_text
 from emitters.envoy import Mode, emit
 from emitters.envoy.bootstrap import xds_bootstrap
 from emitters.interception import Family, interceptions, restore_file
 from solver.place import place
+from tests.testbed.draining import DRAIN_SECONDS, is_draining
 from tests.testbed.mesh.proxies import OPTIONS
 
 if TYPE_CHECKING:
@@ -35,14 +36,12 @@ if TYPE_CHECKING:
     from tests.testbed.mesh.control import Started
     from tests.testbed.mesh.mesh import Mesh
 
-DRAIN_SECONDS = 3
-"""Envoy looks at whole seconds: with less, connections are cut without having been told to close."""
 TOOLS = {"iptables": Family.IPV4, "ip6tables": Family.IPV6}
 
 
 @contextlib.contextmanager
 def relay(path: str, port: int) -> Iterator[None]:
-    """Namespaces have no way to a server outside, and a socket in the file system is in none of them."""
+    """Forward a socket in the file system to a port outside of all namespaces, which processes in them cannot reach."""
 
     def pump(source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -75,12 +74,13 @@ def relay(path: str, port: int) -> Iterator[None]:
 
 
 class Pods:
-    """What runs in the namespaces of a mesh."""
+    """The proxies in the namespaces of a mesh."""
 
     _lives = itertools.count()
 
     def __init__(self, mesh: Mesh, folder: Path, path: str, text: str) -> None:
-        """`path` is of the relay. `text` is any program of the application with one ADM at least: for bootstraps."""
+        """`path` is the socket of the relay. `text` is any program of the application with an ADM. All bootstraps are
+        made from that of the first ADM."""
         self.mesh, self._folder = mesh, folder
         program = load_text(text)
         own, *_ = emit(program, place(program), mesh.addresses, Mode.REDIRECT, waiting=True)
@@ -101,7 +101,7 @@ class Pods:
     # ---- proxies ----
 
     def start(self, pod: str, *, again: bool = False) -> None:
-        """`again`: it is the same pod, whose proxy has ended. Else another takes its place."""
+        """`again`: the same pod, whose proxy has ended. Else a new pod at the same address."""
         binary = envoy_binary()
         assert binary is not None
         if not again:
@@ -131,13 +131,17 @@ class Pods:
             assert self.running[pod].code is None, self.running[pod].log.read_text()
             return False
 
-    def refused(self, pod: str) -> list[str]:
-        """Counters of updates that it refused, where they are not zero."""
+    def update_rejections(self, pod: str) -> list[str]:
+        """Counters of rejected updates that are not zero."""
         lines = self.admin(pod, "/stats?filter=update_rejected")[1].splitlines()
         return [f"{pod}: {line}" for line in lines if not line.endswith(": 0")]
 
+    def is_draining(self, pod: str) -> bool:
+        lines = self.admin(pod, "/stats?filter=^listener_manager.total_")[1].splitlines()
+        return is_draining({name: int(value) for name, _, value in (line.partition(": ") for line in lines)})
+
     def connections(self, pod: str) -> tuple[int, int]:
-        """How many its ADM has to destinations, idle ones among them, and how many it has made in all."""
+        """How many connections to destinations its ADM has, idle ones included, and how many it has opened in all."""
         lines = self.admin(pod, "/stats?filter=^cluster.egress.*upstream_cx_")[1].splitlines()
         found = [line.rpartition(": ") for line in lines]
 
@@ -149,32 +153,37 @@ class Pods:
     # ---- rules ----
 
     def load_planned(self, text: str, *pods: str) -> None:
-        """What `admc compile --emit` writes for a program, with the addresses of all pods that there will ever be."""
+        """Load the rules that `admc compile --emit` writes for a program and the addresses of all pods."""
         program = load_text(text)
-        planned = {own.service: own for own in interceptions(program, place(program), self.mesh.addresses)}
-        for pod in pods:
-            for tool, family in TOOLS.items():
-                self._load(pod, tool, restore_file(planned[pod.partition("/")[0]], family))
+        self.load_placed(Placed(program, place(program)), *pods)
 
-    def load_asked(self, service: str, *pods: str) -> None:
-        """What the server wants redirected."""
+    def load_placed(self, placed: Placed, *pods: str) -> None:
+        """Load the rules of a placement in those of the pods that have an ADM."""
+        planned = {own.service: own for own in interceptions(*placed, self.mesh.addresses)}
+        for pod in pods:
+            if own := planned.get(pod.partition("/")[0]):
+                for tool, family in TOOLS.items():
+                    self._load(pod, tool, restore_file(own, family))
+
+    def load_requested(self, service: str, *pods: str) -> None:
+        """Load the rules that the server requests."""
         for pod in pods:
             for tool in TOOLS:
-                self._load(pod, tool, (self._asked(service) / f"{tool}.rules").read_text())
+                self._load(pod, tool, (self._requested(service) / f"{tool}.rules").read_text())
 
-    def asked(self) -> list[str]:
-        """The services of which nobody has said yet that what the server wants is loaded."""
+    def unconfirmed(self) -> list[str]:
+        """The services whose requested redirection is not confirmed."""
         found = []
         for digest in self._folder.glob("kept/interception/*/digest"):
-            said = digest.with_name("loaded")
-            if not said.exists() or said.read_bytes() != digest.read_bytes():
+            loaded = digest.with_name("loaded")
+            if not loaded.exists() or loaded.read_bytes() != digest.read_bytes():
                 found.append(digest.parent.name)
         return sorted(found)
 
     def confirm(self, service: str) -> None:
-        write_whole(self._asked(service) / "loaded", (self._asked(service) / "digest").read_bytes())
+        write_whole(self._requested(service) / "loaded", (self._requested(service) / "digest").read_bytes())
 
-    def _asked(self, service: str) -> Path:
+    def _requested(self, service: str) -> Path:
         return self._folder / "kept" / "interception" / service
 
     def _load(self, pod: str, tool: str, rules: str) -> None:
@@ -183,14 +192,18 @@ class Pods:
     # ---- addresses ----
 
     def endpoints(self, pods: Collection[str], unready: Collection[str] = ()) -> bytes:
-        """Replace the endpoints file by one with these pods; what it has."""
+        """Replace the endpoints file by one with these pods; its content."""
 
-        def of(name: str, these: Collection[str]) -> list[str]:
+        def addresses(name: str, these: Collection[str]) -> list[str]:
             own = (pod for pod in sorted(these) if pod.partition("/")[0] == name)
             return [address for pod in own for address in self.mesh.layout.by_name[pod].addresses]
 
         services = {
-            name: {"addresses": list(found.addresses), "pods": of(name, pods), "unready": of(name, unready)}
+            name: {
+                "addresses": list(found.addresses),
+                "pods": addresses(name, pods),
+                "unready": addresses(name, unready),
+            }
             for name, found in self.mesh.addresses.services.items()
         }
         content = json.dumps({"services": services}).encode()

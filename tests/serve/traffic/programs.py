@@ -1,11 +1,11 @@
-"""Programs that differ in one thing or in many, as data: the text of each, and what a request may meet under it.
+"""Variants of a program: the text of each, and its effects on a request.
 
-Every request shows by itself what was done to it: by its status, by headers that its receiver saw, by headers of the
-answer. So an *aspect* is one policy seen from outside: what it does to a request under a program (`does`), and on what
-of the program it depends which filters there are (`filters`): connections that are older than those keep others until
-they are closed, while arguments reach open connections.
+The status of a request, the headers that its receiver saw and the headers of its response show the policies that it
+met. An *aspect* is the effect of one policy: what a request shows under a program (`expected`), and the part of the
+program that decides which filters there are (`filters`). If that differs between two programs, older connections keep
+the earlier filters until they are closed. Arguments change on open connections.
 
-There is a policy at both ends of every call whatever the program, so that callers never have to dial elsewhere.
+Each program has a policy at both ends of every call, so callers dial the same addresses under all of them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
+
+from tests.testbed.callers import RequestSpec
 
 INGRESS, EGRESS = "ingress", "egress"
 
@@ -43,13 +45,13 @@ class Variant:
     """One program. None leaves a policy out."""
 
     cart: str = INGRESS
-    """The side of everything that may move at this destination."""
+    """The side of all movable policies at this destination."""
     stock: str = INGRESS
     ledger: str = INGRESS
     once: str = "1"
-    """Marked: it would add up."""
+    """Value of a header that is added: a request that meets the policy twice has it twice."""
     wide: bool = False
-    """Whether the other caller is in its scope."""
+    """Whether both callers are in the scope of `wide`."""
     said: str | None = "1"
     shut: bool = False
     tier: str | None = None
@@ -92,19 +94,8 @@ class Variant:
         return "\n".join([TEXT.replace("PORT", str(port)), *filter(None, lines), ""])
 
 
-class Ask(NamedTuple):
-    """One request that a caller makes again and again."""
-
-    source: str
-    destination: str
-    protocol: str
-    """`http`, `h2c`, `grpc` or `tcp`."""
-    path: str = "/"
-    headers: tuple[tuple[str, str], ...] = ()
-
-
 class Observed(NamedTuple):
-    """What could be seen of one request, from both ends."""
+    """What both ends saw of one request."""
 
     status: int | None
     """Of http, or of gRPC (0); for tcp 200 or None."""
@@ -119,26 +110,26 @@ GRPC_UNAVAILABLE = 14
 
 
 class Aspect(NamedTuple):
-    """One policy as seen from outside."""
+    """The effect of one policy on requests."""
 
     name: str
-    about: Callable[[Ask], bool]
-    does: Callable[[Variant, Ask], Any]
-    """What the policy makes of a request under a program."""
-    seen: Callable[[Observed], tuple[Any, ...]]
-    """The same, as it was seen: attempts of one request may meet different programs."""
+    concerns: Callable[[RequestSpec], bool]
+    expected: Callable[[Variant, RequestSpec], Any]
+    """The effect on a request under a program."""
+    observed: Callable[[Observed], tuple[Any, ...]]
+    """The observed effects, one for each attempt: attempts of one request may meet different programs."""
     filters: Callable[[Variant], Any]
-    """Where this differs between two programs, connections may be older than the policy's filters."""
-    guards: bool = False
+    """If this differs between two programs, older connections keep the filters of the earlier one."""
+    is_guard: bool = False
 
 
-def _to(destination: str) -> Callable[[Ask], bool]:
-    return lambda ask: ask.destination == destination
+def _to(destination: str) -> Callable[[RequestSpec], bool]:
+    return lambda spec: spec.destination == destination
 
 
-def _served(ask: Ask) -> bool:
+def _served(spec: RequestSpec) -> bool:
     """Whether it reaches its destination under every program."""
-    return ask.destination == "cart" and ask.path == "/" and not ask.headers
+    return spec.destination == "cart" and spec.path == "/" and not spec.headers
 
 
 def _header(name: str) -> Callable[[Observed], tuple[Any, ...]]:
@@ -150,14 +141,14 @@ def _one(value: str | None) -> tuple[str, ...]:
     return () if value is None else (value,)
 
 
-def _status(variant: Variant, ask: Ask) -> Any:
+def _status(variant: Variant, spec: RequestSpec) -> Any:
     """Status and number of arrivals."""
-    if ask.destination == "cart":
-        refused = ask.headers == OUT or (ask.path == "/shut" and variant.shut)
+    if spec.destination == "cart":
+        refused = spec.headers == OUT or (spec.path == "/shut" and variant.shut)
         return (403, 0) if refused else (200, 1)
-    if ask.destination == "ledger":
-        return (200, 1) if ask.source == "shop" else (None, 0)
-    if ask.headers == FAILS_ONCE:
+    if spec.destination == "ledger":
+        return (200, 1) if spec.source == "shop" else (None, 0)
+    if spec.headers == FAILS_ONCE:
         return (0, 2) if variant.attempts else (GRPC_UNAVAILABLE, 1)
     return 0, 1
 
@@ -165,17 +156,17 @@ def _status(variant: Variant, ask: Ask) -> Any:
 ASPECTS = (
     Aspect(
         "status",
-        lambda ask: ask.path != "/few",
+        lambda spec: spec.path != "/few",
         _status,
         lambda it: ((it.status, len(it.arrivals)),),
         lambda v: (v.cart, v.shut, v.stock, v.ledger, v.attempts),
-        guards=True,
+        is_guard=True,
     ),
     Aspect("once", _served, lambda v, _: _one(v.once), _header("x-once"), lambda v: v.cart),
     Aspect(
         "wide",
         _served,
-        lambda v, ask: _one("1" if ask.source == "shop" or v.wide else None),
+        lambda v, spec: _one("1" if spec.source == "shop" or v.wide else None),
         _header("x-wide"),
         lambda v: (v.cart, v.wide),
     ),
@@ -190,25 +181,26 @@ ASPECTS = (
     Aspect(
         "stamp",
         _served,
-        lambda v, ask: _one(v.stamped if ask.source == "shop" else None),
+        lambda v, spec: _one(v.stamped if spec.source == "shop" else None),
         _header("x-stamped"),
         lambda v: v.stamped is None,
     ),
     Aspect("marker", lambda _: True, lambda _, __: (), _header("x-admc-met"), lambda _: None),
 )
 
-CALM = ("once", "wide", "said", "shut", "tier", "stamped", "attempts", "slow", "requests", "balance")
-MOVING = ("cart", "stock", "ledger")
+OTHER_FIELDS = ("once", "wide", "said", "shut", "tier", "stamped", "attempts", "slow", "requests", "balance")
+SIDE_FIELDS = ("cart", "stock", "ledger")
 
 
 def changes(seed: int, moving: Callable[[int], bool]) -> Iterator[Variant]:
-    """An endless random walk: each differs from the one before in one to three things, in sides where `moving` says."""
+    """An endless random walk: each variant differs from the one before in one to three fields, and also in sides where
+    `moving` is true of its index."""
     choose = random.Random(seed)  # noqa: S311 - a test
     variant = Variant()
     for index in range(1 << 30):
-        names = choose.sample(CALM, choose.randint(1, 3))
+        names = choose.sample(OTHER_FIELDS, choose.randint(1, 3))
         if moving(index):
-            names += choose.sample(MOVING, choose.randint(1, 3))
+            names += choose.sample(SIDE_FIELDS, choose.randint(1, 3))
         variant = replace(variant, **{name: _other(choose, name, getattr(variant, name)) for name in names})
         yield variant
 
@@ -230,4 +222,4 @@ def _other(choose: random.Random, name: str, now: Any) -> Any:
     return choose.choice([value for value in values.get(name, (INGRESS, EGRESS)) if value != now])
 
 
-assert {field.name for field in fields(Variant)} == {*CALM, *MOVING}
+assert {field.name for field in fields(Variant)} == {*OTHER_FIELDS, *SIDE_FIELDS}

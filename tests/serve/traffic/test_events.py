@@ -1,4 +1,4 @@
-"""Whatever happens to the server and to proxies: no request fails that should pass, and none passes unenforced."""
+"""The server and proxies end and start under traffic: each request meets the policies of one program."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Env
 def test_starts_changes_and_ends_under_traffic(tmp_path: Path) -> None:
     assert ENVOY is not None
     with Bed(tmp_path, ENVOY) as bed:
-        # Proxies are there first, and wait.
+        # Proxies start first, and wait for the server.
         with bed.starting_proxies():
             time.sleep(0.5)
             bed.serve()
-        bed.settle()
+        bed.wait_until_in_force()
 
         variant = replace(Variant(), once="2", said="2", shut=True, tier="1", stamped="1", balance="round_robin")
         bed.write(variant)
-        bed.settle()
+        bed.wait_until_in_force()
 
-        # The server goes, something changes while nobody serves, and it is back.
+        # The server ends, the program changes meanwhile, and the server starts again.
         bed.end(signal.SIGTERM)
         variant = replace(variant, tier="2", attempts=3)
         bed.write(variant)
         bed.serve()
-        bed.settle()
+        bed.wait_until_in_force()
         bed.end(signal.SIGKILL)
         bed.serve()
-        bed.settle()
-        # Killed while a change is on its way, with everything moving to the other side.
+        bed.wait_until_in_force()
+        # The server is killed during a rollout that moves everything to the other side.
         variant = replace(variant, cart=EGRESS, stock=EGRESS, ledger=EGRESS, once="3", wide=True)
         bed.write(variant)
-        bed.server.until(lambda: bed.server.events("transition_step"))
+        bed.server.until(lambda: bed.server.events("rollout_step"))
         bed.end(signal.SIGKILL)
         bed.serve()
-        bed.settle()
+        bed.wait_until_in_force()
 
-        # One proxy starts anew while something changes, and then all of them: now the server is there first.
+        # One proxy restarts during a change, and then all of them: now the server runs first.
         variant = replace(variant, shut=False, tier=None, stamped=None)
         bed.write(variant)
         bed.restart_proxy("cart")
         bed.start_proxies()
-        bed.over()
+        bed.wait_until_at_rest()
         assert bed.disagreements() == []
     verdict = bed.verdict()
     assert (verdict.failed, verdict.unenforced) == ([], [])

@@ -1,4 +1,4 @@
-"""The judge notices what it is there for."""
+"""The judge finds failed, unenforced and doubled requests."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from dataclasses import replace
 import pytest
 
 from admc.testbed.echo import Seen
-from tests.serve.traffic.callers import Request
-from tests.serve.traffic.judge import Cut, Timeline, judge
-from tests.serve.traffic.programs import OUT, Ask, Variant
+from tests.serve.traffic.judge import FEW, Cut, Outage, Timeline, admitted, judge
+from tests.serve.traffic.programs import BURST, EGRESS, OUT, Variant
+from tests.testbed.callers import Request, RequestSpec
 
-PLAIN = Ask("shop", "cart", "http")
+PLAIN = RequestSpec("shop", "cart", "http")
 
 
 def arrival(*headers: tuple[str, str]) -> Seen:
     return Seen("cart", 80, "http/1.1", "GET", "/", (("x-echo-id", "r"), *headers), "127.0.0.1", 0)
 
 
-def asked(ask: Ask = PLAIN, status: int | None = 200, at: float | None = None, *, lost: bool = False) -> Request:
+def request(
+    spec: RequestSpec = PLAIN, status: int | None = 200, at: float | None = None, *, lost: bool = False
+) -> Request:
     now = time.monotonic() if at is None else at
-    return Request("r", ask, now, now, now, status, (("x-said", "1"),), lost=lost)
+    return Request("r", spec, now, now, now, status, (("x-said", "1"),), lost=lost)
 
 
 def line(*variants: Variant) -> Timeline:
@@ -35,7 +37,7 @@ FINE = (("x-once", "1"), ("x-wide", "1"))
 
 
 @pytest.mark.parametrize(
-    ("ask", "status", "lost", "arrivals", "failed", "unenforced"),
+    ("spec", "status", "lost", "arrivals", "failed", "unenforced"),
     [
         (PLAIN, 200, False, [arrival(*FINE)], 0, 0),
         (PLAIN, 200, False, [arrival(("x-wide", "1"))], 0, 1),  # skipped
@@ -51,43 +53,43 @@ FINE = (("x-once", "1"), ("x-wide", "1"))
         (PLAIN._replace(headers=OUT), 200, False, [arrival(*FINE)], 0, 1),
     ],
 )
-def test_what_a_request_shows(
-    ask: Ask, status: int | None, lost: bool, arrivals: list[Seen], failed: int, unenforced: int
+def test_one_request(
+    spec: RequestSpec, status: int | None, lost: bool, arrivals: list[Seen], failed: int, unenforced: int
 ) -> None:
     timeline = line(Variant())
-    verdict = judge(timeline, [asked(ask, status, lost=lost)], arrivals)
+    verdict = judge(timeline, [request(spec, status, lost=lost)], arrivals)
     assert (len(verdict.failed), len(verdict.unenforced)) == (failed, unenforced), verdict
 
 
-def test_arguments_reach_connections_that_are_open() -> None:
+def test_arguments_change_on_open_connections() -> None:
     timeline = line(Variant(), replace(Variant(), once="2"))
     old = [arrival(*FINE)]
-    assert not judge(timeline, [asked()], old).unenforced
+    assert not judge(timeline, [request()], old).unenforced
     timeline.in_force()
-    assert not judge(timeline, [asked()], old).unenforced
-    assert judge(timeline, [asked(at=time.monotonic() + 2)], old).unenforced
+    assert not judge(timeline, [request()], old).unenforced
+    assert judge(timeline, [request(at=time.monotonic() + 2)], old).unenforced
 
 
-def test_workers_that_were_held_up_have_their_time_once_they_go_round() -> None:
+def test_delayed_workers_may_enforce_the_earlier_program_until_they_have_served_requests() -> None:
     timeline = line(Variant(), replace(Variant(), once="2"))
     old, now = [arrival(*FINE)], time.monotonic()
     timeline.in_force(now - 5)
-    assert not judge(timeline, [asked(at=now)], old).unenforced
-    assert judge(timeline, [asked(at=time.monotonic() + 0.5)], old).unenforced
+    assert not judge(timeline, [request(at=now)], old).unenforced
+    assert judge(timeline, [request(at=time.monotonic() + 0.5)], old).unenforced
 
 
-def test_filters_reach_them_when_older_ones_are_closed() -> None:
+def test_older_connections_keep_the_earlier_filters_until_they_are_closed() -> None:
     timeline = line(Variant(), replace(Variant(), shut=True))
     timeline.in_force()
     shut = PLAIN._replace(path="/shut")
-    assert not judge(timeline, [asked(shut, at=time.monotonic() + 2)], [arrival(*FINE)]).unenforced
-    assert judge(timeline, [asked(shut, at=time.monotonic() + 7)], [arrival(*FINE)]).unenforced
+    assert not judge(timeline, [request(shut, at=time.monotonic() + 2)], [arrival(*FINE)]).unenforced
+    assert judge(timeline, [request(shut, at=time.monotonic() + 7)], [arrival(*FINE)]).unenforced
 
 
-def test_connections_that_nobody_was_answered_on_are_counted() -> None:
+def test_connections_that_arrive_without_an_answer_are_counted() -> None:
     seen = Seen("ledger", 80, "tcp", "", "", (), "127.0.0.1", 0)
     timeline = line(Variant())
-    refused = asked(Ask("till", "ledger", "tcp"), None)
+    refused = request(RequestSpec("till", "ledger", "tcp"), None)
     assert not judge(timeline, [refused], []).unenforced
     assert judge(timeline, [refused], [seen]).unenforced
 
@@ -97,16 +99,24 @@ def test_connections_that_nobody_was_answered_on_are_counted() -> None:
     [
         (None, 1.0, 5.0, "shop", 1),
         (None, 2.5, 5.0, "shop", 0),  # a newer connection
-        (None, 1.0, 7.0, "shop", 0),  # afterwards
-        (None, 1.0, 5.0, "till", 0),  # through somebody else
-        (503, 1.0, 5.0, "shop", 0),  # in another way
+        (None, 1.0, 7.0, "shop", 0),  # later
+        (None, 1.0, 5.0, "till", 0),  # through another proxy
+        (503, 1.0, 5.0, "shop", 0),  # with another status
     ],
 )
-def test_what_is_cut_fails_as_it_has_to_and_when_it_has_to(
+def test_a_request_on_a_connection_that_is_cut_fails_with_its_status_and_in_its_time(
     status: int | None, opened: float, at: float, ends: str, cut: int
 ) -> None:
     timeline = line(Variant())
     timeline.cuts.append(Cut(frozenset({"shop"}), 3.0, 6.0, None, 2.0))
-    request = asked(PLAIN, status, at)._replace(opened=opened, ends=frozenset({ends}))
-    verdict = judge(timeline, [request], [])
+    made = request(PLAIN, status, at)._replace(opened=opened, ends=frozenset({ends}))
+    verdict = judge(timeline, [made], [])
     assert (verdict.cut.total(), len(verdict.failed)) == (cut, 1 - cut)
+
+
+def test_a_quota_that_moves_has_three_buckets_more_and_one_for_each_proxy_that_restarts() -> None:
+    timeline = line(Variant(), replace(Variant(), once="2"), replace(Variant(), cart=EGRESS))
+    timeline.outages.append(Outage(frozenset({"cart"}), 0.0, 1.0))
+    few = [request(PLAIN._replace(path=FEW), status) for status in (200, 200, 429, 503)]
+    passed, most, wrong = admitted(timeline, few)
+    assert (passed, most, len(wrong)) == (2, BURST * (1 + 1 + 3 + 1), 1)

@@ -1,4 +1,4 @@
-"""Redirection that is loaded when the server asks for it, and replicas among which a sender's ADM chooses."""
+"""Redirection that is loaded when the server requests it, and replicas among which the ADM of a sender chooses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from admc.rollout.model import StepName
 from tests.serve.traffic.judge import Cut
-from tests.serve.traffic.pod_bed import SPREAD, PodBed, asks
+from tests.serve.traffic.pod_bed import SPREAD, PodBed, specs
 from tests.serve.traffic.programs import EGRESS, INGRESS, Variant
 from tests.testbed.mesh.needed import NEEDS_MESH
 
@@ -20,18 +20,16 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.long, NEEDS_MESH]
 
 AT_SENDERS = Variant(cart=EGRESS)
-REMEMBERED_SECONDS = 10.0
-"""How long Linux keeps a connection in mind that was reset (`nf_conntrack_tcp_timeout_close`)."""
 
 
-def asked(bed: PodBed, service: str) -> None:
-    """The server waits for redirection of a service."""
+def wait_for_requested_redirection(bed: PodBed, service: str) -> None:
+    """Wait until the server waits for the redirection of a service."""
     bed.until_step(StepName.PREPARE)
-    bed.server.until(lambda: service in bed.pods.asked())
+    bed.server.until(lambda: service in bed.pods.unconfirmed())
 
 
-def test_replicas_come_and_go_while_a_sender_chooses_among_them(tmp_path: Path) -> None:
-    with PodBed(tmp_path, ("shop/0", "cart/0"), more=SPREAD, first=AT_SENDERS) as bed:
+def test_replicas_start_and_end_while_a_sender_chooses_among_them(tmp_path: Path) -> None:
+    with PodBed(tmp_path, ("shop/0", "cart/0"), extra=SPREAD, first=AT_SENDERS) as bed:
 
         def reach(replica: int) -> bool:
             before = count(replica)
@@ -51,17 +49,17 @@ def test_replicas_come_and_go_while_a_sender_chooses_among_them(tmp_path: Path) 
         bed.kill_server()
         bed.write(replace(bed.variant, once="2"))
         bed.serve()
-        bed.settle()
-        bed.quiet()
+        bed.wait_until_in_force()
+        bed.stop_callers()
         verdict = bed.verdict()
     assert (verdict.failed, verdict.unenforced) == ([], [])
 
 
-def test_pods_that_are_not_ready_get_no_requests_and_those_that_were_told_so_get_them_again(tmp_path: Path) -> None:
-    with PodBed(tmp_path, ("shop/0", "cart/0", "cart/1"), more=SPREAD, first=AT_SENDERS) as bed:
+def test_pods_that_are_not_ready_receive_requests_only_if_no_pod_is_ready(tmp_path: Path) -> None:
+    with PodBed(tmp_path, ("shop/0", "cart/0", "cart/1"), extra=SPREAD, first=AT_SENDERS) as bed:
 
         def reached(count: int = 30) -> set[str]:
-            """Who gets the next requests, of so many at least."""
+            """The pods that receive the next requests, of so many at least."""
             before = len(bed.mesh.arrivals("cart"))
             bed.server.until(lambda: len(bed.mesh.arrivals("cart")) >= before + count)
             now = time.monotonic()
@@ -71,7 +69,7 @@ def test_pods_that_are_not_ready_get_no_requests_and_those_that_were_told_so_get
         bed.server.until(lambda: reached() == {"cart/0", "cart/1"})
         for unready, ready in (
             (("cart/1",), {"cart/0"}),
-            # Whoever has nobody else still asks these.
+            # Envoy sends to pods that are not ready if there are no others.
             (("cart/0", "cart/1"), {"cart/0", "cart/1"}),
             ((), {"cart/0", "cart/1"}),
         ):
@@ -80,65 +78,63 @@ def test_pods_that_are_not_ready_get_no_requests_and_those_that_were_told_so_get
             if len(ready) == 2:
                 bed.server.until(lambda: reached() == {"cart/0", "cart/1"})
             assert reached() == ready
-        bed.quiet()
+        bed.stop_callers()
         verdict = bed.verdict()
     assert (verdict.failed, verdict.unenforced) == ([], [])
     assert verdict.requests > 200
 
 
-def test_a_service_gets_an_adm_in_pods_that_run_and_loses_it_with_its_pods(tmp_path: Path) -> None:
+def test_running_pods_of_a_service_get_an_adm_and_lose_it_when_they_are_replaced(tmp_path: Path) -> None:
     receivers = ("cart/0", "cart/1")
-    with PodBed(tmp_path, ("shop/0", *receivers), more="", first=AT_SENDERS, bare=(*receivers, "cart/2")) as bed:
+    with PodBed(
+        tmp_path, ("shop/0", *receivers), extra="", first=AT_SENDERS, without_proxy=(*receivers, "cart/2")
+    ) as bed:
         bed.write(replace(bed.variant, cart=INGRESS, once="2"))
-        asked(bed, "cart")
+        wait_for_requested_redirection(bed, "cart")
         for pod in receivers:
-            bed.equip(pod)
+            bed.add_proxy(pod)
         bed.server.until(lambda: "its interception" in bed.server.status()["server"]["why"])
-        # What is open when rules are loaded is reset. The sender's ADM learns of it by the request that it sends next.
+        # Loading rules resets open connections. The ADM of the sender sees the reset when it sends the next request.
         opened, before = bed.pods.connections("shop/0")
         loading = time.monotonic()
-        bed.pods.load_asked("cart", *receivers)
+        bed.pods.load_requested("cart", *receivers)
         reset = opened + bed.pods.connections("shop/0")[1] - before
         bed.pods.confirm("cart")
-        bed.over()
+        bed.wait_until_at_rest()
         bed.timeline.cuts.append(Cut(frozenset(receivers), loading, time.monotonic(), 503))
-        # The kernel remembers a connection that was reset, and that nothing was redirected. Who is given its port
-        # meanwhile, for the same destination, is taken for that connection, and refused by the sender's rules.
-        forgotten = time.monotonic() + REMEMBERED_SECONDS
-        bed.timeline.cuts.append(Cut(frozenset({"shop/0"}), loading, forgotten, None, error="ConnectionRefused"))
-        # And back: the sender's redirection is still there. Meanwhile connections have passed its ADM untouched, and it
-        # cannot tell callers to close them.
+        # And back: the redirection of the sender is still loaded. Meanwhile its ADM has passed connections on as bytes,
+        # so it cannot send a GOAWAY on them.
         passed = time.monotonic()
         bed.write(replace(bed.variant, cart=EGRESS, once="3"))
-        asked(bed, "shop")
+        wait_for_requested_redirection(bed, "shop")
         bed.until_acknowledged()
         newer = time.monotonic()
         bed.pods.confirm("shop")
-        bed.over()
+        bed.wait_until_at_rest()
         bed.timeline.cuts.append(Cut(frozenset({"shop/0"}), passed, time.monotonic(), None, newer))
         bed.join("cart/2")
         for pod in receivers:
             bed.leave(pod)
         time.sleep(0.5)
-        bed.quiet()
+        bed.stop_callers()
         verdict = bed.verdict()
     assert (verdict.failed, verdict.unenforced) == ([], [])
     assert verdict.cut[503] <= reset
-    assert verdict.cut[None] <= reset + sum(keep for _, keep in asks()) * len(receivers)
+    assert verdict.cut[None] <= sum(keep for _, keep in specs()) * len(receivers)
 
 
 def test_a_service_gets_an_adm_when_its_pods_are_replaced(tmp_path: Path) -> None:
     before = ("cart/0", "cart/1")
-    with PodBed(tmp_path, ("shop/0", *before), more="", first=AT_SENDERS, bare=before) as bed:
+    with PodBed(tmp_path, ("shop/0", *before), extra="", first=AT_SENDERS, without_proxy=before) as bed:
         bed.write(replace(bed.variant, cart=INGRESS, once="2"))
-        asked(bed, "cart")
+        wait_for_requested_redirection(bed, "cart")
         bed.join("cart/2")
         for pod in before:
             bed.leave(pod)
         bed.server.until(lambda: "its interception" in bed.server.status()["server"]["why"])
         bed.pods.confirm("cart")
-        bed.over()
-        wrong = bed.refused()
-        bed.quiet()
+        bed.wait_until_at_rest()
+        wrong = bed.update_rejections()
+        bed.stop_callers()
         verdict = bed.verdict()
     assert (wrong, verdict.failed, verdict.unenforced) == ([], [], [])

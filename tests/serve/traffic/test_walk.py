@@ -8,7 +8,7 @@ import pytest
 
 from admc.testbed.envoys import envoy_binary
 from tests.serve.traffic.bed import Bed
-from tests.serve.traffic.walk import Route, differs_from_a_fresh_start, walk
+from tests.serve.traffic.walk import WalkOptions, differs_from_a_fresh_start, walk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +22,9 @@ def test_a_hundred_changes_under_traffic(tmp_path: Path) -> None:
     with Bed(tmp_path, ENVOY) as bed:
         bed.serve()
         bed.start_proxies()
-        bed.settle()
+        bed.wait_until_in_force()
         # Those that are waited for may take as long as proxies keep older connections: the long form has more of them.
-        walk(bed, Route(changes=100, single=2, burst=98))
+        walk(bed, WalkOptions(changes=100, single=2, burst=98))
         assert bed.disagreements() == []
         assert differs_from_a_fresh_start(bed) == []
     verdict = bed.verdict()

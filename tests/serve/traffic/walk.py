@@ -1,11 +1,13 @@
-"""Many programs in a row: each in force everywhere before the next one, or faster than they can be taken."""
+"""A sequence of programs: the next one comes when the last is in force everywhere, or before."""
 
 from __future__ import annotations
 
+import logging
 import random
 import shutil
 import signal
 import time
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admc.rollout.model import StepName
@@ -15,63 +17,70 @@ from tests.serve.traffic.programs import EGRESS, FILES, INGRESS, Variant, change
 if TYPE_CHECKING:
     from tests.serve.traffic.bed import Bed
 
-MOVING = 5
-"""One change in so many changes sides, too."""
+LOG = logging.getLogger("tests.serve.traffic")
+MOVING_EACH = 5
+"""One change in so many moves policies to another side."""
 CLOSED_SECONDS = 20.0
-"""In which older connections are closed, and what they used is dropped."""
+"""Within them proxies close older connections, and the server drops the resources that these used."""
 HURRY_SECONDS = 0.2
-"""Between two changes that do not wait for each other, at most."""
+"""The longest pause before a change that does not wait for the last one."""
 
 
-class Route(NamedTuple):
-    """How often, and how."""
+class WalkOptions(NamedTuple):
+    """How many changes, and what interrupts them."""
 
     changes: int
     seed: int = 1
     single: int = 5
-    """Changes that are in force before the next one, in a row; then a burst."""
+    """So many changes in a row are in force before the next one; then a burst follows."""
     burst: int = 5
     interrupted: int = 0
-    """Once in so many rounds the server is killed in the middle, and in as many a proxy starts anew; 0: never."""
+    """Once in so many rounds the server is killed in the middle, and once in so many a proxy restarts; 0: never."""
+    seconds: float = inf
+    """No round begins later."""
 
 
-def walk(bed: Bed, route: Route) -> None:
-    """All changes, and at the end nothing is left of any but the last."""
+def walk(bed: Bed, route: WalkOptions) -> int:
+    """Make all changes, or those for which there is time, and wait until the last one alone is in force; how many."""
+    deadline = time.monotonic() + route.seconds
     choose = random.Random(route.seed)  # noqa: S311 - a test
-    variants = changes(route.seed, lambda index: index % MOVING == MOVING - 1)
+    variants = changes(route.seed, lambda index: index % MOVING_EACH == MOVING_EACH - 1)
     done = rounds = 0
-    while done < route.changes:
+    while done < route.changes and time.monotonic() < deadline:
         rounds += 1
         for index in range(min(route.single + route.burst, route.changes - done)):
             bed.write(next(variants))
             done += 1
             if index < route.single:
-                bed.settle()
+                bed.wait_until_in_force()
             else:
                 time.sleep(choose.uniform(0.0, HURRY_SECONDS))
         if route.interrupted and rounds % route.interrupted == 0:
             bed.end(signal.SIGKILL)
             bed.serve()
-        bed.settle()
+        bed.wait_until_in_force()
         if route.interrupted and rounds % route.interrupted == route.interrupted // 2:
             bed.restart_proxy(choose.choice(sorted(bed.envoys.running)))
-            bed.settle()
-    bed.over()
+            bed.wait_until_in_force()
+        LOG.info("%d changes, %d servers", done, bed.servers)
+    bed.wait_until_at_rest()
+    return done
 
 
 def killed_in_every_step(bed: Bed) -> None:
-    """Everything moves there and back, and in each step the server is killed as soon as the step has been told."""
+    """Move everything there and back, and kill the server in each step as soon as it has published the step."""
     for side in (EGRESS, INGRESS):
         bed.write(Variant(cart=side, stock=side, ledger=side, once=f"at {side}"))
-        for phase in (*StepName, "plan"):
-            bed.server.until(lambda it=phase: it in {said["phase"] for said in bed.server.events("transition_step")})  # type: ignore[misc]
+        for step in (*StepName, "plan"):
+            bed.server.until(lambda it=step: it in {event["step"] for event in bed.server.events("rollout_step")})  # type: ignore[misc]
             bed.end(signal.SIGKILL)
             bed.serve()
-        bed.over()
+        bed.wait_until_at_rest()
 
 
 def differs_from_a_fresh_start(bed: Bed) -> list[str]:
-    """What a server that starts with no kept state would publish otherwise, once older connections are closed."""
+    """How the published resources differ from those of a server that starts without a state directory, once older
+    connections are closed."""
     folder = bed.folder / "fresh"
     folder.mkdir()
     for name in ("policies.adm", *FILES):

@@ -84,7 +84,7 @@ def _show(mesh: Mesh) -> int:
 def _expected(mesh: Mesh, call: Call, request: Request, reply: Reply) -> bool:
     guards = [each for each in policies_on(mesh.program, call) if holds(each.match, request)]
     if mesh.mode is not Mode.NONE and any(denies(each, call.source) for each in guards):
-        return rejected(reply)
+        return rejected(call, reply)
     right = reply.seen is not None and (reply.seen.service == call.destination or is_split(mesh.program, call))
     return reply.ok and right
 

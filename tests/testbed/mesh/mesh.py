@@ -260,15 +260,19 @@ class Mesh:
         *,
         replica: int = 0,
         source_address: str | None = None,
+        source_port: int = 0,
         timeout: float = 10.0,
     ) -> socket.socket:
-        """A tcp connection from one replica of `source` to any address: loopback is that of its own namespace."""
+        """A tcp connection from one replica of `source` to any address: loopback is that of its own namespace. By
+        default the kernel chooses the source port."""
         family = socket.AF_INET6 if ipaddress.ip_address(address).version == 6 else socket.AF_INET
         made = self._socket(self.place(source, replica).name, family)
         try:
             made.settimeout(timeout)
-            if source_address is not None:
-                made.bind((source_address, 0))
+            if source_port:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if source_address is not None or source_port:
+                made.bind((source_address or "", source_port))
             made.connect((address, port))
         except BaseException:
             made.close()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 import dsl
@@ -26,6 +26,7 @@ from solver.place import place
 from tests.emitters.envoy.support import ENVOY, bootstraps, load, validate
 from tests.emitters.envoy.wasm import module
 from tests.fidelity.tokens import keys
+from tests.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,7 +174,7 @@ def _accepted(one: Drawn) -> bool:
 
 
 @envoy
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@examples(2, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(drawn=st.lists(policies(), min_size=40, max_size=60))
 def test_what_is_accepted_envoy_accepts_and_keeps(drawn: list[Drawn], tmp_path_factory: pytest.TempPathFactory) -> None:
     taken = [one for one in drawn if _accepted(one)]

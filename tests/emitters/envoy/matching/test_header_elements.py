@@ -6,7 +6,7 @@ import re
 
 import pytest
 import re2
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dsl.match import Elements, elements_of
@@ -51,7 +51,6 @@ def accepted(pattern: str, value: str) -> bool:
 def test_matches(pattern: str, of: Elements) -> None:
     whole = header_elements.matches(pattern, of)
 
-    @settings(deadline=None)
     @given(VALUES)
     def agree(value: str) -> None:
         assert accepted(whole, value) == any(accepted(pattern, part) for part in parts(value, of))
@@ -67,20 +66,17 @@ def test_a_class_means_the_same_within_an_element(pattern: str, value: str) -> N
     assert accepted(header_elements.matches(pattern), value) == any(accepted(pattern, part) for part in parts(value))
 
 
-@settings(deadline=None)
 @given(VALUES, VALUES, st.sampled_from(LISTS))
 def test_equals(wanted: str, value: str, of: Elements) -> None:
     assert accepted(header_elements.equals(wanted, of), value) == (wanted in parts(value, of))
 
 
-@settings(deadline=None)
 @given(VALUES.filter(bool), VALUES, st.sampled_from(LISTS))
 def test_starts_with(wanted: str, value: str, of: Elements) -> None:
     expected = any(part.startswith(wanted) for part in parts(value, of))
     assert accepted(header_elements.starts_with(wanted, of), value) == expected
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=r"ab,;.[]()^-\dDWw*+?{}2|:x", max_size=12), VALUES, st.sampled_from(LISTS))
 def test_whatever_is_written_is_right_or_refused(pattern: str, value: str, of: Elements) -> None:
     try:
@@ -102,7 +98,6 @@ def test_what_is_not_understood_is_refused(pattern: str) -> None:
         header_elements.matches(pattern)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="tcpTwebsoé ", max_size=10) | st.sampled_from(["tcp", "TCP", "websocket", "WebSocket", "web"]))
 def test_none_of(value: str) -> None:
     assert accepted(header_elements.none_of(["tcp", "websocket"]), value) == (value.lower() not in ("tcp", "websocket"))

@@ -1,4 +1,5 @@
-"""A real Envoy refuses what it is told: traffic goes on as before, it is seen who refused what, and it heals."""
+"""A real Envoy rejects a configuration: traffic goes on with the previous one, `admc status` shows the NACK, and the
+next good program ends that state."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ service user { http 8082 }
 
 call web -> cart, user
 
-// Whatever number is written here is one that the message can hold, and Envoy takes none below 1.
+// The message can hold every number, but the script fails in Envoy below 1.
 @ingress
 kind slow_lane(kbps: int) for http template "lane.yaml"
 
@@ -44,7 +45,7 @@ LANE = """
 "@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua
 default_source_code: {inline_string: "assert(${kbps} > 0, 'too narrow')"}
 """
-"""Without width it fails when it is run, which only an Envoy does."""
+"""With 0 it fails when it runs, and only Envoy runs it."""
 
 
 def program(cart: str, user: str, kbps: int | None = None) -> str:
@@ -52,7 +53,6 @@ def program(cart: str, user: str, kbps: int | None = None) -> str:
     return PROGRAM.replace("CART", cart).replace("USER", user) + lane
 
 
-# Each request has a connection of its own, so that the wait for older ones may be short.
 OPTIONS = ("policies.adm", "--mode", "explicit", "--state", "state")
 
 
@@ -76,7 +76,7 @@ def refused(server: Served) -> bool:
     return 'admc_xds_rejects_total{type="TypedExtensionConfig"} 1.0' in server.get("/metrics")[1]
 
 
-def test_what_an_envoy_refuses_reaches_no_request_and_is_told_and_healed(
+def test_a_rejected_configuration_reaches_no_request_and_the_next_program_mends_it(
     bed: Emitted, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert bed.bootstraps.keys() == {"cart", "user"}
@@ -89,7 +89,7 @@ def test_what_an_envoy_refuses_reaches_no_request_and_is_told_and_healed(
             user.becomes(server, "silver")
             begin = len(cart.seen)
 
-            # Both change, and one of them has a policy more that Envoy does not take: that one changes in nothing.
+            # Both services change. One of them also has a policy that Envoy rejects: its proxy keeps its configuration.
             write(bed.program, program("gold", "gold", kbps=0))
             server.until(lambda: refused(server))
             user.becomes(server, "gold")
@@ -97,14 +97,14 @@ def test_what_an_envoy_refuses_reaches_no_request_and_is_told_and_healed(
             user.stays(server, "gold")
             assert in_sync(server, "user")
 
-            # It is seen who refused what, in Envoy's words.
+            # The status has the proxy and Envoy's error message.
             capsys.readouterr()
             assert main(["status", "--server", f"http://{server.ops}", "--detailed-exitcode"]) == 2
-            told = capsys.readouterr().out
+            shown = capsys.readouterr().out
             node = bed.envoys.running["cart"].node
-            assert f"cart  {node}" in told
-            assert "refused TypedExtensionConfig: " in told
-            assert "too narrow" in told
+            assert f"cart  {node}" in shown
+            assert "refused TypedExtensionConfig: " in shown
+            assert "too narrow" in shown
             (event,) = server.events("refused")
             assert (event["node"], event["service"], event["type"]) == (node, "cart", "TypedExtensionConfig")
             assert "too narrow" in event["said"]
@@ -112,16 +112,16 @@ def test_what_an_envoy_refuses_reaches_no_request_and_is_told_and_healed(
             assert stats["extension_config_discovery.http_filter.trial.config_fail"] == 1
             assert stats["listener_manager.lds.update_rejected"] == 0
 
-            # A proxy that starts now gets what was taken, and is asked to take nothing else.
+            # A proxy that starts now receives the last acknowledged configuration.
             assert set(cart.seen[begin:]) == {(200, "silver")}
             bed.envoys.restart("cart", bed.bootstraps["cart"])
             cart.becomes(server, "silver")
             cart.stays(server, "silver")
-            assert refused(server)  # once, and not by the new one
+            assert refused(server)  # once: the new one sends no NACK
             server.stop(signal.SIGKILL)
         cart_before = len(cart.seen)
 
-        # A server that comes back has nothing but what it kept, and the program that was refused.
+        # A restarted server has only its stored state, and the rejected program.
         with served(bed.folder, *OPTIONS, xds=XDS) as server:
             server.until_event("recalled")
             server.until(lambda: refused(server))
@@ -132,7 +132,7 @@ def test_what_an_envoy_refuses_reaches_no_request_and_is_told_and_healed(
             cart.stays(server, "silver")
             begin = len(cart.seen)
 
-            # The next good program heals it, for all that have refused anything and for all that have not.
+            # The next good program reaches all proxies, with a NACK before or without.
             write(bed.program, program("bronze", "bronze", kbps=100_000))
             cart.becomes(server, "bronze")
             user.becomes(server, "bronze")
@@ -141,6 +141,6 @@ def test_what_an_envoy_refuses_reaches_no_request_and_is_told_and_healed(
             server.until(lambda: main(["status", "--server", f"http://{server.ops}", "--detailed-exitcode"]) == 0)
             assert {tier for _, tier in cart.seen[begin:]} == {"silver", "bronze"}
             assert {status for status, _ in cart.seen[begin:]} == {200}
-    # Nothing was answered without the policy, and nobody else has noticed anything.
+    # No response came without the policy, and the other service had no failure.
     assert {tier for status, tier in cart.seen if status is not None} == {"silver", "bronze"}
     assert [answer for answer in user.seen[user.seen.index((200, "silver")) :] if answer[0] != 200] == []

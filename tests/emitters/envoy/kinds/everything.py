@@ -1,27 +1,14 @@
-"""Every kind of the prelude, on every side and protocol that it allows, is accepted by the real Envoy.
+"""A program with every kind of the prelude, on every side and protocol that it allows.
 
-Each gets a port of its own, so that one Envoy judges all of them at once.
+Each has a port of its own, so that one Envoy takes all of them at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
-
 from dsl.program import Protocol, Side
-from emitters.addresses import Addresses, ServiceAddresses
-from emitters.envoy import Mode, emit
-from emitters.envoy.bootstrap import xds_bootstrap
-from emitters.envoy.messages.typed import to_json, to_yaml
-from tests.emitters.envoy.support import ENVOY, bootstraps, load, validate
+from tests.emitters.envoy.support import load
 from tests.emitters.envoy.wasm import module
 from tests.fidelity.tokens import keys
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 
 FILES = {"keys.json": keys(), "filter.lua": b"function envoy_on_request(handle) end\n", "filter.wasm": module()}
 
@@ -114,39 +101,3 @@ def everything(side: Side) -> str:
     )
     shadow = "service shadow_http { http 80 }\nservice shadow_grpc { grpc 81 }\ncall caller -> shadow_http, shadow_grpc"
     return "\n".join([EVERYONE, shadow, f"service target {{\n{port_lines}\n}}", calls, *policies])
-
-
-def addresses() -> Addresses:
-    """Some of a cluster's addresses, of both families."""
-    return Addresses(
-        services={
-            "caller": ServiceAddresses(("10.96.0.1", "fd00::1"), ("10.1.0.1", "10.1.0.2", "fd01::1")),
-            "target": ServiceAddresses(("10.96.0.2",), ("10.1.0.3", "10.1.0.4")),
-            "shadow_http": ServiceAddresses(("10.96.0.3",), ("10.1.0.6",)),
-            "shadow_grpc": ServiceAddresses(("10.96.0.4",), ("10.1.0.7",)),
-            "other": ServiceAddresses((), ("10.1.0.9",)),
-            "judge": ServiceAddresses(("10.96.0.7",), ("10.1.0.8",)),
-            "asker": ServiceAddresses(("10.96.0.8",), ("fd01::2",)),
-        }
-    )
-
-
-@pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize("side", Side)
-def test_every_kind_is_accepted(side: Side, mode: Mode, tmp_path: Path) -> None:
-    program, placement = load(everything(side), FILES)
-    host = "caller" if side is Side.EGRESS else "target"
-    known = addresses() if mode is Mode.REDIRECT else None
-    found = bootstraps(program, placement, mode, known)
-    assert set(found) == {host}
-    path = tmp_path / "bootstrap.yaml"
-    path.write_bytes(found[host])
-    assert validate(path) == ""
-
-
-def test_a_bootstrap_that_asks_a_server_is_accepted(tmp_path: Path) -> None:
-    program, placement = load(everything(Side.EGRESS), FILES)
-    (resources,) = emit(program, placement, addresses(), Mode.REDIRECT)
-    path = tmp_path / "bootstrap.yaml"
-    path.write_bytes(to_yaml(to_json(xds_bootstrap(resources, ("xds.example", 18000)))))
-    assert validate(path) == ""

@@ -1,0 +1,29 @@
+"""How many examples a property (Hypothesis) draws: some in `make test`, more in `make test-long`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hypothesis import HealthCheck, settings
+
+SUITE: Final = 100
+LONG: Final = 400
+
+
+def register() -> None:
+    """The profiles, of which `suite` is taken unless `--hypothesis-profile` says another.
+
+    How long an example takes says what else the machine has to do, and is no property of what is tried. `suite` and
+    `long` draw the same examples in every run, so that what fails has been changed; `random` draws others.
+    """
+    settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=LONG)
+    settings.register_profile("long", settings.get_profile("random"), derandomize=True)
+    settings.register_profile("suite", settings.get_profile("long"), max_examples=SUITE)
+    settings.load_profile("suite")
+
+
+def examples(count: int, **others: Any) -> settings:
+    """Settings of a property that draws `count` examples in `make test`, and four times as many in `make test-long`."""
+    profile = settings.default
+    assert profile is not None
+    return settings(max_examples=count * profile.max_examples // SUITE, **others)

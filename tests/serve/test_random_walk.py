@@ -1,0 +1,215 @@
+"""The promise of a rollout, held by a whole server under random events: each request meets exactly one plan.
+
+python -m tests.serve.test_random_walk --examples 5000      random examples that differ each time
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import logging
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from tests.serve.random_walk import PLACES, PLANS, REPLICAS, Which, World, simulated
+from tests.serve.walk_proxy import TYPES, Proxy, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.long
+
+SERVICES = st.sampled_from(sorted(REPLICAS))
+FILES = (
+    *("", "objects", "state.json", "redirected.json", "interception"),
+    *(f"interception/{name}/{file}" for name in sorted(REPLICAS) for file in ("digest", "iptables.rules")),
+)
+"""What another process may remove; the first is the whole folder."""
+NUMBERS = itertools.count()
+
+
+class RandomWalk(RuleBasedStateMachine):
+    """See the module."""
+
+    root: Path
+    loses_files = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world: World | None = None
+        self._patches = simulated(lambda: self.world)
+        self._patches.__enter__()
+
+    @initialize(first=st.sampled_from(PLANS))
+    def begin(self, first: Which) -> None:
+        self.world = World(_folder(self.root), first)
+
+    def _proxies(self, service: str, which: int) -> list[Proxy]:
+        """One proxy of a service, or all of them."""
+        found = [proxy for proxy in self.world.proxies if proxy.service == service]
+        return found if which == 2 else [found[which % len(found)]]
+
+    @rule(plan=st.sampled_from(PLANS))
+    def newer_plan(self, plan: Which) -> None:
+        self.world.wanted = plan
+        self.world.compile()
+
+    @rule(name=st.sampled_from(("p", "q", "value", "third")), number=st.integers(0, 7))
+    def change_one_thing(self, name: str, number: int) -> None:
+        values = sorted({getattr(plan, name) for plan in PLANS})
+        plan = self.world.wanted._replace(**{name: values[number % len(values)]})
+        self.newer_plan(plan if plan in PLANS else plan._replace(value="1"))
+
+    @rule()
+    def same_plan_again(self) -> None:
+        self.world.compile()
+
+    @rule(place=st.sampled_from(PLACES))
+    def other_addresses(self, place: int) -> None:
+        self.world.place = place
+        self.world.compile()
+
+    @rule(name=st.sampled_from(("abort", "continue")))
+    def command(self, name: str) -> None:
+        self.world.command(name)
+
+    @rule(seconds=st.sampled_from((0.1, 0.6, 1.1, 4.0, 13.0)))
+    def time_passes(self, seconds: float) -> None:
+        self.world.tick(seconds)
+
+    @rule(seconds=st.sampled_from((0.1, 1.1, 13.0)), times=st.integers(1, 4))
+    def all_goes_well(self, seconds: float, times: int) -> None:
+        for _ in range(times):
+            self.world.all_advance()
+            self.world.judge()
+            self.world.tick(seconds)
+            self.world.judge()
+
+    @rule(service=SERVICES, which=st.integers(0, 2), times=st.integers(1, 8))
+    def take_responses(self, service: str, which: int, times: int) -> None:
+        for proxy in self._proxies(service, which):
+            for _ in range(times):
+                self.world.advance(proxy)
+                self.world.judge()
+
+    @rule(service=SERVICES, which=st.integers(0, 2), kind=st.sampled_from(TYPES), lasting=st.booleans())
+    def refuse_the_next_response(self, service: str, which: int, kind: str, lasting: bool) -> None:
+        for proxy in self._proxies(service, which):
+            proxy.refusal = Refusal(kind, lasting)
+
+    @rule(service=SERVICES, which=st.integers(0, 2), how=st.sampled_from(("leaves", "comes", "is new")))
+    def a_proxy(self, service: str, which: int, how: str) -> None:
+        for proxy in self._proxies(service, which):
+            if how == "leaves":
+                proxy.disconnect()
+            elif how == "is new":
+                proxy.restart()
+            else:
+                self.world.connect(proxy)
+
+    @rule(service=SERVICES)
+    def operator_reads_rules(self, service: str) -> None:
+        self.world.read_rules(service)
+
+    @rule(service=SERVICES)
+    def operator_loads_rules(self, service: str) -> None:
+        self.world.load_rules(service)
+
+    @rule()
+    def save(self) -> None:
+        self.world.save()
+
+    @precondition(lambda self: self.loses_files)
+    @rule(name=st.sampled_from(FILES))
+    def a_file_is_removed(self, name: str) -> None:
+        self.world.lose(name)
+
+    @rule(full=st.sampled_from(("", "objects", "all")))
+    def the_disk(self, full: str) -> None:
+        self.world.disk.full = full
+
+    @rule(fuse=st.integers(0, 20))
+    def kill_at_an_effect(self, fuse: int) -> None:
+        if self.world.server is not None:
+            self.world.disk.fuse = fuse
+
+    @rule()
+    def kill(self) -> None:
+        if self.world.server is not None:
+            self.world.kill()
+
+    @precondition(lambda self: self.world is not None and self.world.server is None)
+    @rule(compiles=st.booleans())
+    def another_server_starts(self, compiles: bool) -> None:
+        self.world.start()
+        if compiles:
+            self.world.compile()
+
+    def check_invariants(self, *arguments: object, **named: object) -> None:
+        super().check_invariants(*arguments, **named)  # type: ignore[arg-type]
+        if self.world is not None:
+            self.world.judge()
+
+    def teardown(self) -> None:
+        try:
+            if self.world is not None:
+                self.world.come_to_rest()
+        finally:
+            if self.world is not None:
+                self.world.close()
+            self._patches.__exit__(None, None, None)
+
+
+def walk(root: Path, examples: int, steps: int, *, derandomize: bool) -> None:
+    RandomWalk.root = root
+    with _quiet():
+        run_state_machine_as_test(
+            RandomWalk,
+            settings=settings(
+                max_examples=examples,
+                stateful_step_count=steps,
+                deadline=None,
+                derandomize=derandomize,
+                database=None,
+                print_blob=False,
+                phases=(Phase.explicit, Phase.generate, Phase.shrink),
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    logger = logging.getLogger("admc.serve")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def test_each_request_meets_one_plan_through_random_events(tmp_path: Path) -> None:
+    walk(tmp_path, 60, 40, derandomize=True)
+
+
+def _folder(root: Path) -> Path:
+    folder = root / str(next(NUMBERS))
+    folder.mkdir()
+    return folder
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--examples", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=60)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        walk(Path(folder), options.examples, options.steps, derandomize=False)

@@ -1,0 +1,95 @@
+"""What a server reads of the redirection that an earlier one requested, and what it requests when addresses change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from admc.rollout.model import Placed, StepName
+from admc.rollout.steps import steps
+from admc.serve.rollout.redirection import NAME, Redirection
+from dsl import load_text
+from emitters.addresses import Addresses, loopback
+from solver.place import place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from admc.rollout.model import Step
+
+APP: Final = "app shop\nservice web { http 8080 }\nservice cart { http 8081 }\ncall web -> cart\n"
+MOVES: Final = 'policy p = add_request_header(name: "x-p", value: "1") on web -> cart\npin p at SIDE\n'
+COMES: Final = 'policy q = set_response_header(name: "x-q", value: "1") on web -> cart\npin q at egress\n'
+
+
+def placed(text: str) -> Placed:
+    program = load_text(APP + text)
+    return Placed(program, place(program))
+
+
+INGRESS, EGRESS = placed(MOVES.replace("SIDE", "ingress")), placed(MOVES.replace("SIDE", "egress"))
+BOTH, MOVED = placed(MOVES.replace("SIDE", "ingress") + COMES), placed(MOVES.replace("SIDE", "egress") + COMES)
+ADDRESSES: Final = loopback(INGRESS.program)
+
+
+def begun(folder: Path, old: Placed, new: Placed) -> tuple[Redirection, Step]:
+    """A server that has just started, and `prepare` of its first rollout."""
+    redirection, step = Redirection(folder), steps(old, new, b"k")[StepName.PREPARE]
+    redirection.begin(old, redirected=True)
+    redirection.ask(step.redirected, ADDRESSES)
+    return redirection, step
+
+
+def confirm(folder: Path, service: str) -> None:
+    place = folder / "interception" / service
+    (place / "loaded").write_bytes((place / "digest").read_bytes())
+
+
+def test_redirection_that_the_active_plan_does_not_need_is_requested_again(tmp_path: Path) -> None:
+    begun(tmp_path, INGRESS, EGRESS)
+    confirm(tmp_path, "web")
+    begun(tmp_path, EGRESS, INGRESS)
+    confirm(tmp_path, "cart")
+    redirection, step = begun(tmp_path, INGRESS, EGRESS)
+    assert redirection.missing(step) == ("web",)
+    assert not (tmp_path / "interception" / "web" / "loaded").exists()
+    confirm(tmp_path, "web")
+    redirection.confirm()
+    assert redirection.missing(step) == ()
+    assert redirection.text == ""
+
+
+def test_a_plan_without_redirection_has_nothing_loaded(tmp_path: Path) -> None:
+    redirection, step = Redirection(tmp_path), steps(BOTH, MOVED, b"k")[StepName.PREPARE]
+    redirection.begin(BOTH, redirected=False)
+    assert redirection.missing(step) == ("web",)
+
+
+def test_other_addresses_in_a_rollout_need_a_new_confirmation_also_after_a_restart(tmp_path: Path) -> None:
+    redirection, step = begun(tmp_path, INGRESS, EGRESS)
+    confirm(tmp_path, "web")
+    redirection.confirm()
+    first = (tmp_path / "interception" / "web" / "digest").read_text()
+    redirection.ask(step.redirected, ADDRESSES)
+    assert redirection.missing(step) == ()
+    again = Redirection(tmp_path)
+    again.resume(INGRESS, redirected=True)
+    assert again.missing(step) == ()
+    for each in (redirection, again):
+        each.ask(step.redirected, Addresses())
+        assert each.missing(step) == ("web",)
+    assert (tmp_path / "interception" / "web" / "digest").read_text() != first
+    confirm(tmp_path, "web")
+    again.confirm()
+    assert again.missing(step) == ()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{}", b'{"schema_version": 1, "redirected": 3}', b"\xff", b"[" * 99_999]
+)
+def test_a_damaged_record_confirms_nothing(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / NAME).write_bytes(content)
+    redirection, step = begun(tmp_path, BOTH, MOVED)
+    assert redirection.missing(step) == ("web",)
+    assert (tmp_path / "interception" / "web" / "digest").exists()
