@@ -280,8 +280,12 @@ class Metric(StrEnum):
     SIDECARS = "sidecars"
     CPU = "cpu"
     LATENCY = "latency"
+    CLOSED = "closed"
+    """Destinations that a NetworkPolicy has to close to undeclared callers."""
     OVERHEAD = "overhead"
     """CPU cores, as `cpu`; the name in the default objective."""
+    HOPS = "hops"
+    """Requests an hour that pass the ports of ADMs, by the declared rates of calls."""
 
 
 class Input(NamedTuple):
