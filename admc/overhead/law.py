@@ -2,7 +2,7 @@
 
 Between two knots a figure is linear in the mean time between two requests, 1/rate: a proxy that waits longer is colder.
 For CPU this is the same as: cores are linear in the rate. Beyond the outer knots the figure of the nearest one stands,
-and the result says that it is extrapolated. `docs/adr/0018-law-of-a-hop.md` compares this with other forms.
+and the result says that it is extrapolated. `docs/adr/0019-law-of-a-hop.md` compares this with other forms.
 
 Amounts are whole numbers over one divisor. `Fraction` would reduce after every step, which takes most of the time where
 a large application has 100,000 figures.
