@@ -1,7 +1,7 @@
-"""Every kind that can change sides, and by what it is seen that a request met it: once, and not twice.
+"""Every kind that can change sides, and what shows that a request met it once, and not twice.
 
-A case is a policy for the requests that name it in `x-case`. What they are asked with, and what the caller and the
-service must see of each, is data: `wrong` compares.
+A case is a policy for the requests that name it in `x-case`. Its requests, and what the caller and the service must see
+of each, are data: `wrong` compares.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 CASE: Final = "x-case"
 ORIGIN: Final = "https://shop.example"
 QUOTA: Final = 10
-"""What a bucket holds, and never gets again."""
+"""Tokens of a full bucket, which is not refilled during the test."""
 DELAY_SECONDS: Final = 0.005
 ISSUER: Final = "https://issuer.example"
 Headers = tuple[tuple[str, str], ...]
 
 
 class Reply(NamedTuple):
-    """What a caller got for one request, which is known by its name."""
+    """The response to one request, which has a name of its own."""
 
     case: Case
     ask: Ask
@@ -45,7 +45,7 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True)
 class Ask:
-    """A request, and what must become of it."""
+    """A request, and the result that it must have."""
 
     status: int | None = 200
     """None: the answer depends on what was counted before."""
@@ -63,7 +63,7 @@ class Ask:
     """Headers of the answer, as the caller must see them."""
     source: str = "shop"
     asked: int = 0
-    """How often the service that is asked for leave must have been."""
+    """How many questions the authorization service must have received about it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class Case:
     arguments: str
     asks: tuple[Ask, ...]
     destination: str = "cart"
-    """`cart` is where a marker keeps requests from meeting policies twice. Elsewhere they may, and fare no worse."""
+    """`cart` moves with a marker, so requests meet policies once. At other destinations they may meet them twice, with
+    the same result."""
     scope: str = "shop"
 
 

@@ -1,4 +1,4 @@
-"""Every kind that can change sides does so there and back, while callers keep asking on old and new connections."""
+"""Every kind that can change sides moves there and back, while callers send requests on old and new connections."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 ENVOY = envoy_binary()
 pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")]
 PAUSE_SECONDS = 0.003
-"""Between two requests, so that others get some of the machine."""
+"""Between two requests, so that they do not take all of the CPU."""
 
 
 class Caller:
-    """Asks everything that one service asks, over and over: on connections that it keeps, or on new ones each time."""
+    """Repeats all requests of one service, on connections that it keeps or on new ones."""
 
     _ids = itertools.count()
 
@@ -57,7 +57,7 @@ class Caller:
 
     @property
     def round(self) -> int:
-        """How many requests are all that it asks."""
+        """The number of its requests before it begins again."""
         return len(self._asks)
 
     def __enter__(self) -> Caller:
@@ -95,7 +95,7 @@ class Caller:
                 self._open[case.destination] = connection
                 return
         except (OSError, http.client.HTTPException) as error:
-            # A kept connection may be closed between two requests: then nothing has arrived, and one asks again.
+            # A kept connection may be closed between two requests. The request has not arrived, and is sent again.
             idle = isinstance(error, http.client.RemoteDisconnected | ConnectionResetError | BrokenPipeError)
             if fresh or not idle:
                 self.failed.append(f"{case.name}: {error!r}")
@@ -140,7 +140,7 @@ class Connections:
         try:
             with socket.create_connection(target, 10, (own, 0)) as wire:
                 wire.sendall(b"hello\n")
-                got = b""  # a service that greets may be heard before a filter that waits for the caller
+                got = b""  # the first line of the service may arrive before a filter that waits for the caller decides
                 while data := wire.recv(100):
                     got += data
                     if b"hello\n" in got:
@@ -151,15 +151,15 @@ class Connections:
 
 
 class Tally:
-    """Counters of all proxies, though what they belong to comes and goes."""
+    """Sums of counters of all proxies. They include those of filters that are gone."""
 
     def __init__(self, bed: Bed) -> None:
         self._bed = bed
         self._last: dict[tuple[str, str], int] = {}
         self.total: Counter[str] = Counter()
 
-    def look(self, *names: str) -> None:
-        """Counters whose names end so."""
+    def update(self, *names: str) -> None:
+        """Add what the counters with these endings have gained."""
         for service, envoy in self._bed.envoys.running.items():
             stats = {name: value for name, value in envoy.stats().items() if name.endswith(names)}
             for name, value in stats.items():
@@ -183,7 +183,7 @@ def test_every_kind_that_can_change_sides_is_a_case() -> None:
     }
     tried = {(case.kind, False) for case in CASES} | {(kind, True) for _, kind, *_ in CONNECTIONS}
     assert able <= tried, able - tried
-    assert {("mine", False), ("inner", False), ("own", True)} == tried - able, "kinds of one's own, with a template"
+    assert {("mine", False), ("inner", False), ("own", True)} == tried - able, "kinds of users, with a template"
 
 
 def test_every_kind_moves_there_and_back(tmp_path: Path) -> None:
@@ -209,10 +209,10 @@ def test_every_kind_moves_there_and_back(tmp_path: Path) -> None:
             for ends in ((old, new), (new, old)):
                 for _ in bed.follow(*ends):
                     once_more([*callers, *connections])
-                    tally.look(*COUNTED)
-        tally.look(*COUNTED)
+                    tally.update(*COUNTED)
+        tally.update(*COUNTED)
         until_written(bed, callers, tmp_path)
-        time.sleep(0.2)  # what is written twice shows, too
+        time.sleep(0.2)  # a second line of a request would be written by now
         judge(bed, callers, tally, tmp_path)
         judge_connections(bed, connections)
 
@@ -225,7 +225,7 @@ def placed(folder: Path, side: str) -> Placed:
 
 
 def once_more(callers: list[Caller | Connections]) -> None:
-    """Until each has asked everything anew."""
+    """Wait until each caller has sent all of its requests again."""
     wanted = [caller.done + caller.round + 1 for caller in callers]
     until = time.monotonic() + 60
     while any(caller.done < count for caller, count in zip(callers, wanted, strict=True)):
@@ -234,7 +234,7 @@ def once_more(callers: list[Caller | Connections]) -> None:
 
 
 def until_written(bed: Bed, callers: list[Caller], folder: Path) -> None:
-    """Logs and taps are written behind the last answers."""
+    """Wait for the logs and taps of the last responses."""
     asked = Counter(reply.case.name for caller in callers for reply in caller.replies)
     until = time.monotonic() + 60
     while logged(bed).total() < asked["logged"] or whole(folder) < asked["tapped"]:
@@ -243,7 +243,7 @@ def until_written(bed: Bed, callers: list[Caller], folder: Path) -> None:
 
 
 def whole(folder: Path) -> int:
-    """How many files of taps are written to their end."""
+    """How many files of taps are complete."""
     found = 0
     for path in (folder / "taps").iterdir():
         with suppress(ValueError):

@@ -64,7 +64,7 @@ def test_a_policy_moves_though_the_server_is_killed_in_each_step(tmp_path: Path)
                 server = start()
             server.until_event("rollout_over")
             seen += phases(server)
-            # A killed server may have taken one more step than it logged, but none comes twice or out of turn.
+            # A killed server may have published one more step than it logged. No step comes twice or in another order.
             assert seen == [step for step in WALK if step in seen]
             assert seen[-1] == "plan"
             wait_for_answers([*passed, *refused], AMOUNT)

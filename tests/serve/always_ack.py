@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from admc.serve.state_dir.store import Position, Recipe, StateDir
 
-SECONDS = 15.0
+SECONDS = 60.0
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 """Waits until something holds."""
 
