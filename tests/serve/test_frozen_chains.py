@@ -173,6 +173,8 @@ def test_what_lasts_longer_than_the_drain_time_is_cut(
         assert short.request({"x-echo-delay": "1"}).status == 200
         with pytest.raises((http.client.HTTPException, OSError)):
             long.request({"x-echo-delay": "55"})
+        short.close()
+        long.close()
         assert time.monotonic() < began + 40
         # The server observes that, and keeps nothing for the older chain any more.
         server.until_event("rollout_over")
