@@ -554,21 +554,21 @@ def _by_versions(function: Callable[..., Any]) -> Callable[..., Any]:
 _STEPS: dict[object, dict[str, Snapshot]] = {}
 
 
-def _stepping(step: Step, addresses: Addresses, mode: Mode, only: Any = None) -> dict[str, Snapshot]:
-    key = (
-        diff.version(step.old),
-        diff.version(step.new),
-        step.name,
-        step.secrets,
-        addresses.pod_addresses("cart"),
-        only,
-    )
-    if key not in _STEPS:
-        _STEPS[key] = stepping(step, addresses, mode, only)
-    return _STEPS[key]
+class _Emitted:
+    """In the place of `resources.Emitted`."""
+
+    def __init__(self, step: Step, addresses: Addresses, mode: Mode, only: Any = None) -> None:
+        self._addresses, self._mode, self._only = addresses, mode, only
+
+    def at(self, step: Step) -> dict[str, Snapshot]:
+        plans, at = (diff.version(step.old), diff.version(step.new)), self._addresses.pod_addresses("cart")
+        key = (plans, step.name, step.secrets, at, self._only)
+        if key not in _STEPS:
+            _STEPS[key] = stepping(step, self._addresses, self._mode, self._only)
+        return _STEPS[key]
 
 
-_MOVES, _CHANGES, _GUARDS = (_by_versions(each) for each in (diff.moves, diff.changes, steady_guards))
+_DIFF, _GUARDS = (_by_versions(each) for each in (diff.Diff, steady_guards))
 _UNLINK: Final = Path.unlink
 _REPLACE: Final = Path.replace
 
@@ -595,13 +595,12 @@ def simulated(world: Callable[[], World | None]) -> Iterator[None]:
 
     with ExitStack() as stack:
         for name, new in (
-            ("admc.serve.rollout.plans.resources", _stepping),
+            ("admc.serve.rollout.plans.Emitted", _Emitted),
             ("admc.serve.rollout.plans.snapshot", lambda found: found),
             ("admc.serve.rollout.plans.snapshots", resting),
             ("admc.serve.rollout.plans.passthrough", lambda program, addresses: nothing()),
             ("admc.serve.rollout.plans.changed", lambda before, after: resting(after)),
-            ("admc.serve.rollout.plans.moves", _MOVES),
-            ("admc.serve.rollout.plans.changes", _CHANGES),
+            ("admc.serve.rollout.plans.Diff", _DIFF),
             ("admc.serve.rollout.plans.steady_guards", _GUARDS),
             ("admc.serve.rollout.redirection.wanted", _wanted),
             ("admc.serve.persistence.restored", _restored),
