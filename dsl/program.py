@@ -280,8 +280,12 @@ class Metric(StrEnum):
     SIDECARS = "sidecars"
     CPU = "cpu"
     LATENCY = "latency"
+    CLOSED = "closed"
+    """Destinations that a NetworkPolicy has to close to undeclared callers."""
     OVERHEAD = "overhead"
     """CPU cores, as `cpu`; the name in the default objective."""
+    HOPS = "hops"
+    """Requests an hour that pass the ports of ADMs, by the declared rates of calls."""
 
 
 class Input(NamedTuple):
@@ -289,6 +293,15 @@ class Input(NamedTuple):
 
     path: str
     sha256: str
+
+
+class ProfileSource(NamedTuple):
+    """`profile "node.json"` with the text of the file, or `profile meshinsight`: a built-in one, without a text."""
+
+    name: str
+    """The path of the file, relative to the program's folder, or the name of a built-in profile."""
+    span: Span
+    text: SourceText | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,6 +324,7 @@ class Program:
     warnings: tuple[Diagnostic, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
     """Findings that are not errors or likely mistakes. No exit code depends on them."""
+    profile: ProfileSource | None = None
 
     @cached_property
     def policy_by_name(self) -> Mapping[str, Policy]:

@@ -1,73 +1,106 @@
 """The levels of the lexicographic objective, in whole numbers.
 
-Each level is a sum over hosts and over decisions, so the value of a placement is the sum of the vectors of its parts.
+Each level is a sum over hosts, hops, closed destinations and decisions, so the value of a placement is the sum of the
+vectors of its parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from dsl.program import Metric, Program, Side
-from solver.placement import Cost, Costs
+from solver.hops import Hops
+from solver.placement import NANO, Cost, Costs
 from solver.rules.options import DecisionPoint, senders
 from solver.rules.order import sides_of
 
 Vector = tuple[int, ...]
+Shared = int | str
+"""A hop by its number, or a destination that is closed to undeclared callers by its name. Decisions share them."""
 Previous = Mapping[tuple[str, str], tuple[Side, ...]]
 
 _FREE = Cost()
-_PROFILED = (Metric.CPU, Metric.LATENCY, Metric.OVERHEAD)
 CHANGES = "changes"
 
 
 class Levels:
-    """The levels of one program, and the amount that each host and each choice adds to them."""
+    """The levels of one program, and the amount that each host, hop and choice adds to them."""
 
     def __init__(self, program: Program, costs: Costs, previous: Previous | None) -> None:
         self.program = program
         self.costs = costs
         self.previous = previous
-        profiled = costs.known or bool(costs.adm) or bool(costs.enforcement)
-        metrics = list(program.objective)
-        if profiled and Metric.CPU not in metrics and Metric.OVERHEAD not in metrics:
-            metrics.append(Metric.OVERHEAD)
-        self.metrics = tuple(metrics)
-        self.names = tuple(metric.value for metric in metrics) + ((CHANGES,) if previous is not None else ())
+        self.hops = Hops(program)
+        self.hop_costs = self.hops.numbered(costs.hop)
+        self.metrics = minimized(program.objective, measured=costs.given)
+        self.names = tuple(metric.value for metric in self.metrics) + ((CHANGES,) if previous is not None else ())
         self.zero: Vector = (0,) * len(self.names)
-        self.hosts_only = not profiled and previous is None
-        """The objective depends on hosts alone, so a cheapest cover is an optimum."""
+        at = {metric: level for level, metric in enumerate(self.metrics)}
+        self._cpu = [at[metric] for metric in (Metric.CPU, Metric.OVERHEAD) if metric in at]
+        self._latency = at.get(Metric.LATENCY)
+        self._adms, self._sidecars = at.get(Metric.ADMS), at.get(Metric.SIDECARS)
+        self._hops = at[Metric.HOPS]
+        self._closed = at[Metric.CLOSED]
+        self.by_choice = bool(costs.enforcement) or previous is not None
+        """Whether decisions add something besides their hosts, hops and closed destinations."""
+
+    def _priced(self, cost: Cost) -> list[int]:
+        """A cost as an amount of each level."""
+        vector = [0] * len(self.names)
+        for level in self._cpu:
+            vector[level] = cost.cpu
+        if self._latency is not None:
+            vector[self._latency] = cost.latency
+        return vector
 
     def host(self, name: str) -> Vector:
         """The amount that each level grows by if `name` hosts an ADM."""
-        cost = self.costs.adm.get(name, _FREE)
-        vector = [self._of_host(metric, name, cost) for metric in self.metrics]
-        if self.previous is not None:
-            vector.append(0)
+        vector = self._priced(self.costs.adm.get(name, _FREE))
+        if self._adms is not None:
+            vector[self._adms] = 1
+        if self._sidecars is not None:
+            vector[self._sidecars] = self.program.services[name].replicas
         return tuple(vector)
 
-    def _of_host(self, metric: Metric, name: str, cost: Cost) -> int:
-        if metric is Metric.ADMS:
-            return 1
-        if metric is Metric.SIDECARS:
-            return self.program.services[name].replicas
-        return cost.latency if metric is Metric.LATENCY else cost.cpu
+    def shared(self, point: DecisionPoint, side: Side) -> list[Shared]:
+        """Hops that a decision at `side` needs, and its destination if that has to be closed."""
+        hops = self.hops.of(point, side)
+        return [*hops, point.destination] if point.closes and side is Side.EGRESS else [*hops]
+
+    def of_shared(self, items: Iterable[Shared]) -> Vector:
+        """The amount that each level grows by if these hops are used and these destinations are closed."""
+        weights, costs = self.hops.weights, self.hop_costs
+        requests = closed = 0
+        total = _FREE
+        for item in items:
+            if isinstance(item, str):
+                closed += 1
+            else:
+                requests += weights[item]
+                if item in costs:
+                    cost = costs[item]
+                    total = Cost(total.cpu + cost.cpu, total.latency + cost.latency)
+        vector = self._priced(total)
+        vector[self._closed] = closed
+        vector[self._hops] = requests
+        return tuple(vector)
 
     def choice(self, point: DecisionPoint, choice: int) -> Vector:
-        """The amount that each level grows by with this choice, without that of its hosts."""
-        if self.hosts_only:
+        """The amount that each level grows by with this choice, without its hosts, hops and closed destination."""
+        if not self.by_choice:
             return self.zero
         loads = [cost for _, cost in self.loads(point, choice)]
-        cpu, latency = sum(cost.cpu for cost in loads), sum(cost.latency for cost in loads)
-        vector = [
-            0 if metric not in _PROFILED else latency if metric is Metric.LATENCY else cpu for metric in self.metrics
-        ]
+        vector = self._priced(Cost(sum(load.cpu for load in loads), sum(load.latency for load in loads)))
         if self.previous is not None:
             before = self.previous.get((self.program.policies[point.policy].name, point.destination))
-            vector.append(int(before is not None and set(before) != set(sides_of(choice))))
+            vector[-1] = int(before is not None and set(before) != set(sides_of(choice)))
         return tuple(vector)
 
     def loads(self, point: DecisionPoint, choice: int) -> list[tuple[str, Cost]]:
         """(host, cost) of each share of a decision's work under a choice."""
+        if not self.costs.enforcement:
+            return []
         policy = self.program.policies[point.policy].name
         found: list[tuple[str, Cost]] = []
         for side in sides_of(choice):
@@ -77,10 +110,37 @@ class Levels:
                     found.append((host, cost))
         return found
 
-    def limit(self, name: str) -> int | None:
-        """Most CPU in micro-cores that the ADM of a service may take (R9), or None without a capacity or costs."""
-        capacity = self.program.services[name].capacity if self.costs.known else None
-        return None if capacity is None else round(capacity * 1_000_000)
+    def hop_loads(self, items: Iterable[Shared]) -> list[tuple[str, int]]:
+        """(host, CPU in nano-cores) of each hop that costs something."""
+        if not self.hop_costs:
+            return []
+        hops = [item for item in items if not isinstance(item, str) and item in self.hop_costs]
+        return [(self.hops.service(hop), self.hop_costs[hop].cpu) for hop in hops]
+
+    @cached_property
+    def limits(self) -> Mapping[str, int]:
+        """Most CPU in nano-cores that an ADM may take (R9), for each service with a capacity, if costs are known."""
+        if not self.costs.known:
+            return {}
+        return {
+            name: round(service.capacity * NANO)
+            for name, service in self.program.services.items()
+            if service.capacity is not None
+        }
+
+
+def minimized(objective: Sequence[Metric], *, measured: bool) -> tuple[Metric, ...]:
+    """All levels: what the program names, then `closed`, `overhead` and `hops` unless it names them.
+
+    An `overhead` that ends the objective, as in the default, is the level that follows `closed`. `measured`: costs are
+    known, so there is an overhead.
+    """
+    levels = list(objective)
+    overhead = Metric.OVERHEAD in levels or (measured and Metric.CPU not in levels)
+    if len(levels) > 1 and levels[-1] is Metric.OVERHEAD:
+        levels.pop()
+    following = (Metric.CLOSED, Metric.OVERHEAD, Metric.HOPS) if overhead else (Metric.CLOSED, Metric.HOPS)
+    return (*levels, *(metric for metric in following if metric not in levels))
 
 
 def hosts(point: DecisionPoint, side: Side, program: Program) -> Sequence[str]:

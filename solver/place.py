@@ -2,7 +2,7 @@
 
     program -> options -> order -> cover -> [model] -> placement
 
-The model runs only with costs, capacities or an earlier plan. Otherwise a cheapest cover is an optimum
+The model runs only for capacities that may be exceeded. Otherwise a cheapest cover is an optimum
 (`docs/adr/0002-solver.md` says why).
 """
 
@@ -15,14 +15,15 @@ from time import perf_counter
 
 from dsl.program import Program, Side
 from solver.conflict.explain import explain
-from solver.cover.hosting import Hosting
-from solver.cpsat.engine import DEFAULT_EFFORT, Bounded, Effort
+from solver.cover.problem import CoverProblem, gaps
+from solver.cover.vertex_cover import Part
+from solver.cpsat.engine import DEFAULT_EFFORT, Effort
 from solver.cpsat.model import Model, OverloadError
-from solver.objective import Levels, Previous
+from solver.objective import Levels, Previous, Vector, add
 from solver.placement import Costs, ObjectiveValue, Placement
 from solver.result import Solution, placement
 from solver.rules.options import DecisionPoint, decision_points
-from solver.rules.order import EGRESS, INGRESS, Clash, clashes, propagate
+from solver.rules.order import EGRESS, INGRESS, clashes, propagate
 
 
 class Stages:
@@ -63,69 +64,73 @@ def place(
         raise explain(program, costs, [min(dead, key=lambda name: (sizes[name], name))], [])
     levels = Levels(program, costs, previous)
     left = Effort(DEFAULT_EFFORT if effort is None else effort)
-    covered = Hosting(program, found, domains, levels)
-    parts = covered.solve(left, reductions)
-    choices = covered.choices(parts)
+    problem = CoverProblem(program, found, domains, clashing, levels)
+    parts = problem.solve(left) if reductions else []
+    choices = problem.choices(parts) if reductions else None
     stages.end("cover")
-    if levels.hosts_only and reductions:
-        bounds = covered.bounds(parts)
-    else:
+    gap = gaps(parts, levels)
+    if levels.limits or choices is None:
         try:
-            choices, bounds = _by_model(program, found, domains, clashing, levels, covered.least(parts), choices, left)
+            model = Model(program, found, domains, clashing, levels)
+            choices, gap = _by_model(model, problem, parts, choices, left)
         except OverloadError as overloaded:
             destinations = [found[index].destination for index in overloaded.points]
             raise explain(program, costs, destinations, overloaded.hosts) from None
         stages.end("model")
     solution = Solution(program, found, choices, clashing, levels)
-    result = placement(solution, _objectives(solution, bounds))
+    objectives = tuple(
+        ObjectiveValue(name, value, value - open_)
+        for name, value, open_ in zip(levels.names, solution.worth(), gap, strict=True)
+    )
+    result = placement(solution, objectives)
     stages.end("result")
     return replace(result, stage_seconds=stages.seconds)
 
 
-def _objectives(solution: Solution, bounds: Sequence[Bounded]) -> tuple[ObjectiveValue, ...]:
-    """Levels of the whole placement. Gaps between value and bound come from parts that are not proven optimal."""
-    gaps = [bounded.value - bounded.bound for bounded in bounds]
-    return tuple(
-        ObjectiveValue(name, value, value - gap)
-        for name, value, gap in zip(solution.levels.names, solution.worth(), gaps, strict=True)
-    )
-
-
 def _by_model(
-    program: Program,
-    found: Sequence[DecisionPoint],
-    domains: Sequence[int],
-    clashing: Mapping[str, Sequence[Clash]],
-    levels: Levels,
-    least: Mapping[str, int] | None,
-    covered: Sequence[int],
-    effort: Effort,
-) -> tuple[list[int], list[Bounded]]:
-    """Choices for every decision by the model, with value and bound of each level."""
-    model = Model(program, found, domains, clashing, levels)
-    groups = model.groups()
+    model: Model, problem: CoverProblem, parts: Sequence[Part], covered: Sequence[int] | None, effort: Effort
+) -> tuple[list[int], Vector]:
+    """Choices for every decision, and how far each level may be above its optimum.
+
+    The model decides the groups with a capacity that may be exceeded. Elsewhere the cover is the answer, if there is
+    one (`covered`).
+    """
+    groups = [group for group in model.groups() if covered is None or group.limited]
+    decided = {index for group in groups for index in group.points}
+    left = [part for part in parts if decided.isdisjoint(problem.decisions(part))]
+    least = None if covered is None else problem.least(parts)
     effort.work += sum(len(group.points) + len(group.hosts) for group in groups if not model.is_small(group))
-    choices = list(covered)
-    totals = [Bounded(0, 0)] * len(levels.names)
+    choices = list(covered or problem.domains)
+    gap = gaps(left, model.levels)
     for group in groups:
-        hints = [[covered[index] for index in group.points]]
-        if levels.previous is not None:
-            hints.append(_as_before(levels.previous, program, found, group.points, covered))
+        hints = [] if covered is None else [[covered[index] for index in group.points]]
+        if model.levels.previous is not None:
+            hints.append(_as_before(model.levels.previous, model.program, model.points, group.points, covered))
         bound = None if least is None else sum(least.get(host, 0) for host in group.hosts)
-        decided, own = model.solve(group, hints, bound, effort)
-        for index, choice in zip(group.points, decided, strict=True):
+        taken, own = model.solve(group, hints, bound, effort)
+        for index, choice in zip(group.points, taken, strict=True):
             choices[index] = choice
-        totals = [Bounded(a.value + b.value, a.bound + b.bound) for a, b in zip(totals, own, strict=True)]
-    return choices, totals
+        gap = add(gap, tuple(level.value - level.bound for level in own))
+    return choices, gap
 
 
 def _as_before(
-    previous: Previous, program: Program, found: Sequence[DecisionPoint], group: Sequence[int], covered: Sequence[int]
+    previous: Previous,
+    program: Program,
+    found: Sequence[DecisionPoint],
+    group: Sequence[int],
+    covered: Sequence[int] | None,
 ) -> list[int]:
-    """The choices of an earlier plan; where it has none, those of the cover."""
+    """The choices of an earlier plan; where it has none, those of the cover, or else ingress."""
     choices: list[int] = []
     for index in group:
         before = previous.get((program.policies[found[index].policy].name, found[index].destination))
         known = before is not None and len(before) == 1
-        choices.append((EGRESS if before == (Side.EGRESS,) else INGRESS) if known else covered[index])
+        choices.append(
+            (EGRESS if before == (Side.EGRESS,) else INGRESS)
+            if known
+            else INGRESS
+            if covered is None
+            else covered[index]
+        )
     return choices

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 from typing import NamedTuple
 
 from dsl.program import Side
 from dsl.text import Span
+
+NANO = 10**9
 
 
 class Rule(StrEnum):
@@ -79,7 +83,7 @@ class Status(StrEnum):
 
 
 class ObjectiveValue(NamedTuple):
-    """One level of the lexicographic objective: integers in the metric's unit (`cpu` micro-cores, `latency` ns)."""
+    """One level of the lexicographic objective: integers in the metric's unit (`cpu` nano-cores, `latency` ns)."""
 
     metric: str
     value: int
@@ -102,10 +106,24 @@ class Placement:
 
 
 class Cost(NamedTuple):
-    """Predicted cost of an ADM or an enforcement: CPU in micro-cores, latency in nanoseconds."""
+    """Predicted cost of an ADM, a hop or an enforcement: CPU in nano-cores, latency in nanoseconds."""
 
     cpu: int = 0
     latency: int = 0
+
+    @classmethod
+    def rounded(cls, cores: Decimal, seconds: Decimal) -> Cost:
+        """The cost of exact figures, each rounded once, to the nearest whole number."""
+        return cls(round(Fraction(cores) * NANO), round(Fraction(seconds) * NANO))
+
+
+class Hop(NamedTuple):
+    """One direction and port of the ADM of `service`. At ingress the destination is the service itself."""
+
+    service: str
+    side: Side
+    destination: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +131,18 @@ class Costs:
     """Cost coefficients from the application. A missing entry costs nothing."""
 
     adm: Mapping[str, Cost] = field(default_factory=dict)
-    """Service -> cost of an ADM without any policy."""
+    """Service -> cost of an ADM without any policy and hop."""
     enforcement: Mapping[tuple[str, Side, str, str], Cost] = field(default_factory=dict)
     """(hosting service, side, policy, destination) -> cost of that share of the work."""
     known: bool = False
     """False without a profile: the plan's overhead is then null, and R9 is not checked."""
+    hop: Mapping[Hop, Cost] = field(default_factory=dict)
+    """Cost of a hop, due once if anything is enforced there, whatever policies these are."""
+
+    @property
+    def given(self) -> bool:
+        """Whether there are costs to minimize."""
+        return self.known or bool(self.adm or self.hop or self.enforcement)
 
 
 class ConflictPart(NamedTuple):

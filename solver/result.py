@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from dsl.program import Program, Side
-from solver.objective import Levels, Vector, add, hosts
+from solver.objective import Levels, Shared, Vector, add, hosts
 from solver.placement import Adm, Decision, ObjectiveValue, Placement, Reason, Rule, Status
 from solver.rules.options import DecisionPoint
 from solver.rules.order import EGRESS, INGRESS, Clash, holds, sides_of
@@ -50,21 +50,33 @@ class Solution:
 
     @cached_property
     def load(self) -> Mapping[str, int]:
-        """CPU in micro-cores of each ADM."""
+        """CPU in nano-cores of each ADM."""
         base = self.levels.costs.adm
         load = {adm.service: base[adm.service].cpu if adm.service in base else 0 for adm in self.adms}
         for point, choice in zip(self.points, self.choices, strict=True):
             for host, cost in self.levels.loads(point, choice):
                 load[host] += cost.cpu
+        for host, cpu in self.levels.hop_loads(self.shared):
+            load[host] += cpu
         return load
+
+    @cached_property
+    def shared(self) -> set[Shared]:
+        """Hops that are in use, and destinations that are closed."""
+        found: set[Shared] = set()
+        for point, choice in zip(self.points, self.choices, strict=True):
+            for side in sides_of(choice):
+                found.update(self.levels.shared(point, side))
+        return found
 
     def worth(self) -> Vector:
         """Value of each level."""
-        total = add(self.levels.zero, *(self.levels.host(adm.service) for adm in self.adms))
-        if self.levels.hosts_only:
+        levels = self.levels
+        total = add(levels.of_shared(self.shared), *(levels.host(adm.service) for adm in self.adms))
+        if not levels.by_choice:
             return total
         pairs = zip(self.points, self.choices, strict=True)
-        return add(total, *(self.levels.choice(point, choice) for point, choice in pairs))
+        return add(total, *(levels.choice(point, choice) for point, choice in pairs))
 
     def against(self, index: int, side: Side) -> Reason | None:
         """Why a decision is not at `side`, with all other decisions fixed."""
@@ -95,8 +107,11 @@ class Solution:
         for host, cost in self.levels.loads(self.points[index], choice):
             added[host] = added.get(host, 0) + cost.cpu
         (side,) = sides_of(choice)
+        needed = self.levels.shared(self.points[index], side)
+        for host, cpu in self.levels.hop_loads(item for item in needed if item not in self.shared):
+            added[host] = added.get(host, 0) + cpu
         for host in hosts(self.points[index], side, self.program):
-            limit = self.levels.limit(host)
+            limit = self.levels.limits.get(host)
             if limit is None:
                 continue
             base = self.levels.costs.adm.get(host)

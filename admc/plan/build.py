@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from admc.plan.model import (
     FREE,
+    SCHEMA_VERSION,
     AdmPlan,
     AdmPolicy,
     AdmPort,
@@ -74,7 +75,13 @@ def build(program: Program, placement: Placement, costs: Costs) -> Plan:
             Warned(item.code, item.message, None if item.span is None else line_of(item.span))
             for item in program.warnings
         ),
+        schema_version=_version(placement),
     )
+
+
+def _version(placement: Placement) -> int:
+    """The placement of an older plan lacks levels, so it remains a plan of that version."""
+    return SCHEMA_VERSION if {Metric.CLOSED, Metric.HOPS} <= {level.metric for level in placement.objectives} else 1
 
 
 def line_of(span: Span) -> SourceLine:

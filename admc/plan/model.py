@@ -15,7 +15,8 @@ from typing import NamedTuple
 from dsl.program import Side
 from solver.placement import Status
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""The form that admc writes. It reads version 1 too, whose objective has only the levels that the program names."""
 FREE = "free"
 """The reason of a side that no rule forbids: the objective chose the other side."""
 

@@ -240,7 +240,7 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM412": (
         "a metric is unknown or named twice",
-        "Metrics are `adms`, `sidecars`, `cpu`, `latency` and `overhead`.",
+        "Metrics are `adms`, `sidecars`, `cpu`, `latency`, `closed`, `overhead` and `hops`.",
         "app shop\n\nobjective minimize adm\n",
         "app shop\n\nobjective minimize adms\n",
     ),

@@ -96,7 +96,8 @@ class Subprogram:
         domains, dead = propagate(program, found, clashing)
         if not self.destinations.isdisjoint(dead):
             return True
-        if dead or not self.costs.known:
+        # A conflict of other rules is not about the capacities of its hosts, even if these cannot be kept either.
+        if dead or self.overload is None:
             return False
         try:
             model = Model(program, found, domains, clashing, Levels(program, self.costs, None))

@@ -1,8 +1,8 @@
 """The half-integral relaxation of a weighted vertex cover (Nemhauser and Trotter).
 
 Its linear relaxation always has an optimum in halves, which one maximum flow in the graph's double cover finds. The
-vertices at zero or one in the smallest minimum cut have that value in some cheapest cover. The relaxation's value is a
-lower bound for every cover.
+vertices at zero or one in the smallest minimum cut have that value in every cheapest cover, so also in the best of them
+by further levels. The relaxation's value is a lower bound for every cover.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ class Relaxation(NamedTuple):
     """The vertices that the relaxation decides, and twice its value."""
 
     outside: list[int]
-    """Vertices at zero: no cheapest cover needs them; their neighbours are at one."""
+    """Vertices at zero: no cheapest cover has any of them; their neighbours are at one."""
     doubled_value: int
 
 
-def relax(graph: Graph, vertices: Sequence[int]) -> Relaxation:
-    """Solve the relaxation on the undecided `vertices` of a graph."""
+def relax(graph: Graph, vertices: Sequence[int], weights: Sequence[int]) -> Relaxation:
+    """Solve the relaxation on the undecided `vertices` of a graph, with a weight for each of them."""
     from ortools.graph.python import max_flow
 
     count = len(vertices)
     place = {vertex: at for at, vertex in enumerate(vertices)}
     source, sink = 2 * count, 2 * count + 1
     flow = max_flow.SimpleMaxFlow()
-    unlimited = sum(graph.weights[vertex] for vertex in vertices) + 1
-    for at, vertex in enumerate(vertices):
-        flow.add_arc_with_capacity(source, at, graph.weights[vertex])
-        flow.add_arc_with_capacity(count + at, sink, graph.weights[vertex])
+    unlimited = sum(weights) + 1
+    for at, weight in enumerate(weights):
+        flow.add_arc_with_capacity(source, at, weight)
+        flow.add_arc_with_capacity(count + at, sink, weight)
     for at, vertex in enumerate(vertices):
         for near in sorted(graph.neighbours[vertex]):
             flow.add_arc_with_capacity(at, count + place[near], unlimited)

@@ -1,10 +1,11 @@
-"""The cheapest hosts: weighted vertex cover on the services whose part is undecided.
+"""A cheapest vertex cover whose weights are vectors, compared lexicographically.
 
     graph -> connected parts -> reductions -> relaxation -> branching | CP-SAT
 
-A part of at most `EXACT_TIES` services gets weights under which its cheapest cover is unique: after cost, the fewest
-closed destinations, then the earliest names. Larger parts keep their plain weights, on which the reductions are
-stronger; of equally cheap covers, they get the first that the reductions find in canonical order.
+A vector becomes one whole number in which no lower level can outweigh a higher one, so that the reductions need no
+levels. A part of at most `EXACT_TIES` hosts and decisions gets weights under which its cheapest cover is unique: after
+the levels, the earliest hosts. Larger parts keep plain weights, on which the reductions are stronger; of equally
+cheap covers, they get the first that the reductions find in canonical order.
 """
 
 from __future__ import annotations
@@ -15,20 +16,70 @@ from typing import NamedTuple
 from solver.cover.branch_and_bound import BranchBudget, cheapest
 from solver.cover.lp_relaxation import relax
 from solver.cover.reduction import Graph
-from solver.cpsat.engine import Booleans, Effort, Level, solve
+from solver.cpsat.engine import LARGEST_SUM, Booleans, Effort, Level, solve
 
 EXACT_TIES = 64
+SMALL_KERNEL = 64
+"""Vertices that are left of a part and still tried by branch and bound."""
 BRANCHES = 5_000
 """Most branches for one part. CP-SAT solves a part that needs more."""
 
+Vector = tuple[int, ...]
+
+
+class Vertex(NamedTuple):
+    """One vertex: its levels, and how it takes part in tie-breaks."""
+
+    levels: Vector
+    counted: Vector = ()
+    """Sums that are minimized after the levels, in parts with exact ties."""
+    host: bool = False
+    """Of equally good covers, the one with the earlier hosts is taken."""
+    unwanted: tuple[int, ...] = ()
+    """Decisions that prefer a cover without this vertex, the earlier ones first."""
+
 
 class Part(NamedTuple):
-    """A connected part of the graph with its cheapest cover."""
+    """A connected part of the graph with its cheapest cover, and the value and proven bound of each level."""
 
     vertices: tuple[int, ...]
     cover: frozenset[int]
-    value: int
-    bound: int
+    value: Vector
+    bound: Vector
+
+
+class Weights:
+    """Vectors of one part as whole numbers that compare like the vectors, whatever is added or subtracted."""
+
+    def __init__(self, vectors: Sequence[Vector]) -> None:
+        self.scales = [2 * sum(map(abs, own)) + 1 for own in zip(*vectors, strict=True)]
+        self.whole = [self.encoded(vector) for vector in vectors]
+
+    def encoded(self, vector: Sequence[int]) -> int:
+        value = 0
+        for amount, scale in zip(vector, self.scales, strict=False):
+            value = value * scale + amount
+        return value
+
+    def decoded(self, value: int) -> Vector:
+        found = []
+        for scale in reversed(self.scales):
+            amount = value % scale
+            amount -= scale if amount > scale // 2 else 0
+            found.append(amount)
+            value = (value - amount) // scale
+        return tuple(reversed(found))
+
+    def leading(self, values: Sequence[int]) -> list[int]:
+        """The values by as many of their first levels as the whole numbers of a maximum flow allow."""
+        if sum(values) <= LARGEST_SUM:
+            return list(values)
+        vectors = [self.decoded(value) for value in values]
+        for kept in range(len(self.scales) - 1, 0, -1):
+            found = [self.encoded(vector[:kept]) for vector in vectors]
+            if sum(found) <= LARGEST_SUM:
+                return found
+        return [0] * len(values)
 
 
 def parts(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -54,70 +105,133 @@ def parts(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 def cover(
-    weights: Sequence[int],
-    bonuses: Sequence[int],
-    edges: Sequence[tuple[int, int]],
-    effort: Effort,
-    *,
-    reductions: bool = True,
+    vertices: Sequence[Vertex], edges: Sequence[tuple[int, int]], effort: Effort, *, reductions: bool = True
 ) -> list[Part]:
     """Cheapest covers of every connected part.
 
-    `bonuses` are the numbers of destinations that stay open if a vertex is chosen: the first tie-break. Without
-    `reductions` CP-SAT solves every part, which is slower and gives an equally cheap cover.
+    Without `reductions` CP-SAT solves every part, which is slower and gives an equally cheap cover.
     """
-    members = parts(len(weights), edges)
+    members = parts(len(vertices), edges)
     part_of = {vertex: number for number, part in enumerate(members) for vertex in part}
     inner: list[list[tuple[int, int]]] = [[] for _ in members]
     for edge in edges:
         inner[part_of[edge[0]]].append(edge)
-    covers: list[tuple[set[int], int] | None] = []
-    open_parts: list[_Open] = []
-    for number, (vertices, own) in enumerate(zip(members, inner, strict=True)):
-        place = {vertex: at for at, vertex in enumerate(vertices)}
+    found: list[Part | None] = []
+    left: list[_Open] = []
+    for number, (names, own) in enumerate(zip(members, inner, strict=True)):
+        place = {vertex: at for at, vertex in enumerate(names)}
         near = [(place[one], place[other]) for one, other in own]
-        prices = [weights[vertex] for vertex in vertices]
-        ties = [bonuses[vertex] for vertex in vertices]
-        settled = _settle(prices, ties, near) if reductions else Graph(prices, near)
-        if isinstance(settled, Graph):
-            open_parts.append(_Open(number, settled, settled.vertices()))
-            covers.append(None)
+        settled = _settle([vertices[vertex] for vertex in names], near, reductions=reductions)
+        if isinstance(settled, _Kernel):
+            left.append(_Open(number, settled))
+            found.append(None)
         else:
-            covers.append((settled, sum(prices[at] for at in settled)))
+            found.append(_part(vertices, names, settled, None))
     # Effort is shared by size, so the sizes of all searches must be known before the first search.
-    effort.work += sum(len(part.left) for part in open_parts)
-    for part in open_parts:
-        covered, bound = _kernel(part.graph, part.left, effort) if reductions else _search(*part[1:], effort)
-        covers[part.number] = part.graph.lift(covered), part.graph.paid + bound
-    found: list[Part] = []
-    for vertices, solved in zip(members, covers, strict=True):
-        chosen, bound = solved or (set(), 0)
-        value = sum(weights[vertices[at]] for at in chosen)
-        found.append(Part(tuple(vertices), frozenset(vertices[at] for at in chosen), value, min(bound, value)))
-    return found
+    effort.work += sum(len(each.kernel.left) for each in left)
+    for number, kernel in left:
+        chosen, bound = kernel.solve(effort, reductions=reductions)
+        found[number] = _part(vertices, members[number], chosen, bound)
+    return [part for part in found if part is not None]
+
+
+def _part(vertices: Sequence[Vertex], names: Sequence[int], chosen: Iterable[int], bound: Vector | None) -> Part:
+    """`chosen` are positions in the part; without a bound they are proven to be a cheapest cover."""
+    covered = frozenset(names[at] for at in chosen)
+    value = tuple(map(sum, zip(*(vertices[vertex].levels for vertex in covered), strict=True)))
+    value = value or (0,) * len(vertices[names[0]].levels)
+    if bound is not None:
+        proven = len(value)
+        for level, (own, least) in enumerate(zip(value, bound, strict=False)):
+            if least < own:
+                proven = level
+                break
+        # Below a level that is not proven, only this is known: no amount is negative.
+        bound = tuple(bound[level] if level <= proven else 0 for level in range(len(value)))
+    return Part(tuple(names), covered, value, value if bound is None else bound)
 
 
 class _Open(NamedTuple):
-    """A part that the reductions did not solve, with its undecided vertices."""
+    """A part that the reductions did not solve."""
 
     number: int
-    graph: Graph
-    left: list[int]
+    kernel: _Kernel
 
 
-def _settle(prices: list[int], bonuses: list[int], edges: list[tuple[int, int]]) -> set[int] | Graph:
+class _Kernel:
+    """The undecided vertices of one part."""
+
+    def __init__(self, graph: Graph, weights: Weights, edges: Iterable[tuple[int, int]]) -> None:
+        self.graph = graph
+        self.weights = weights
+        self.left = graph.vertices()
+        self.neighbours: list[list[int]] = [[] for _ in weights.whole]
+        """Of the whole part."""
+        for one, other in edges:
+            self.neighbours[one].append(other)
+            self.neighbours[other].append(one)
+
+    def solve(self, effort: Effort, *, reductions: bool) -> tuple[set[int], Vector]:
+        """A cover of the whole part without needless vertices, and a lower bound on each level down to an unproven
+        one."""
+        graph = self.graph
+        edges = [(one, other) for one in self.left for other in sorted(graph.neighbours[one]) if one < other]
+        covered: set[int] = set()
+        total = self.weights.decoded(graph.paid)
+        hard: list[list[int]] = []
+        for vertices in parts(len(graph.weights), edges):
+            small = _extract(graph, vertices) if reductions and len(vertices) <= SMALL_KERNEL else None
+            chosen = cheapest(small, BranchBudget(BRANCHES)) if small is not None else None
+            if chosen is None:
+                hard.append(vertices)
+            else:
+                effort.work -= len(vertices)
+                covered.update(vertices[at] for at in chosen)
+                paid = self.weights.decoded(sum(graph.weights[vertices[at]] for at in chosen))
+                total = tuple(map(sum, zip(total, paid, strict=True)))
+        for vertices in hard:
+            chosen, bound = _search(graph, self.weights, vertices, effort)
+            covered.update(chosen)
+            total = tuple(map(sum, zip(total, bound, strict=True)))
+        return self._without_needless(graph.lift(covered)), total
+
+    def _without_needless(self, chosen: set[int]) -> set[int]:
+        """A search that ends early leaves vertices whose neighbours are all in the cover: the heaviest go first."""
+        for vertex in sorted(chosen, key=lambda vertex: (-self.weights.whole[vertex], vertex)):
+            if chosen.issuperset(self.neighbours[vertex]):
+                chosen.remove(vertex)
+        return chosen
+
+
+def _settle(own: Sequence[Vertex], edges: list[tuple[int, int]], *, reductions: bool) -> Iterable[int] | _Kernel:
     """A cheapest cover of one connected part, or the reduced part if the reductions do not solve it."""
-    if len(prices) <= EXACT_TIES:
-        chosen = cheapest(Graph(_with_ties(prices, bonuses), edges), BranchBudget(BRANCHES))
+    counted = sum(vertex.host for vertex in own), sum(len(vertex.unwanted) for vertex in own)
+    if reductions and max(counted) <= EXACT_TIES:
+        chosen = cheapest(Graph(Weights(_with_ties(own)).whole, edges), BranchBudget(BRANCHES))
         if chosen is not None:
             return chosen
-    graph = Graph(prices, edges)
+    weights = Weights([(*vertex.levels, int(vertex.host)) for vertex in own])
+    if reductions:
+        return _reduced(weights, edges)
+    graph = Graph(weights.whole, edges)
+    for vertex, weight in enumerate(weights.whole):
+        if not weight:
+            graph.take(vertex)
+    return _Kernel(graph, weights, edges)
+
+
+def _reduced(weights: Weights, edges: Sequence[tuple[int, int]]) -> Iterable[int] | _Kernel:
+    """A cheapest cover by reductions and relaxation alone, or what they leave."""
+    graph = Graph(weights.whole, edges)
+    for vertex, weight in enumerate(weights.whole):
+        if not weight:
+            graph.take(vertex)
     graph.reduce()
     left = graph.vertices()
     while left:
-        outside = relax(graph, left).outside
+        outside = relax(graph, left, weights.leading([graph.weights[vertex] for vertex in left])).outside
         if not outside:
-            return graph
+            return _Kernel(graph, weights, edges)
         for vertex in outside:
             graph.leave(vertex)
         graph.reduce()
@@ -125,36 +239,16 @@ def _settle(prices: list[int], bonuses: list[int], edges: list[tuple[int, int]])
     return graph.lift(())
 
 
-def _with_ties(prices: Sequence[int], bonuses: Sequence[int]) -> list[int]:
-    """Weights under which one cover is cheapest; that cover is also a cheapest one under `prices`."""
-    count = len(prices)
-    scale = (sum(bonuses) + 1) << count
+def _with_ties(own: Sequence[Vertex]) -> list[Vector]:
+    """Vectors under which one cover is cheapest; that cover is also a cheapest one by the levels."""
+    hosts = [at for at, vertex in enumerate(own) if vertex.host]
+    decisions = sorted(decision for vertex in own for decision in vertex.unwanted)
+    bits = {at: -(1 << (len(hosts) - 1 - rank + len(decisions))) for rank, at in enumerate(hosts)}
+    avoided = {decision: 1 << (len(decisions) - 1 - rank) for rank, decision in enumerate(decisions)}
     return [
-        price * scale - (bonus << count) - (1 << (count - 1 - at))
-        for at, (price, bonus) in enumerate(zip(prices, bonuses, strict=True))
+        (*vertex.levels, *vertex.counted, bits.get(at, 0) + sum(avoided[decision] for decision in vertex.unwanted))
+        for at, vertex in enumerate(own)
     ]
-
-
-def _kernel(graph: Graph, left: Sequence[int], effort: Effort) -> tuple[set[int], int]:
-    """A cheapest cover of the undecided vertices, and a lower bound on its cost."""
-    edges = [(one, other) for one in left for other in sorted(graph.neighbours[one]) if one < other]
-    covered: set[int] = set()
-    total = 0
-    hard: list[list[int]] = []
-    for vertices in parts(len(graph.weights), edges):
-        small = _extract(graph, vertices) if len(vertices) <= EXACT_TIES else None
-        chosen = cheapest(small, BranchBudget(BRANCHES)) if small is not None else None
-        if chosen is None:
-            hard.append(vertices)
-        else:
-            effort.work -= len(vertices)
-            covered.update(vertices[at] for at in chosen)
-            total += sum(graph.weights[vertices[at]] for at in chosen)
-    for vertices in hard:
-        chosen, bound = _search(graph, vertices, effort)
-        covered.update(chosen)
-        total += bound
-    return covered, total
 
 
 def _extract(graph: Graph, vertices: Sequence[int]) -> Graph:
@@ -164,22 +258,63 @@ def _extract(graph: Graph, vertices: Sequence[int]) -> Graph:
     return Graph([graph.weights[vertex] for vertex in vertices], sorted(edges))
 
 
-def _search(graph: Graph, vertices: Sequence[int], effort: Effort) -> tuple[set[int], int]:
-    """A cover of one hard part by CP-SAT, starting from a greedy one, and a lower bound on its cost."""
+def _search(graph: Graph, weights: Weights, vertices: Sequence[int], effort: Effort) -> tuple[set[int], Vector]:
+    """A cover of one hard part by CP-SAT, starting from a greedy one, and a lower bound on each of its levels.
+
+    Most vertices add nothing to the first level. If the others alone are too hard, the rest is not searched.
+    """
     part = _extract(graph, vertices)
     edges = [(one, other) for one, near in enumerate(part.neighbours) for other in sorted(near) if one < other]
-    least = -(-relax(part, range(len(vertices))).doubled_value // 2)
-    hint = _greedy(part.copy())
+    vectors = [weights.decoded(weight) for weight in part.weights]
+    counting = [at for at, vector in enumerate(vectors) if vector[0]]
+    if len(counting) == len(vectors):
+        least = -(-relax(part, range(len(vertices)), [vector[0] for vector in vectors]).doubled_value // 2)
+        hint = _greedy(part.copy())
+    else:
+        # The first level has the whole share of this part, and what it leaves is for the levels below.
+        effort.work -= len(vertices)
+        hint, least = _by_first_level(part, counting, [vectors[at][0] for at in counting], effort)
+        if sum(vectors[at][0] for at in hint) > least:
+            return {vertices[at] for at in hint}, (least, *[0] * (len(weights.scales) - 1))
+        effort.work += len(vertices)
     problem = Booleans(
         len(vertices),
         [(one + 1, other + 1) for one, other in edges],
-        levels=[Level([(at, weight) for at, weight in enumerate(part.weights)], least=least)],
+        levels=[
+            Level([(at, vector[level]) for at, vector in enumerate(vectors) if vector[level]], least=bound)
+            for level, bound in enumerate([least, *[None] * (len(weights.scales) - 1)])
+        ],
         hint=[at in hint for at in range(len(vertices))],
     )
     answer = solve(problem, effort)
     if answer.values is None:
         raise ArithmeticError("a vertex cover always exists")
-    return {vertices[at] for at, chosen in enumerate(answer.values) if chosen}, answer.levels[0].bound
+    chosen = {vertices[at] for at, value in enumerate(answer.values) if value}
+    return chosen, tuple(level.bound for level in answer.levels)
+
+
+def _by_first_level(
+    graph: Graph, counting: Sequence[int], prices: Sequence[int], effort: Effort
+) -> tuple[set[int], int]:
+    """A cover that is good by the first level, to which only some vertices count, and a lower bound on that level."""
+    place = {vertex: at for at, vertex in enumerate(counting)}
+    near = [(at, place[other]) for at, one in enumerate(counting) for other in graph.neighbours[one] if other in place]
+    weights = Weights([(price,) for price in prices])
+    settled = _reduced(weights, sorted(edge for edge in near if edge[0] < edge[1]))
+    if isinstance(settled, _Kernel):
+        effort.work += len(settled.left)
+        chosen, (least,) = settled.solve(effort, reductions=True)
+    else:
+        chosen = set(settled)
+        least = sum(prices[at] for at in chosen)
+    rest = graph.copy()
+    for at, vertex in enumerate(counting):
+        if rest.alive[vertex]:
+            if at in chosen:
+                rest.take(vertex)
+            else:
+                rest.leave(vertex)
+    return _greedy(rest), least
 
 
 def _greedy(graph: Graph) -> set[int]:

@@ -24,6 +24,9 @@ NOTICED = 0.1
 SMALLEST_SHARE = 0.05
 """Least share of a search, so that each of a thousand small searches ends with an answer."""
 
+LARGEST_SUM = (1 << 61) - 1
+"""Largest sum of weights for which CP-SAT and the maximum flow have whole numbers."""
+
 Terms = Sequence[tuple[int, int]]
 """(variable, coefficient) pairs."""
 
@@ -111,7 +114,8 @@ def solve(problem: Booleans, effort: Effort) -> Answer:
         bound = level.constant + sum(coefficient for _, coefficient in level.terms if coefficient < 0)
         if level.least is not None and proven:
             bound = max(bound, level.least)
-        if best > bound and proven and limit > 0:
+        fits = sum(abs(coefficient) for _, coefficient in level.terms) <= LARGEST_SUM
+        if best > bound and proven and limit > 0 and fits:
             model.clear_hints()  # type: ignore[no-untyped-call]
             for variable, value in zip(variables, values, strict=True):
                 model.add_hint(variable, value)
@@ -127,9 +131,11 @@ def solve(problem: Booleans, effort: Effort) -> Answer:
                 bound = max(bound, level.constant + _ceiling(solver.best_objective_bound))
                 if status == cp_model.OPTIMAL:
                     bound = best
-        proven = proven and bound >= best
         bounded.append(Bounded(best, min(bound, best)))
-        model.add(_sum(variables, level.terms) <= best - level.constant)
+        # Without the constraint of a level, the levels below it cannot be searched.
+        proven = proven and bound >= best and fits
+        if fits:
+            model.add(_sum(variables, level.terms) <= best - level.constant)
     levels = tuple(bounded[: len(problem.levels)])
     return Answer(values, levels, all(level.value == level.bound for level in levels))
 

@@ -1,10 +1,11 @@
 """The rules as a CP-SAT model, for decisions that reductions alone cannot solve.
 
-With costs, capacities or an earlier plan, the objective depends on the side of every decision, not on hosts alone. The
-undecided decisions form independent groups. Small groups are enumerated; CP-SAT solves the others level by level.
+A capacity ties together decisions that a cover does not see. The undecided decisions form independent groups. Small
+groups are enumerated; CP-SAT solves the others level by level.
 
-    x[decision]: at egress      a[host]: hosts an ADM
+    x[decision]: at egress      a[host]: hosts an ADM      h[hop]: in use      c[destination]: closed
     not x -> a[destination]    x -> a[sender], for each sender          (R1, R2)
+    not x -> h[port]        x -> h[call]        x -> c[destination] if the decision is open
     x[q] -> x[p]            for each order implication               (R6)
     load(host) <= limit     for each host with a capacity            (R9)
 """
@@ -13,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple
 
 from dsl.program import Program
 from solver.cpsat.engine import Answer, Booleans, Bounded, Effort, Level, Terms, solve
-from solver.objective import Levels, Vector, add, hosts
+from solver.objective import Levels, Shared, Vector, add, hosts
 from solver.rules.options import DecisionPoint
 from solver.rules.order import EGRESS, INGRESS, Clash, holds, sides_of
 
@@ -40,12 +41,14 @@ class OverloadError(Exception):
 
 
 class _ChoiceEffect(NamedTuple):
-    """The hosts, objective values and loads that one choice adds."""
+    """The hosts, hops, objective values and loads that one choice adds."""
 
     hosts: list[str]
+    shared: list[Shared]
+    """Hops and the closed destination that it needs, and no decided decision needs already."""
     worth: Vector
     loads: list[tuple[str, int]]
-    """(host, CPU in micro-cores)."""
+    """(host, CPU in nano-cores), without that of hops."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Group:
     limited: tuple[str, ...]
     """Hosts with a capacity that these decisions may load."""
     clashes: tuple[Clash, ...]
+    shared: tuple[Shared, ...]
+    """Hops and destinations whose use or closing depends on these decisions."""
 
 
 class Model:
@@ -77,14 +82,19 @@ class Model:
         self.clashes = clashes
         self.free = [index for index, left in enumerate(domains) if left == INGRESS | EGRESS]
         self.forced: set[str] = set()
+        self.shared: set[Shared] = set()
+        """Hops that decided decisions need, and destinations that they close."""
         self.load: dict[str, int] = {}
         self._facts: dict[tuple[int, int], _ChoiceEffect] = {}
         for point, left in zip(points, domains, strict=True):
             if left != INGRESS | EGRESS:
                 for side in sides_of(left):
                     self.forced.update(hosts(point, side, program))
+                    self.shared.update(levels.shared(point, side))
                 for host, cost in levels.loads(point, left):
                     self.load[host] = self.load.get(host, 0) + cost.cpu
+        for host, cpu in levels.hop_loads(self.shared):
+            self.load[host] = self.load.get(host, 0) + cpu
         self.limits = self._binding()
 
     def facts(self, index: int, choice: int) -> _ChoiceEffect:
@@ -95,7 +105,10 @@ class Model:
             point = self.points[index]
             (side,) = sides_of(choice)
             loads = [(host, cost.cpu) for host, cost in self.levels.loads(point, choice) if cost.cpu]
-            found = _ChoiceEffect(list(hosts(point, side, self.program)), self.levels.choice(point, choice), loads)
+            shared = [item for item in self.levels.shared(point, side) if item not in self.shared]
+            found = _ChoiceEffect(
+                list(hosts(point, side, self.program)), shared, self.levels.choice(point, choice), loads
+            )
             self._facts[key] = found
         return found
 
@@ -105,25 +118,31 @@ class Model:
 
     def _binding(self) -> dict[str, int]:
         """Capacities that some choice could exceed."""
-        limits = {name: limit for name in self.program.services if (limit := self.levels.limit(name)) is not None}
+        limits = self.levels.limits
         if not limits:
             return {}
         most = {host: self._base(host) + self.load.get(host, 0) for host in limits}
         over = [host for host in sorted(self.forced.intersection(limits)) if most[host] > limits[host]]
         if over:
             raise OverloadError([], over[:1])
+        shared: set[Shared] = set()
         for index in self.free:
             for choice in (INGRESS, EGRESS):
-                for host, cpu in self.facts(index, choice).loads:
+                facts = self.facts(index, choice)
+                shared.update(facts.shared)
+                for host, cpu in facts.loads:
                     if host in most:
                         most[host] += cpu
+        for host, cpu in self.levels.hop_loads(shared):
+            if host in most:
+                most[host] += cpu
         return {host: limit for host, limit in limits.items() if most[host] > limit}
 
     def groups(self) -> list[Group]:
         """The undecided decisions as connected components."""
-        root: dict[int | str, int | str] = {}
+        root: dict[object, object] = {}
 
-        def find(node: int | str) -> int | str:
+        def find(node: object) -> object:
             root.setdefault(node, node)
             while root[node] != node:
                 root[node] = root[root[node]]
@@ -131,9 +150,14 @@ class Model:
             return node
 
         touched: dict[int, list[str]] = {}
+        shared: dict[int, list[Shared]] = {}
         for index in self.free:
-            touched[index] = [*self.facts(index, INGRESS).hosts, *self.facts(index, EGRESS).hosts]
+            one, other = self.facts(index, INGRESS), self.facts(index, EGRESS)
+            touched[index] = [*one.hosts, *other.hosts]
+            shared[index] = [*one.shared, *other.shared]
             find(index)
+            for item in shared[index]:
+                root[find(("shared", item))] = find(index)
             for host in touched[index]:
                 if host not in self.forced or host in self.limits:
                     root[find(host)] = find(index)
@@ -141,10 +165,10 @@ class Model:
         pairs = [c for members in self.clashes.values() for c in members if c.first in alive and c.second in alive]
         for clash in pairs:
             root[find(clash.second)] = find(clash.first)
-        members: dict[int | str, list[int]] = {}
+        members: dict[object, list[int]] = {}
         for index in self.free:
             members.setdefault(find(index), []).append(index)
-        own: dict[int | str, list[Clash]] = {}
+        own: dict[object, list[Clash]] = {}
         for clash in pairs:
             own.setdefault(find(clash.first), []).append(clash)
         found = []
@@ -156,6 +180,7 @@ class Model:
                     tuple(host for host in near if host not in self.forced),
                     tuple(host for host in near if host in self.limits),
                     tuple(own.get(top, ())),
+                    tuple(dict.fromkeys(item for index in group for item in shared[index])),
                 )
             )
         return found
@@ -173,7 +198,11 @@ class Model:
         used = {host for fact in facts for host in fact.hosts}
         if group.limited and self._overloaded(group, used, facts):
             return None
-        total = add(self.levels.zero, *(f.worth for f in facts), *map(self.levels.host, used.intersection(group.hosts)))
+        total = add(
+            self.levels.of_shared({item for fact in facts for item in fact.shared}),
+            *(fact.worth for fact in facts),
+            *map(self.levels.host, used.intersection(group.hosts)),
+        )
         ties = (
             len(used.intersection(group.hosts)),
             sum(self._opens(index) for index, choice in chosen.items() if choice == EGRESS),
@@ -184,10 +213,10 @@ class Model:
 
     def _overloaded(self, group: Group, used: set[str], facts: Sequence[_ChoiceEffect]) -> bool:
         load = {host: self._base(host) + self.load.get(host, 0) for host in group.limited}
-        for fact in facts:
-            for host, cpu in fact.loads:
-                if host in load:
-                    load[host] += cpu
+        hops = self.levels.hop_loads({item for fact in facts for item in fact.shared})
+        for host, cpu in chain(hops, *(fact.loads for fact in facts)):
+            if host in load:
+                load[host] += cpu
         return any(load[host] > self.limits[host] for host in group.limited if host in used or host in self.forced)
 
     def _opens(self, index: int) -> bool:
@@ -231,14 +260,16 @@ class Model:
         return tuple(EGRESS if values[at] else INGRESS for at in range(len(group.points)))
 
     def _booleans(self, group: Group, hint: Sequence[int] | None, least: int | None) -> Booleans:
-        """The group as booleans: first its decisions (at egress?), then its hosts (chosen?)."""
+        """The group as booleans: its decisions (at egress?), its hosts (chosen?), then its hops and destinations."""
         place = {index: at for at, index in enumerate(group.points)}
         host_place = {host: len(place) + at for at, host in enumerate(group.hosts)}
+        shared_place = {item: len(place) + len(host_place) + at for at, item in enumerate(group.shared)}
         clauses: list[tuple[int, ...]] = []
         for index, at in place.items():
             for choice, literal in ((INGRESS, at + 1), (EGRESS, -(at + 1))):
-                near = self.facts(index, choice).hosts
-                clauses.extend((literal, host_place[host] + 1) for host in near if host in host_place)
+                facts = self.facts(index, choice)
+                clauses.extend((literal, host_place[host] + 1) for host in facts.hosts if host in host_place)
+                clauses.extend((literal, shared_place[item] + 1) for item in facts.shared)
         for clash in group.clashes:
             first, second = place[clash.first], place[clash.second]
             for one, other in product((INGRESS, EGRESS), repeat=2):
@@ -247,19 +278,27 @@ class Model:
                     clauses.append((sign[one] * (first + 1), sign[other] * (second + 1)))
         values = None
         if hint is not None:
-            pairs = zip(group.points, hint, strict=True)
-            used = {host for index, choice in pairs for host in self.facts(index, choice).hosts}
+            chosen = [self.facts(index, choice) for index, choice in zip(group.points, hint, strict=True)]
+            used = {host for facts in chosen for host in facts.hosts}
+            there = {item for facts in chosen for item in facts.shared}
             values = [choice == EGRESS for choice in hint] + [host in used for host in group.hosts]
+            values += [item in there for item in group.shared]
         return Booleans(
-            len(place) + len(host_place),
+            len(place) + len(host_place) + len(shared_place),
             clauses,
-            self._limits(group, place, host_place),
-            self._levels(place, host_place, least),
+            self._limits(group, place, host_place, shared_place),
+            self._levels(place, host_place, shared_place, least),
             self._ties(group, place, host_place),
             values,
         )
 
-    def _limits(self, group: Group, place: Mapping[int, int], host_place: Mapping[str, int]) -> list[tuple[Terms, int]]:
+    def _limits(
+        self,
+        group: Group,
+        place: Mapping[int, int],
+        host_place: Mapping[str, int],
+        shared_place: Mapping[Shared, int],
+    ) -> list[tuple[Terms, int]]:
         terms: dict[str, list[tuple[int, int]]] = {host: [] for host in group.limited}
         bounds: dict[str, int] = {}
         for host in group.limited:
@@ -275,16 +314,27 @@ class Model:
                         # At ingress the load is there unless x: a constant less the same load times x.
                         terms[host].append((at, cpu if choice == EGRESS else -cpu))
                         bounds[host] -= cpu if choice == INGRESS else 0
+        for item, at in shared_place.items():
+            for host, cpu in self.levels.hop_loads((item,)):
+                if host in terms:
+                    terms[host].append((at, cpu))
         return [(terms[host], bounds[host]) for host in group.limited]
 
-    def _levels(self, place: Mapping[int, int], host_place: Mapping[str, int], least: int | None) -> list[Level]:
+    def _levels(
+        self,
+        place: Mapping[int, int],
+        host_place: Mapping[str, int],
+        shared_place: Mapping[Shared, int],
+        least: int | None,
+    ) -> list[Level]:
         at_ingress = {index: self.facts(index, INGRESS).worth for index in place}
         at_egress = {index: self.facts(index, EGRESS).worth for index in place}
-        of_host = {host: self.levels.host(host) for host in host_place}
+        single = {at: self.levels.host(host) for host, at in host_place.items()}
+        single |= {at: self.levels.of_shared((item,)) for item, at in shared_place.items()}
         found = []
         for level in range(len(self.levels.names)):
             terms = [(at, at_egress[i][level] - at_ingress[i][level]) for i, at in place.items()]
-            terms += [(at, of_host[host][level]) for host, at in host_place.items()]
+            terms += [(at, vector[level]) for at, vector in single.items()]
             constant = sum(vector[level] for vector in at_ingress.values())
             found.append(Level([term for term in terms if term[1]], constant, least if level == 0 else None))
         return found

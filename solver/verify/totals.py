@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dsl.program import Metric, Program, Side
 from solver.placement import Adm, Cost, Costs, Placement, Rule, Status, Violation
 from solver.verify.scope import Requirement, can_host
 
-MICRO = 1_000_000
-"""Micro-cores in a core."""
+NANO = 1_000_000_000
+"""Nano-cores in a core."""
+SECONDS = 3_600
+"""Seconds in an hour, so also the requests of a call without a rate."""
+CHANGES = "changes"
+"""The last level, if there is an earlier plan."""
 NOTHING = Cost()
 
 
@@ -24,7 +28,7 @@ class Work:
     latency: int
 
 
-def work(program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]], costs: Costs) -> dict[str, Work]:
+def work(program: Program, placed: Sequence[tuple[Requirement, tuple[Side, ...]]], costs: Costs) -> dict[str, Work]:
     """The work of every service, by name. `placed` is in declared order. Externals do none."""
     services, shares = program.services, costs.enforcement
     found: dict[str, Work] = {}
@@ -45,7 +49,26 @@ def work(program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]
                 if share is not None:
                     done.cpu += share.cpu
                     done.latency += share.latency
+    if costs.hop:
+        _add_hops(program, placed, costs, found)
     return found
+
+
+def _add_hops(
+    program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]], costs: Costs, found: Mapping[str, Work]
+) -> None:
+    """Adds the cost of each hop to the work of its service, once for all policies there."""
+    there: set[tuple[str, Side, str, int]] = set()
+    for requirement, sides in placed:
+        if Side.INGRESS in sides:
+            there.update((requirement.destination, Side.INGRESS, requirement.destination, p) for p in requirement.ports)
+        if Side.EGRESS in sides:
+            for call in map(program.calls.__getitem__, requirement.calls):
+                there.add((call.source, Side.EGRESS, requirement.destination, call.port.number))
+    for hop, cost in costs.hop.items():
+        if tuple(hop) in there and hop.service in found:
+            found[hop.service].cpu += cost.cpu
+            found[hop.service].latency += cost.latency
 
 
 def adms(program: Program, placement: Placement, needed: Mapping[str, Work]) -> Iterator[Violation]:
@@ -105,28 +128,39 @@ def capacity(program: Program, needed: Mapping[str, Work], costs: Costs) -> Iter
         limit = program.services[service].capacity
         if limit is None:
             continue
-        if done.cpu > round(limit * MICRO):
+        if done.cpu > round(limit * NANO):
             yield Violation(
                 Rule.CAPACITY,
-                f"the ADM of `{service}` is estimated at {done.cpu} micro-cores, over its capacity of {limit:g} cores",
+                f"the ADM of `{service}` is estimated at {done.cpu} nano-cores, over its capacity of {limit:g} cores",
             )
 
 
-def objectives(program: Program, placement: Placement, needed: Mapping[str, Work]) -> Iterator[Violation]:
-    """The objective values are those of the placement, and bounds and status agree with them."""
+def figures(
+    program: Program,
+    needed: Mapping[str, Work],
+    closing: Iterable[str],
+    placed: Iterable[tuple[Requirement, tuple[Side, ...]]],
+) -> dict[str, int]:
+    """The value of each metric for a placement."""
     cpu = sum(done.cpu for done in needed.values())
-    real: dict[str, int] = {
+    return {
         Metric.ADMS: len(needed),
         Metric.SIDECARS: sum(program.services[service].replicas for service in needed),
         Metric.CPU: cpu,
-        Metric.OVERHEAD: cpu,
         Metric.LATENCY: sum(done.latency for done in needed.values()),
+        Metric.CLOSED: len(set(closing)),
+        Metric.OVERHEAD: cpu,
+        Metric.HOPS: requests_passing_hops(program, placed),
     }
+
+
+def objectives(placement: Placement, real: Mapping[str, int], wanted: tuple[str, ...]) -> Iterator[Violation]:
+    """The objective has the levels that are wanted with the values of the placement; bounds and status agree."""
     metrics = tuple(level.metric for level in placement.objectives)
-    if metrics[: len(program.objective)] != program.objective:
+    if metrics not in (wanted, (*wanted, CHANGES)):
         yield Violation(None, "the objective values are not those that the program asks for, in its order")
     for metric, value, bound in placement.objectives:
-        # A level beyond the program's metrics (changes from an earlier plan) does not follow from the placement.
+        # Changes from an earlier plan do not follow from the placement.
         if value != real.get(metric, value):
             yield Violation(None, f"objective `{metric}` is given as {value}, but is {real[metric]} for the placement")
         if bound > value:
@@ -134,3 +168,41 @@ def objectives(program: Program, placement: Placement, needed: Mapping[str, Work
     proven = all(level.bound == level.value for level in placement.objectives)
     if (placement.status is Status.OPTIMAL) is not proven:
         yield Violation(None, f"the status `{placement.status}` contradicts the bounds")
+
+
+def wanted_levels(program: Program, costs: Costs) -> tuple[str, ...]:
+    """The levels of the objective: those that the program names, then the ones that every objective ends with.
+
+    Overhead in last place is no choice of the program: the default ends with it, and it follows `closed`.
+    """
+    first: list[str] = list(program.objective)
+    known = costs.known or costs.adm or costs.hop or costs.enforcement
+    asked = Metric.OVERHEAD in first or (known and Metric.CPU not in first)
+    if first[1:] and first[-1] == Metric.OVERHEAD:
+        del first[-1]
+    for metric in (Metric.CLOSED, Metric.OVERHEAD, Metric.HOPS):
+        if metric not in first and (asked or metric is not Metric.OVERHEAD):
+            first.append(metric)
+    return tuple(first)
+
+
+def requests_passing_hops(program: Program, placed: Iterable[tuple[Requirement, tuple[Side, ...]]]) -> int:
+    """Requests an hour that pass the hops of all ADMs.
+
+    At ingress all calls to a port pass its hop, also those of other scopes; at egress the hop has one call.
+    """
+    leaving: set[int] = set()
+    entered: set[tuple[str, int]] = set()
+    for requirement, sides in placed:
+        if Side.EGRESS in sides:
+            leaving.update(requirement.calls)
+        if Side.INGRESS in sides:
+            entered.update((requirement.destination, port) for port in requirement.ports)
+    total = 0
+    for index, call in enumerate(program.calls):
+        passed = (index in leaving and call.source in program.services) + (
+            (call.destination, call.port.number) in entered and call.destination in program.services
+        )
+        if passed:
+            total += passed * (SECONDS if call.rate is None else round(call.rate * SECONDS))
+    return total

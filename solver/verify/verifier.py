@@ -24,8 +24,13 @@ NO_COSTS = Costs()
 SIDES = (Side.INGRESS, Side.EGRESS)
 
 
-def verify(program: Program, placement: Placement, costs: Costs = NO_COSTS) -> tuple[Violation, ...]:
-    """All violations in a placement of `program`; empty if it is correct."""
+def verify(
+    program: Program, placement: Placement, costs: Costs = NO_COSTS, *, older_levels: bool = False
+) -> tuple[Violation, ...]:
+    """All violations in a placement of `program`; empty if it is correct.
+
+    `older_levels`: the placement is from a plan that has only the levels that the program names.
+    """
     wanted = requirements(program)
     given, violations = _given(wanted, placement)
     sides = Sides(program, destination_facts(program, wanted.values()))
@@ -46,7 +51,9 @@ def verify(program: Program, placement: Placement, costs: Costs = NO_COSTS) -> t
     violations.extend(totals.adms(program, placement, needed))
     violations.extend(totals.closed(placement, closing))
     violations.extend(totals.capacity(program, needed, costs))
-    violations.extend(totals.objectives(program, placement, needed))
+    real = totals.figures(program, needed, closing, placed)
+    wanted_levels = program.objective if older_levels else totals.wanted_levels(program, costs)
+    violations.extend(totals.objectives(placement, real, wanted_levels))
     return tuple(violations)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import random
 import typing
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -13,13 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.compile.pipeline import compile_program
+from admc.__main__ import main
+from admc.compile.pipeline import compile_program, load_program
 from admc.exits import CommandError, Exit
 from admc.plan import model as plan_module
+from admc.plan.build import build
 from admc.plan.model import Because, Plan
 from admc.plan.read import PlanFormatError, from_json, previous_sides, read_plan
 from admc.plan.to_json import to_json
+from admc.serve.build import reviewed_plan
 from dsl.program import Side
+from solver.placement import Costs
 from tests.admc.programs import SHOP, write
 from tests.properties import examples
 
@@ -135,6 +140,52 @@ def test_the_nearest_plan_is_itself(tmp_path: Path, shop: Plan) -> None:
     assert again.solver.objectives[-1].value == 0
 
 
+# ---- plans of earlier versions ----
+
+
+def older(plan: Plan) -> Plan:
+    """The plan in the form of version 1."""
+    levels = tuple(level for level in plan.solver.objectives if level.metric not in ("closed", "hops"))
+    return replace(plan, solver=plan.solver._replace(objectives=levels), schema_version=1)
+
+
+def test_the_objective_ends_with_closed_destinations_overhead_and_hops(shop: Plan) -> None:
+    levels = {level.metric: (level.value, level.bound) for level in shop.solver.objectives}
+    assert list(levels) == ["adms", "closed", "overhead", "hops"]
+    assert levels["closed"] == (len(shop.closed), len(shop.closed))
+    assert levels["overhead"] == (None, None)
+    value, bound = levels["hops"]
+    assert value == bound
+    assert value
+
+
+def test_a_plan_of_version_1_is_an_earlier_plan(tmp_path: Path, shop: Plan) -> None:
+    content = to_json(older(shop))
+    assert b'"hops"' not in content
+    read = from_json(content)
+    assert read == older(shop)
+    (tmp_path / "older.plan.json").write_bytes(content)
+    assert main(["compile", str(write(tmp_path, SHOP)), "--previous", str(tmp_path / "older.plan.json")]) == 0
+    written = read_plan(tmp_path / "policies.plan.json")
+    assert written.schema_version == 2
+    assert written.decisions == shop.decisions
+    assert [level.metric for level in written.solver.objectives] == ["adms", "closed", "overhead", "hops", "changes"]
+
+
+def test_a_plan_of_version_1_is_served_and_stays_one(tmp_path: Path, shop: Plan) -> None:
+    program = load_program(write(tmp_path, SHOP))
+    plan = older(shop)
+    placed = reviewed_plan.checked(tmp_path / "policies.plan.json", plan, program)
+    again = build(program, placed, Costs())
+    assert again.schema_version == 1
+    assert [level.metric for level in again.solver.objectives] == ["adms", "overhead"]
+    assert from_json(to_json(again)).enforcements == shop.enforcements
+    # A plan of version 2 with the levels of version 1 was changed by hand.
+    with pytest.raises(CommandError) as refused:
+        reviewed_plan.checked(tmp_path / "policies.plan.json", replace(plan, schema_version=2), program)
+    assert refused.value.diagnostics[0].code == "ADM853"
+
+
 # ---- files that are no plans ----
 
 
@@ -167,7 +218,7 @@ def test_what_is_no_plan_says_why(content: bytes, said: str) -> None:
 
 
 def test_a_newer_plan_has_its_own_code(shop: Plan) -> None:
-    error = rejected(to_json(shop).replace(b'"schema_version": 1,', b'"schema_version": 2,', 1))
+    error = rejected(to_json(shop).replace(b'"schema_version": 2,', b'"schema_version": 3,', 1))
     assert error.code == "ADM805"
 
 

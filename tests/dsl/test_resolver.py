@@ -196,6 +196,7 @@ def test_a_pin_reaches_a_guard_that_has_no_declared_calls() -> None:
 def test_objective() -> None:
     assert load("app x\n").objective == (Metric.ADMS, Metric.OVERHEAD)
     assert load("app x\nobjective minimize latency, then adms\n").objective == (Metric.LATENCY, Metric.ADMS)
+    assert load("app x\nobjective minimize hops, then closed\n").objective == (Metric.HOPS, Metric.CLOSED)
 
 
 @pytest.mark.parametrize(

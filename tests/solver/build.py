@@ -32,7 +32,7 @@ from dsl.program import (
     Verb,
 )
 from dsl.text import SourceText, Span
-from solver.placement import Adm, Cost, Costs, Decision, ObjectiveValue, Placement, Reason, Rule, Status
+from solver.placement import Adm, Cost, Costs, Decision, Hop, ObjectiveValue, Placement, Reason, Rule, Status
 
 INGRESS, EGRESS = Side.INGRESS, Side.EGRESS
 EVERYONE = "*"
@@ -101,8 +101,11 @@ def program(
     policies: Iterable[Spec],
     pins: Iterable[tuple[str, Side, str]] = (),
     objective: Sequence[Metric] = (Metric.ADMS, Metric.OVERHEAD),
+    rates: Mapping[tuple[str, str, int], float] | None = None,
 ) -> Program:
-    """The program that these lines mean. A call without a port takes the first one."""
+    """The program that these lines mean. A call without a port takes the first one. `rates` are of calls by source,
+    destination and port number."""
+    rates = rates or {}
     everyone = {party.name: party for party in sorted(parties, key=lambda party: party.name)}
     services = {name: party for name, party in everyone.items() if isinstance(party, Service)}
     externals = {name: party for name, party in everyone.items() if isinstance(party, External)}
@@ -111,7 +114,13 @@ def program(
         ports = {port.number: port for port in everyone[destination].ports}
         edges.add((destination, source, ports[number[0] if number else next(iter(ports))]))
     declared = tuple(
-        Call(source, destination, port, _line(f"call {source} -> {destination}:{port.number}"))
+        Call(
+            source,
+            destination,
+            port,
+            _line(f"call {source} -> {destination}:{port.number}"),
+            rates.get((source, destination, port.number)),
+        )
         for destination, source, port in sorted(edges, key=lambda edge: (edge[0], edge[1], edge[2].number))
     )
     resolved = tuple(_policy(spec, everyone, declared) for spec in policies)
@@ -220,7 +229,6 @@ def placement(program: Program, sides: Assignment, costs: Costs | None = None) -
     """The whole placement that follows from a side for each decision, right or wrong."""
     decisions, closed = [], set()
     work: dict[str, dict[Side, list[str]]] = {}
-    loads: list[Cost] = []
     costs = costs or Costs()
     for task in tasks(program):
         taken = sides[task.key]
@@ -246,23 +254,75 @@ def placement(program: Program, sides: Assignment, costs: Costs | None = None) -
                 listed = work.setdefault(host, {INGRESS: [], EGRESS: []})[side]
                 if task.policy.name not in listed:
                     listed.append(task.policy.name)
-                loads.append(costs.enforcement.get((host, side, *task.key), Cost()))
     adms = tuple(Adm(name, tuple(work[name][INGRESS]), tuple(work[name][EGRESS])) for name in sorted(work))
-    loads += [costs.adm.get(adm.service, Cost()) for adm in adms]
-    values = {
-        Metric.ADMS: len(adms),
-        Metric.SIDECARS: sum(program.services[adm.service].replicas for adm in adms),
-        Metric.CPU: sum(load.cpu for load in loads),
-        Metric.OVERHEAD: sum(load.cpu for load in loads),
-        Metric.LATENCY: sum(load.latency for load in loads),
-    }
+    values = figures(program, sides, costs)
     return Placement(
         decisions=tuple(decisions),
         adms=adms,
         closed=tuple(sorted(closed)),
         status=Status.OPTIMAL,
-        objectives=tuple(ObjectiveValue(metric, values[metric], values[metric]) for metric in program.objective),
+        objectives=tuple(
+            ObjectiveValue(metric, values[metric], values[metric]) for metric in minimized(program, costs)
+        ),
     )
+
+
+def minimized(program: Program, costs: Costs) -> list[Metric]:
+    """All levels of the objective, as docs/language.md lists them."""
+    named = list(program.objective)
+    measured = bool(costs.known or costs.adm or costs.enforcement or costs.hop)
+    wanted = Metric.OVERHEAD in named or (measured and Metric.CPU not in named)
+    if len(named) > 1 and named[-1] is Metric.OVERHEAD:
+        named.remove(Metric.OVERHEAD)
+    for metric in (Metric.CLOSED, Metric.OVERHEAD, Metric.HOPS):
+        if metric not in named and (metric is not Metric.OVERHEAD or wanted):
+            named.append(metric)
+    return named
+
+
+def figures(program: Program, sides: Assignment, costs: Costs) -> dict[Metric, int]:
+    """The value of every metric, by going through every request that is enforced somewhere."""
+    hosting, closed, passed = set(), set(), set()
+    cpu = latency = 0
+    for task in tasks(program):
+        for side in sides[task.key]:
+            if side is EGRESS and task.open and task.destination in program.services:
+                closed.add(task.destination)
+            for host in hosts(program, task, side):
+                if host in program.services:
+                    hosting.add(host)
+                    share = costs.enforcement.get((host, side, *task.key), Cost())
+                    cpu, latency = cpu + share.cpu, latency + share.latency
+            passed |= hops(program, task, side)
+    for host in hosting:
+        base = costs.adm.get(host, Cost())
+        cpu, latency = cpu + base.cpu, latency + base.latency
+    requests = 0
+    for host, side, destination, port in passed:
+        base = costs.hop.get(Hop(host, side, destination, port), Cost())
+        cpu, latency = cpu + base.cpu, latency + base.latency
+        for call in program.calls:
+            if (call.destination, call.port.number) == (destination, port) and (side is INGRESS or call.source == host):
+                requests += round((1.0 if call.rate is None else call.rate) * 60 * 60)
+    return {
+        Metric.ADMS: len(hosting),
+        Metric.SIDECARS: sum(program.services[host].replicas for host in hosting),
+        Metric.CPU: cpu,
+        Metric.OVERHEAD: cpu,
+        Metric.LATENCY: latency,
+        Metric.CLOSED: len(closed),
+        Metric.HOPS: requests,
+    }
+
+
+def hops(program: Program, task: Task, side: Side) -> set[tuple[str, Side, str, int]]:
+    """(service, side, destination, port) of every hop that a decision at `side` needs."""
+    if side is INGRESS:
+        found = {(task.destination, side, task.destination, port) for port in task.ports}
+    else:
+        there = task.destination
+        found = {(program.calls[i].source, side, there, program.calls[i].port.number) for i in task.calls}
+    return {hop for hop in found if hop[0] in program.services}
 
 
 def hosts(program: Program, task: Task, side: Side) -> list[str]:

@@ -25,7 +25,7 @@ from dsl.program import (
     Stage,
     Verb,
 )
-from solver.placement import Cost, Costs
+from solver.placement import Cost, Costs, Hop
 from tests.solver import oracle
 from tests.solver.build import (
     EGRESS,
@@ -35,6 +35,7 @@ from tests.solver.build import (
     Spec,
     effect,
     external,
+    hops,
     hosts,
     kind,
     program,
@@ -58,7 +59,14 @@ OBJECTIVES: Sequence[tuple[Metric, ...]] = (
     (Metric.CPU,),
     (Metric.LATENCY, Metric.ADMS),
     (Metric.ADMS, Metric.LATENCY, Metric.CPU),
+    (Metric.ADMS, Metric.HOPS),
+    (Metric.HOPS, Metric.CLOSED),
+    (Metric.CLOSED, Metric.SIDECARS),
+    (Metric.OVERHEAD,),
+    (Metric.OVERHEAD, Metric.ADMS),
 )
+RATES = (0.00001, 0.1, 1.0, 1.0, 2.5, 40.0)
+"""Requests a second; the least is none in an hour."""
 EFFECTS: Sequence[Effect] = (
     effect(Verb.READS, Element.PATH),
     effect(Verb.READS, Element.HEADER),
@@ -96,28 +104,32 @@ class Case(NamedTuple):
     previous: Assignment | None
 
 
-def case(rng: random.Random) -> Case:
-    """A program with at least one decision, its costs and, sometimes, an earlier plan."""
+def case(rng: random.Random, *, priced: bool | None = None) -> Case:
+    """A program with at least one decision, its costs and, sometimes, an earlier plan.
+
+    `priced`: with costs of hops or without any costs; None leaves it to chance.
+    """
     # Half of the programs are easy to place, so that there is something to choose; the rest break rules everywhere.
     harsh = rng.choice([0.15, 1.0])
     parties = _parties(rng, harsh)
     calls = _calls(rng, parties)
     specs = [_spec(rng, f"p{n}", parties, calls, harsh) for n in range(rng.randint(1 if harsh == 1 else 2, 5))]
     objective = rng.choice(OBJECTIVES)
-    whole = program(parties, calls, specs, (), objective)
+    rates = {call: rng.choice(RATES) for call in calls if rng.random() < 0.7}
+    whole = program(parties, calls, specs, (), objective, rates)
     while oracle.count(whole) > MAX_ASSIGNMENTS and len(specs) > 1:
         specs.pop()
-        whole = program(parties, calls, specs, (), objective)
+        whole = program(parties, calls, specs, (), objective, rates)
     pins = []
     every = tasks(whole)
     if every and rng.random() < 0.15:
         task = rng.choice(every)
         pins.append((task.policy.name, rng.choice([INGRESS, EGRESS]), task.destination))
-    whole = program(parties, calls, specs, pins, objective)
+    whole = program(parties, calls, specs, pins, objective, rates)
     previous = None
     if rng.random() < 0.25:
         previous = {task.key: (rng.choice([INGRESS, EGRESS]),) for task in every if rng.random() < 0.8}
-    return Case(whole, _costs(rng, whole), previous)
+    return Case(whole, _costs(rng, whole, priced), previous)
 
 
 def _parties(rng: random.Random, harsh: float) -> list[Service | External]:
@@ -242,17 +254,26 @@ def _match(rng: random.Random) -> tuple[Match | None, tuple[Effect, ...]]:
     return rng.choice([And, Or])((one[0], other[0])), (one[1], other[1])
 
 
-def _costs(rng: random.Random, whole: Program) -> Costs:
-    if rng.random() < 0.5:
+def _costs(rng: random.Random, whole: Program, priced: bool | None) -> Costs:
+    """Costs of hosting, of enforcements and, mostly, of hops; some are missing."""
+    if priced is False or (priced is None and rng.random() < 0.5):
         return Costs()
+    passable = sorted({hop for task in tasks(whole) for side in Side for hop in hops(whole, task, side)})
+    dear = rng.choice([5, 40] if priced else [0, 5, 40])
     return Costs(
-        adm={name: Cost(rng.randint(0, 20), rng.randint(0, 20)) for name in whole.services},
+        adm={name: _cost(rng, 20) for name in whole.services},
         enforcement={
-            (host, side, *task.key): Cost(rng.randint(0, 20), rng.randint(0, 20))
+            (host, side, *task.key): _cost(rng, 20)
             for task in tasks(whole)
             for side in Side
             for host in hosts(whole, task, side)
             if rng.random() < 0.9
         },
         known=rng.random() < 0.8,
+        hop={Hop(*hop): _cost(rng, dear) for hop in passable if dear and rng.random() < 0.9},
     )
+
+
+def _cost(rng: random.Random, most: int) -> Cost:
+    """Whole micro-cores, so that equal sums occur, and now and then a few nano-cores."""
+    return Cost(rng.randint(0, most) * 1_000 + rng.choice([0, 0, 0, 1]), rng.randint(0, most))

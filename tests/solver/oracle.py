@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Iterator
 
 from dsl.match import And, Comparison, Match, Not, Operator, Or
-from dsl.program import Effect, Element, Metric, Policy, Program, Side, Stage, Verb
-from solver.placement import Costs, Rule
-from tests.solver.build import EGRESS, INGRESS, Assignment, Task, hosts, placement, tasks
+from dsl.program import Effect, Element, Policy, Program, Side, Stage, Verb
+from solver.placement import Costs, Hop, Rule
+from tests.solver.build import EGRESS, INGRESS, Assignment, Task, figures, hops, hosts, minimized, tasks
 
 RESPONSE = {Element.STATUS, Element.RESPONSE_HEADER, Element.RESPONSE_BODY}
 
@@ -56,9 +56,11 @@ def broken(program: Program, assignment: Assignment, costs: Costs) -> set[Rule]:
                     adm = costs.adm[host].cpu if host in costs.adm else 0
                     share = costs.enforcement.get((host, side, *task.key))
                     loads[host] = loads.get(host, adm) + (share.cpu if share else 0)
+        for hop in {hop for task in every for side in assignment[task.key] for hop in hops(program, task, side)}:
+            loads[hop[0]] += costs.hop[Hop(*hop)].cpu if hop in costs.hop else 0
         for host, load in loads.items():
             limit = program.services[host].capacity if host in program.services else None
-            if limit is not None and load > limit * 1_000_000:
+            if limit is not None and load > limit * 1_000_000_000:
                 found.add(Rule.CAPACITY)
     return found
 
@@ -275,21 +277,9 @@ def assignments(program: Program, *, only_possible: bool) -> Iterator[dict[tuple
 
 
 def values(program: Program, assignment: Assignment, costs: Costs) -> tuple[int, ...]:
-    """The objective, and the overhead that decides where it leaves a choice."""
-    wanted = tuple(level.value for level in placement(program, assignment, costs).objectives)
-    if not {Metric.CPU, Metric.OVERHEAD} & set(program.objective):
-        loads = [cost.cpu for host, cost in costs.adm.items() if host in _working(program, assignment)]
-        for task in tasks(program):
-            for side in assignment[task.key]:
-                for host in hosts(program, task, side):
-                    share = costs.enforcement.get((host, side, *task.key))
-                    loads.append(share.cpu if share else 0)
-        wanted = (*wanted, sum(loads))
-    return wanted
-
-
-def _working(program: Program, assignment: Assignment) -> set[str]:
-    return {host for task in tasks(program) for side in assignment[task.key] for host in hosts(program, task, side)}
+    """All levels of the objective."""
+    of = figures(program, assignment, costs)
+    return tuple(of[metric] for metric in minimized(program, costs))
 
 
 def best(program: Program, costs: Costs) -> list[tuple[tuple[int, ...], dict[tuple[str, str], tuple[Side, ...]]]]:

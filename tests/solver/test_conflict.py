@@ -236,10 +236,10 @@ policy who = allow(callers: [a]) on * -> vault
 def test_a_capacity_takes_part() -> None:
     text = HEAD.replace("service c { http 80 }", "service c { http 80  capacity 0.002 }")
     text += "call internet -> c\npolicy log = access_log() on * -> c\npolicy more = request_count() on * -> c\n"
-    costs = Costs(adm={"c": Cost(1900, 0)}, enforcement={}, known=True)
+    costs = Costs(adm={"c": Cost(1_900_000, 0)}, enforcement={}, known=True)
     place(dsl.load_text(text), costs)
     with pytest.raises(PlacementError) as caught:
-        place(dsl.load_text(text), Costs(adm={"c": Cost(2100, 0)}, known=True))
+        place(dsl.load_text(text), Costs(adm={"c": Cost(2_100_000, 0)}, known=True))
     assert caught.value.reasons[0].rule is Rule.CAPACITY
     found = lines(caught.value)
     assert "service c { http 80  capacity 0.002 }" in found

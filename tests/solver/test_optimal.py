@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, event, given
 from hypothesis import strategies as st
 
-from dsl.program import Side
+from dsl.program import Metric, Side
 from solver.place import place
-from solver.placement import Decision, Placement, PlacementError, Rule, Status
+from solver.placement import Cost, Decision, Hop, Placement, PlacementError, Rule, Status
 from solver.verify.verifier import verify
 from tests.properties import examples
 from tests.solver import oracle
-from tests.solver.build import Assignment, placement, tasks
+from tests.solver.build import Assignment, hops, minimized, placement, tasks
 from tests.solver.generate import Case, case
 
 Best = list[tuple[tuple[int, ...], dict[tuple[str, str], tuple[Side, ...]]]]
@@ -70,8 +71,9 @@ def check_placement(of: Case, found: Placement, best: Best) -> None:
     assert found.status is Status.OPTIMAL
     taken: Assignment = {(d.policy, d.destination): d.sides for d in found.decisions}
     assert oracle.values(of.program, taken, of.costs) == best[0][0]
-    given_values = tuple(level.value for level in found.objectives[: len(of.program.objective)])
-    assert given_values == best[0][0][: len(of.program.objective)]
+    levels = minimized(of.program, of.costs)
+    assert [level.metric for level in found.objectives] == levels + ["changes"] * (of.previous is not None)
+    assert tuple(level.value for level in found.objectives[: len(levels)]) == best[0][0]
     if of.previous is not None:
         assert changes(of.previous, taken) == min(changes(of.previous, other) for _, other in best)
     for decision in found.decisions:
@@ -112,6 +114,35 @@ def test_the_solver_finds_the_optimum_and_the_verifier_agrees(rng: random.Random
     for rule in sorted(check_verifier(of, rng)):
         event(f"{rule} rules something out")
     event("feasible" if check_solver(of) else "infeasible")
+
+
+@examples(125, suppress_health_check=list(HealthCheck))
+@given(RANDOM)
+def test_with_costs_of_hops_the_solver_finds_the_optimum(rng: random.Random) -> None:
+    of = case(rng, priced=True)
+    event("feasible" if check_solver(of) else "infeasible")
+
+
+@examples(50, suppress_health_check=list(HealthCheck))
+@given(RANDOM)
+def test_the_verifier_rejects_every_wrong_sum(rng: random.Random) -> None:
+    """A value that is off by one, that leaves out a hop, or that pays a hop for each policy."""
+    of = case(rng, priced=True)
+    taken = {task.key: rng.choice([(Side.INGRESS,), (Side.EGRESS,)]) for task in tasks(of.program)}
+    right = placement(of.program, taken, of.costs)
+    before = set(verify(of.program, right, of.costs))
+    due = Counter(hop for task in tasks(of.program) for side in taken[task.key] for hop in hops(of.program, task, side))
+    for at, level in enumerate(right.objectives):
+        wrong = {level.value + 1, level.value - 1}
+        if level.metric in (Metric.CPU, Metric.OVERHEAD):
+            shares = {hop: of.costs.hop.get(Hop(*hop), Cost()).cpu for hop in due}
+            wrong |= {level.value - cost for cost in shares.values()}
+            wrong.add(level.value + sum(cost * (due[hop] - 1) for hop, cost in shares.items()))
+        for value in wrong - {level.value}:
+            changed = [*right.objectives]
+            changed[at] = level._replace(value=value, bound=value)
+            found = verify(of.program, replace(right, objectives=tuple(changed)), of.costs)
+            assert [new.rule for new in set(found) - before] == [None], level
 
 
 @examples(60, suppress_health_check=list(HealthCheck))

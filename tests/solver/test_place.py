@@ -103,13 +103,13 @@ def test_capacity_moves_work_away() -> None:
     text = CHAIN.replace(
         "service a, b, c, d { http 80 }", "service a, b, d { http 80 }\nservice c { http 80  capacity 0.01 }"
     )
-    costs = Costs(adm={name: Cost(6000) for name in "abcd"}, known=True)
+    costs = Costs(adm={name: Cost(6_000_000) for name in "abcd"}, known=True)
     assert "c" in hosts(place(dsl.load_text(text), costs))
     full = replace(
         costs,
         enforcement={
-            ("c", Side.INGRESS, "count", "c"): Cost(3000),
-            ("c", Side.EGRESS, "tag", "d"): Cost(3000),
+            ("c", Side.INGRESS, "count", "c"): Cost(3_000_000),
+            ("c", Side.EGRESS, "tag", "d"): Cost(3_000_000),
         },
     )
     found = place(dsl.load_text(text), full)

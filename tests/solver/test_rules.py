@@ -8,7 +8,7 @@ The first comment says what the case is about. The lines after it are read here:
     impossible: RULE: LINE, ...               no placement: a rule that says why, lines that the conflict names
     error: LINE                               not a program: a line that the error points at (it starts like this)
     refused: LINE                             either of the two, naming this line
-    costs: SERVICE CPU; HOST/SIDE/POLICY/DESTINATION CPU; ...     micro-cores, from profiles that exist
+    costs: SERVICE CPU; HOST/SIDE/POLICY/DESTINATION CPU; ...     micro-cores; a hop: HOST/SIDE/DESTINATION:PORT CPU
     previous: POLICY@DESTINATION SIDE, ...    an earlier plan
 
 What is placed is shown to the verifier, and to the oracle of the random tests, too. So is every other choice of sides,
@@ -27,7 +27,7 @@ from dsl.diagnostics.diagnostic import ProgramError
 from dsl.program import Program, Side
 from dsl.text import Span
 from solver.place import place
-from solver.placement import Cost, Costs, Placement, PlacementError
+from solver.placement import Cost, Costs, Hop, Placement, PlacementError
 from solver.verify.verifier import verify
 from tests.solver import build, oracle
 from tests.solver.build import Assignment
@@ -45,15 +45,20 @@ class Case(NamedTuple):
     @property
     def costs(self) -> Costs:
         adm: dict[str, Cost] = {}
+        hops: dict[Hop, Cost] = {}
         shares: dict[tuple[str, Side, str, str], Cost] = {}
         for item in _items(self.expected.get("costs", ""), ";"):
-            name, cpu = item.split()
-            if "/" in name:
-                host, side, policy, destination = name.split("/")
-                shares[(host, Side(side), policy, destination)] = Cost(int(cpu))
-            else:
-                adm[name] = Cost(int(cpu))
-        return Costs(adm, shares, known="costs" in self.expected)
+            name, micro = item.split()
+            cost = Cost(int(micro) * 1_000)
+            match name.split("/"):
+                case [host]:
+                    adm[host] = cost
+                case [host, side, hop]:
+                    destination, port = hop.split(":")
+                    hops[Hop(host, Side(side), destination, int(port))] = cost
+                case [host, side, policy, destination]:
+                    shares[(host, Side(side), policy, destination)] = cost
+        return Costs(adm, shares, known="costs" in self.expected, hop=hops)
 
     @property
     def previous(self) -> Assignment | None:

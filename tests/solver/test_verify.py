@@ -48,6 +48,10 @@ def _set_adm(what: Placement, adm: Adm) -> Placement:
     return replace(what, adms=tuple(adm if there.service == adm.service else there for there in what.adms))
 
 
+def _level(what: Placement, at: int, level: ObjectiveValue) -> Placement:
+    return replace(what, objectives=(*what.objectives[:at], level, *what.objectives[at + 1 :]))
+
+
 def _split_receiver(what: Placement) -> Placement:
     """`log` at the egress of `a` for its call, and at ingress for the rest."""
     whole = decision(what, "log", "d")
@@ -124,16 +128,18 @@ WRONG: dict[str, tuple[Rule | None, Callable[[Placement], Placement]]] = {
     "a decision that is not open asks for closing": (Rule.CLOSED, lambda p: change(p, "limit", "e", closes=True)),
     "a better objective value than it has": (
         None,
-        lambda p: replace(p, objectives=(ObjectiveValue("adms", 1, 1), p.objectives[1])),
+        lambda p: _level(p, 0, ObjectiveValue("adms", 1, 1)),
     ),
     "a worse objective value than it has": (
         None,
-        lambda p: replace(p, objectives=(p.objectives[0], ObjectiveValue("sidecars", 99, 99))),
+        lambda p: _level(p, 1, ObjectiveValue("sidecars", 99, 99)),
     ),
-    "a bound above its value": (None, lambda p: replace(p, objectives=(ObjectiveValue("adms", 2, 3), p.objectives[1]))),
+    "a bound above its value": (None, lambda p: _level(p, 0, ObjectiveValue("adms", 2, 3))),
     "objectives in another order": (None, lambda p: replace(p, objectives=tuple(reversed(p.objectives)))),
-    "an objective is missing": (None, lambda p: replace(p, objectives=p.objectives[:1])),
-    "optimal with a gap": (None, lambda p: replace(p, objectives=(ObjectiveValue("adms", 2, 1), p.objectives[1]))),
+    "an objective is missing": (None, lambda p: replace(p, objectives=p.objectives[:-1])),
+    "fewer closed destinations than there are": (None, lambda p: _level(p, 2, ObjectiveValue("closed", -1, -1))),
+    "fewer requests at hops than there are": (None, lambda p: _level(p, 3, ObjectiveValue("hops", 0, 0))),
+    "optimal with a gap": (None, lambda p: _level(p, 0, ObjectiveValue("adms", 2, 1))),
     "feasible without a gap": (None, lambda p: replace(p, status=Status.FEASIBLE)),
 }
 
@@ -147,7 +153,7 @@ def test_a_wrong_placement_is_rejected(what: str) -> None:
 
 
 def test_a_feasible_placement_with_a_gap_is_accepted() -> None:
-    levels = (ObjectiveValue("adms", 2, 1), RIGHT.objectives[1])
+    levels = (ObjectiveValue("adms", 2, 1), *RIGHT.objectives[1:])
     assert verify(SHOP, replace(RIGHT, status=Status.FEASIBLE, objectives=levels)) == ()
 
 
@@ -195,13 +201,13 @@ def test_capacity_is_judged_where_profiles_exist() -> None:
     of = program(
         [service("a", capacity=0.5), service("d", capacity=0.1)], [("a", "d")], [Spec("p", COUNT, {"a"}, {"d"})]
     )
-    shares = {("a", EGRESS, "p", "d"): Cost(300_000), ("d", INGRESS, "p", "d"): Cost(50_001)}
-    costs = Costs({"a": Cost(200_000), "d": Cost(50_000)}, shares, known=True)
+    shares = {("a", EGRESS, "p", "d"): Cost(300_000_000), ("d", INGRESS, "p", "d"): Cost(50_000_001)}
+    costs = Costs({"a": Cost(200_000_000), "d": Cost(50_000_000)}, shares, known=True)
     assert rules(of, place(of, {"p": OUT}, costs), costs) == set()
     assert rules(of, place(of, {"p": IN}, costs), costs) == {Rule.CAPACITY}
     unknown = replace(costs, known=False)
     assert rules(of, place(of, {"p": IN}, unknown), unknown) == set()
-    more = replace(costs, adm={"a": Cost(200_001)})
+    more = replace(costs, adm={"a": Cost(200_000_001)})
     assert rules(of, place(of, {"p": OUT}, more), more) == {Rule.CAPACITY}
 
 
@@ -211,16 +217,61 @@ def test_objective_values_follow_the_costs() -> None:
         TWO,
         [Spec("p", COUNT, {"a", "b"}, {"d"})],
         objective=[Metric.CPU, Metric.LATENCY, Metric.OVERHEAD, Metric.SIDECARS],
+        rates={("b", "d", 8080): 0.1},
     )
     costs = Costs({"a": Cost(5, 7), "d": Cost(1, 2)}, {("b", EGRESS, "p", "d"): Cost(11, 13)})
     right = place(of, {"p": OUT}, costs)
-    assert [level.value for level in right.objectives] == [16, 20, 16, 2]
+    assert [level.value for level in right.objectives] == [16, 20, 16, 2, 0, 3_600 + 360]
     assert verify(of, right, costs) == ()
     assert rules(of, right) == {None}
     for index, level in enumerate(right.objectives):
         levels = [*right.objectives]
         levels[index] = level._replace(value=level.value + 1, bound=level.value + 1)
         assert rules(of, replace(right, objectives=tuple(levels)), costs) == {None}
+
+
+def test_requests_at_hops_are_counted_again() -> None:
+    """At ingress every call to the port passes the hop, once for all policies; at egress those of the sender."""
+    calls = [("a", "d", 8080), ("b", "d", 8080), ("a", "d", 9000), ("a", "b", 8080)]
+    of = program(
+        [service("a"), service("b"), service("d", *PORTS)],
+        calls,
+        [
+            Spec("p", COUNT, {"a"}, {"d"}, ports=frozenset({8080})),
+            Spec("q", COUNT, {"a"}, {"d"}, ports=frozenset({8080})),
+        ],
+        rates={calls[0]: 2.5, calls[1]: 40.0, calls[2]: 7.0},
+    )
+    for sides, requests in ((IN, 42.5), (OUT, 2.5)):
+        right = place(of, {"p": sides, "q": sides})
+        assert right.objectives[-1] == (Metric.HOPS, requests * 3600, requests * 3600)
+        assert verify(of, right) == ()
+    both = place(of, {"p": IN, "q": OUT})
+    assert both.objectives[-1].value == (42.5 + 2.5) * 3600
+    assert verify(of, both) == ()
+
+
+def test_wrong_sums_of_every_level_are_rejected() -> None:
+    """One more or one less in any level, and the sums that a forgotten share would give."""
+    of = program(TRUSTED, TWO, [Spec("p", COUNT, "*", {"d"}), Spec("q", COUNT, "*", {"d"})])
+    for sides in ({"p": IN, "q": IN}, {"p": OUT, "q": OUT}, {"p": IN, "q": OUT}):
+        right = place(of, sides)
+        assert [level.metric for level in right.objectives] == ["adms", "closed", "overhead", "hops"]
+        assert verify(of, right) == ()
+        for at, level in enumerate(right.objectives):
+            for value in {level.value + 1, level.value - 1, 2 * level.value, 0} - {level.value}:
+                changed = [*right.objectives]
+                changed[at] = level._replace(value=value, bound=value)
+                assert rules(of, replace(right, objectives=tuple(changed))) == {None}, (level, value)
+
+
+def test_older_plans_have_fewer_levels() -> None:
+    right = place(SHOP, {"limit": OUT, "again": OUT})
+    older = replace(right, objectives=right.objectives[:2])
+    assert [level.metric for level in older.objectives] == ["adms", "sidecars"]
+    assert verify(SHOP, older, older_levels=True) == ()
+    assert {violation.rule for violation in verify(SHOP, older)} == {None}
+    assert {violation.rule for violation in verify(SHOP, right, older_levels=True)} == {None}
 
 
 def test_a_large_placement_is_verified_in_linear_time() -> None:
@@ -268,7 +319,15 @@ def test_a_large_placement_is_verified_in_linear_time() -> None:
         adms=tuple(Adm(name, ("all",), ("again", "late")) for name in names),
         closed=tuple(names),
         status=Status.OPTIMAL,
-        objectives=(ObjectiveValue(Metric.ADMS, size, size), ObjectiveValue(Metric.OVERHEAD, 0, 0)),
+        objectives=tuple(
+            ObjectiveValue(metric, value, value)
+            for metric, value in (
+                (Metric.ADMS, size),
+                (Metric.CLOSED, size),
+                (Metric.OVERHEAD, 0),
+                (Metric.HOPS, 2 * 3_600 * len(of.calls)),
+            )
+        ),
     )
     before = time.process_time()
     found = verify(of, what)

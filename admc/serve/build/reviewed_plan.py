@@ -63,7 +63,7 @@ def checked(path: Path, plan: Plan, program: Program) -> Placement:
     placement = _placement(path, plan, program)
     from solver.verify.verifier import verify
 
-    violations = verify(program, placement)
+    violations = verify(program, placement, older_levels=plan.schema_version == 1)
     if violations:
         messages = "; ".join(violation.message for violation in violations[:SHOWN])
         raise _unfit(path, messages, "compile again to write a new one; a plan must not be edited", code="ADM853")

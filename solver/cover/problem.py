@@ -1,0 +1,177 @@
+"""A placement without capacities as a weighted vertex cover.
+
+A decision at ingress needs its destination as a host and the hops of its ports there. At egress it needs its senders as
+hosts, their hops, and perhaps a closed destination. So all that one side needs, or all that the other side needs, is
+there: each pair across the two sides is an edge. If `q` at egress needs `p` at egress (R6), so is each pair of what `q`
+needs at ingress and `p` at egress. A cover of these edges is a placement, and its weight is the value of the objective
+(`docs/adr/0002-solver.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dsl.program import Metric, Program, Side
+from solver.cover.vertex_cover import Part, Vertex, cover
+from solver.cpsat.engine import Bounded, Effort
+from solver.objective import Levels, Shared, Vector, add, hosts
+from solver.rules.options import SIDES, DecisionPoint, senders
+from solver.rules.order import EGRESS, INGRESS, Clash, sides_of
+
+
+class CoverProblem:
+    """The undecided decisions as a graph on hosts, hops and closed destinations."""
+
+    def __init__(
+        self,
+        program: Program,
+        found: Sequence[DecisionPoint],
+        domains: Sequence[int],
+        clashes: Mapping[str, Sequence[Clash]],
+        levels: Levels,
+    ) -> None:
+        self.program = program
+        self.found = found
+        self.domains = domains
+        self.levels = levels
+        self.forced: set[str] = set()
+        self._shared: set[Shared] = set()
+        """Hops that decided decisions need, and destinations that they close."""
+        self.free: dict[str, list[int]] = {}
+        for index, (point, left) in enumerate(zip(found, domains, strict=True)):
+            if left == INGRESS | EGRESS:
+                self.free.setdefault(point.destination, []).append(index)
+                continue
+            for side in sides_of(left):
+                self.forced.update(hosts(point, side, program))
+                self._shared.update(levels.shared(point, side))
+        self._senders = {index: senders(found[index], program) for members in self.free.values() for index in members}
+        # A service that calls itself hosts an ADM in both cases.
+        self.forced.update(
+            name for name, members in self.free.items() if any(name in self._senders[i] for i in members)
+        )
+        names = {name for near in self._senders.values() for name in near}.union(self.free)
+        self.names = sorted(names - self.forced)
+        self._place = {name: at for at, name in enumerate(self.names)}
+        self.vertices = [Vertex(levels.host(name), (1, 0), host=True) for name in self.names]
+        self.edges: set[tuple[int, int]] = set()
+        self.at_ingress: dict[int, list[int]] = {}
+        """Vertices that an undecided decision needs in the cover to be at ingress."""
+        self.needs: dict[int, set[int]] = {}
+        """Undecided decision -> those that are at egress if it is (R6), itself included."""
+        for destination, members in sorted(self.free.items()):
+            self._add(destination, members, clashes.get(destination, ()))
+
+    def _add(self, destination: str, members: Sequence[int], clashing: Sequence[Clash]) -> None:
+        """The vertices and edges of one destination."""
+        local = self._local(members)
+        at_ingress, at_egress = local[Side.INGRESS], local[Side.EGRESS]
+        own = self._place.get(destination)
+        for index in members:
+            self.at_ingress[index] = at_ingress[index] if own is None else [own, *at_ingress[index]]
+            at_egress[index] += [self._place[name] for name in self._senders[index] if name in self._place]
+        self.needs.update(_closure(members, clashing))
+        for index in members:
+            beyond = {vertex for other in self.needs[index] for vertex in at_egress[other]}
+            for one in self.at_ingress[index]:
+                self.edges.update((one, other) if one < other else (other, one) for other in beyond)
+
+    def _local(self, members: Sequence[int]) -> dict[Side, dict[int, list[int]]]:
+        """Vertices for hops, closing and costs, by side and decision. Decisions share them, and vertices with the same
+        decisions have the same edges, so that they are one."""
+        amounts = {side: self._amounts(members, side) for side in SIDES}
+        for index in members:
+            # A decision is at exactly one side, so what both sides add decides nothing.
+            key = (index,)
+            one, other = (amounts[side][key] for side in SIDES)
+            least = tuple(map(min, one, other))
+            if any(least):
+                for side, own in zip(SIDES, (one, other), strict=True):
+                    amounts[side][key] = tuple(amount - both for amount, both in zip(own, least, strict=True))
+        found: dict[Side, dict[int, list[int]]] = {side: {index: [] for index in members} for side in SIDES}
+        for side in SIDES:
+            for indices, levels in amounts[side].items():
+                vertex = self._vertex(indices, levels, side)
+                if vertex is not None:
+                    for index in indices:
+                        found[side][index].append(len(self.vertices))
+                    self.vertices.append(vertex)
+        return found
+
+    def _amounts(self, members: Sequence[int], side: Side) -> dict[tuple[int, ...], Vector]:
+        """The amounts of what exactly these decisions need at a side, beside hosts."""
+        needing: dict[Shared, list[int]] = {}
+        for index in members:
+            for item in self.levels.shared(self.found[index], side):
+                if item not in self._shared:
+                    needing.setdefault(item, []).append(index)
+        items: dict[tuple[int, ...], list[Shared]] = {(index,): [] for index in members}
+        for item, needers in needing.items():
+            items.setdefault(tuple(needers), []).append(item)
+        found = {indices: self.levels.of_shared(shared) for indices, shared in items.items()}
+        if self.levels.by_choice:
+            for index in members:
+                choice = INGRESS if side is Side.INGRESS else EGRESS
+                found[(index,)] = add(found[(index,)], self.levels.choice(self.found[index], choice))
+        return found
+
+    def _vertex(self, indices: tuple[int, ...], levels: Vector, side: Side) -> Vertex | None:
+        """The vertex for an amount, unless that is nothing."""
+        if len(indices) == 1 and side is self.avoided(indices[0]):
+            opens = int(side is Side.EGRESS and self.found[indices[0]].closes)
+            return Vertex(levels, (0, opens), unwanted=indices)
+        return Vertex(levels, (0, 0)) if any(levels) else None
+
+    def avoided(self, index: int) -> Side:
+        """The side that the last tie-break avoids."""
+        return Side.EGRESS if self.found[index].calls else Side.INGRESS
+
+    def solve(self, effort: Effort) -> list[Part]:
+        return cover(self.vertices, sorted(self.edges), effort)
+
+    def choices(self, parts: Sequence[Part]) -> list[int]:
+        """A choice for every decision: at ingress wherever the cover has all that this needs, and order allows it."""
+        covered = {vertex for part in parts for vertex in part.cover}
+        choices = [INGRESS if left == INGRESS | EGRESS else left for left in self.domains]
+        for index, wanted in self.at_ingress.items():
+            if not covered.issuperset(wanted):
+                for other in self.needs[index]:
+                    choices[other] = EGRESS
+        return choices
+
+    def decisions(self, part: Part) -> list[int]:
+        """Undecided decisions of a part. Every part has one, since each decision has a vertex of its own."""
+        return [index for vertex in part.vertices for index in self.vertices[vertex].unwanted]
+
+    def least(self, parts: Sequence[Part]) -> Mapping[str, int] | None:
+        """First host of each part -> lower bound on the part's first level. None if that level is no sum over hosts."""
+        if self.levels.metrics[0] not in (Metric.ADMS, Metric.SIDECARS):
+            return None
+        return {self.names[part.vertices[0]]: part.bound[0] for part in parts if part.vertices[0] < len(self.names)}
+
+
+def gaps(parts: Sequence[Part], levels: Levels) -> Vector:
+    """How far each level may be above its optimum."""
+    total = [Bounded(0, 0)] * len(levels.names)
+    for part in parts:
+        if part.value != part.bound:
+            pairs = zip(total, part.value, part.bound, strict=True)
+            total = [Bounded(sum_.value + value, sum_.bound + bound) for sum_, value, bound in pairs]
+    return tuple(each.value - each.bound for each in total)
+
+
+def _closure(members: Sequence[int], clashing: Sequence[Clash]) -> dict[int, set[int]]:
+    """For each undecided decision those that are at egress if it is: of a clash, the second needs the first."""
+    before: dict[int, list[int]] = {index: [] for index in members}
+    for clash in clashing:
+        if clash.first in before and clash.second in before:
+            before[clash.second].append(clash.first)
+    found = {index: {index} for index in members}
+    for index, reached in found.items():
+        waiting = [index]
+        while waiting:
+            for other in before[waiting.pop()]:
+                if other not in reached:
+                    reached.add(other)
+                    waiting.append(other)
+    return found

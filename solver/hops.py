@@ -1,0 +1,68 @@
+"""The hops of a program, by number, and the requests that pass each of them.
+
+A hop is one direction and port of an ADM. Decisions of one destination share its hops, and a hop counts once, whatever
+policies sit there. Large programs have hundreds of thousands of enforcements, so a hop is a number: the hop of a call
+at its sender has the index of the call, and the ports of destinations follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dsl.program import Program, Side
+from solver.placement import Cost, Hop
+from solver.rules.options import DecisionPoint
+
+HOUR = 3600
+"""Seconds in the unit of weights: requests an hour, which keeps slow calls apart in whole numbers."""
+DEFAULT_RATE = 1.0
+"""Requests a second of a call without a rate."""
+
+
+class Hops:
+    """All hops of one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.weights = [round((DEFAULT_RATE if call.rate is None else call.rate) * HOUR) for call in program.calls]
+        """Requests an hour that pass each hop, by its number."""
+        self._ports: dict[tuple[str, int], int] = {}
+        self._names: list[str] = []
+        for index, call in enumerate(program.calls):
+            hop = self._at_ingress(call.destination, call.port.number)
+            self.weights[hop] += self.weights[index]
+
+    def _at_ingress(self, destination: str, port: int) -> int:
+        key = destination, port
+        hop = self._ports.get(key)
+        if hop is None:
+            hop = self._ports[key] = len(self.weights)
+            self.weights.append(0)
+            self._names.append(destination)
+        return hop
+
+    def of(self, point: DecisionPoint, side: Side) -> Iterable[int]:
+        """Hops that a decision at `side` needs."""
+        if side is Side.EGRESS:
+            return point.calls
+        return [self._at_ingress(point.destination, port) for port in point.ports]
+
+    def service(self, hop: int) -> str:
+        """The service whose ADM has a hop."""
+        calls = self.program.calls
+        return calls[hop].source if hop < len(calls) else self._names[hop - len(calls)]
+
+    def numbered(self, costs: Mapping[Hop, Cost]) -> dict[int, Cost]:
+        """Costs of hops by number. A hop that the program does not have is left out."""
+        if not costs:
+            return {}
+        calls = {
+            (call.source, call.destination, call.port.number): index for index, call in enumerate(self.program.calls)
+        }
+        found: dict[int, Cost] = {}
+        for (service, side, destination, port), cost in costs.items():
+            if side is Side.INGRESS:
+                found[self._at_ingress(destination, port)] = cost
+            elif (service, destination, port) in calls:
+                found[calls[service, destination, port]] = cost
+        return found
