@@ -69,6 +69,8 @@ class Rollout:
         self.plans = Plans()
         self.publisher = Publisher(server)
         self.state: RolloutState | None = None
+        self._stored: RolloutState | None = None
+        """A state that is stored, and perhaps published in part, before it becomes `state`."""
         self.waits: tuple[str, ...] = ()
         """What the rollout waits for, in sentences."""
         self._error: tuple[str, ...] = ()
@@ -274,9 +276,10 @@ class Rollout:
             await self._ask(state)
             await asyncio.to_thread(self.plans.content, state.now, state.key)  # Envoy may not be able to express it
             await self._store(self._position(state))
+            self._stored = state
             self.publisher.labelled()
             await self._publish(state, before.now.goal or before.now.base)
-            self.state = state
+            self.state, self._stored = state, None
             self._arrives = state.now.goal is None
             self._log(before, state)
             self.plans.forget_all_but(plans_of(state))
@@ -347,8 +350,10 @@ class Rollout:
 
     @property
     def position(self) -> Position | None:
-        """What a restarted server continues from."""
-        return None if self.state is None else self._position(self.state)
+        """What a restarted server continues from. A server that stops while it publishes a label has stored that label
+        already, and proxies may have it."""
+        state = self._stored or self.state
+        return None if state is None else self._position(state)
 
     async def keep(self, *, force: State | None = None) -> bool:
         """Write the files of redirection again that were changed from outside; returns whether there were any. Raises
