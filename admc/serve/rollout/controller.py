@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from admc.exits import CommandError
-from admc.rollout.reducer import Command, CommandName, reduce
+from admc.rollout.reducer import Command, CommandName, next_bases, reduce
 from admc.rollout.rollout_state import STEPS, Label, begun
 from admc.serve.rollout import progress
 from admc.serve.rollout.plans import Plans, hosts
@@ -26,7 +26,7 @@ from admc.serve.state_dir.store import Position
 from emitters.envoy import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from admc.rollout.model import Step
     from admc.rollout.reducer import Observation
@@ -113,7 +113,8 @@ class Rollout:
                 self.plans.put(planned)
             try:
                 await asyncio.to_thread(self.plans.compare, name)
-                await asyncio.to_thread(self._try, name)
+                if name != self.state.newest:
+                    await asyncio.to_thread(self._try, name, next_bases(self.state, self._observe()))
                 await self._command(Command(CommandName.PLAN, name))
             finally:
                 self.plans.forget_all_but(plans_of(self.state))
@@ -155,6 +156,7 @@ class Rollout:
             self.publisher.begin(position.frozen)
             for name in planned:
                 await asyncio.to_thread(self.plans.compare, name)
+            await asyncio.to_thread(self.plans.has_steps, position.rollout.now.base, position.rollout.newest)
             if position.rollout.now.goal is not None:
                 step = self._step(position.rollout)
                 redirected = step is not None and self.plans.state(position.rollout.now).source.mode is Mode.REDIRECT
@@ -208,17 +210,21 @@ class Rollout:
         await self._publish(state, name)
         self.state = state
 
-    def _try(self, name: str) -> None:
-        """Build the steps that will lead to a plan. Raises `CommandError` if none are safe, so that the caller does not
-        take the plan for the active one."""
+    def _try(self, name: str, bases: Sequence[str]) -> None:
+        """Build the steps that will lead to a plan, from the first of some plans from which they are safe. Raises
+        `CommandError` if none are, so that the caller does not take the plan for the active one."""
         state = self.state
         assert state is not None  # noqa: S101 - the caller looked
-        base = state.now.base if state.now.goal is None or state.back else state.now.goal
-        if self.plans.moves(base, name):
-            move = state.moves + 1
-            key = replace(state, now=Label(base, name, STEPS[0], move)).key
-            for step in (STEPS[0], STEPS[-1]):
-                self.plans.content(Label(base, name, step, move), key)
+        move = state.moves + 1
+        for base in bases:
+            label = Label(base, name, STEPS[0], move)
+            try:
+                self.plans.try_steps(label, replace(state, now=label).key)
+            except CommandError:
+                if base == bases[-1]:
+                    raise
+            else:
+                return
 
     def _observe(self) -> Observation:
         state = self.state
@@ -252,7 +258,7 @@ class Rollout:
         except CommandError as error:
             # The rollout stays at this label until the folder can be written, or the addresses change.
             self._failed()
-            self.waits = tuple(item.message for item in error.diagnostics)
+            self.waits = progress.causes(error)
             if self.waits != self._error:
                 LOG.error("rollout_refused", extra={"findings": list(self.waits)})
             self._error = self.waits
