@@ -82,6 +82,27 @@ def test_a_refused_plan_is_taken_back_before_one_that_moves_something(tmp_path: 
     asyncio.run(run())
 
 
+def test_a_first_plan_that_is_refused_is_mended_by_one_in_which_policies_keep_their_sides(tmp_path: Path) -> None:
+    """There is no earlier plan to return to, and the steps to another side would be refused, too."""
+    bad, good, last = planned(tmp_path, "egress"), planned(tmp_path, "egress", "bronze"), planned(tmp_path, "ingress")
+    server = Agreeing()
+    server.declined.add(version(bad, "web"))
+
+    async def run() -> None:
+        rollout = await begun(server, bad, tmp_path / "state")
+        async with following(rollout) as until:
+            await rollout.accept(last)
+            mends = "`web`: 1 of 1 proxies refused it (a newer plan in which policies keep their sides mends that)"
+            await until(lambda: mends in rollout.text)
+            assert at(rollout) == EGRESS
+            await rollout.accept(good)
+            await until(lambda: at(rollout) == "egress-bronze.adm" and not rollout.under_way)
+            await rollout.accept(last)
+            await until(lambda: at(rollout) == "ingress-gold.adm")
+
+    asyncio.run(run())
+
+
 def test_a_plan_that_moves_something_waits_for_acknowledgements_of_the_one_before(tmp_path: Path) -> None:
     slow, last = planned(tmp_path, "egress", "silver"), planned(tmp_path, "ingress", "bronze")
     server = Agreeing()

@@ -166,7 +166,7 @@ def test_older_connections_of_a_proxy_that_is_not_back_yet_keep_what_they_use(tm
         async with following(rollout) as until:
             await rollout.accept(second)
             await until(lambda: rollout.waits != ())
-            assert rollout.waits == ("`cart`: 0 of 1 proxies are connected",)
+            assert [each.partition(" (")[0] for each in rollout.waits] == ["`cart`: 0 of 1 proxies are connected"]
             server.older, server.away = {"cart": frozenset(used)}, set()
             await until(lambda: rollout.waits == ())
             there = server.store.current("cart")
@@ -175,5 +175,39 @@ def test_older_connections_of_a_proxy_that_is_not_back_yet_keep_what_they_use(tm
             assert used <= held
             server.older = {}
             await until(lambda: rollout.state is not None and rollout.state.kept == frozenset())
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_proxy_that_ended_before_its_adm_was_withdrawn_has_to_come_back_once(tmp_path: Path, mode: Mode) -> None:
+    """It may be cut off from the server alone, and enforce the earlier plan on all that its callers send."""
+    text = PROGRAM.replace("SIDE", "ingress")
+    first = planned_by(tmp_path / "first.adm", text, mode)
+    second = planned_by(tmp_path / "second.adm", "".join(text.splitlines(keepends=True)[:4]), mode)
+    third = planned_by(tmp_path / "third.adm", PROGRAM.replace("SIDE", "egress"), mode)
+    server, folder = Agreeing(), tmp_path / "state"
+
+    async def run() -> None:
+        rollout = await begun(server, first, folder)
+        async with following(rollout) as until:
+            await until(lambda: is_proven(rollout))
+            server.away = {"cart"}
+            await rollout.accept(second)
+            said = "`cart`: 0 of 1 proxies are connected (its ADM is withdrawn, but a missing proxy may enforce the "
+            await until(lambda: said in rollout.text)
+            await rollout.accept(third)
+            await until(lambda: said in rollout.text and "then a newer plan begins" in rollout.text)
+            assert at(rollout) == "second.adm"
+            server.away = set()
+
+            def over() -> bool:
+                confirm_all(folder)
+                return at(rollout) == "third.adm" and not rollout.under_way
+
+            await until(over)
+            server.away = {"cart"}
+            await rollout.accept(planned_by(tmp_path / "last.adm", PROGRAM.replace("SIDE", "egress") + "\n", mode))
+            await until(lambda: at(rollout) == "last.adm" and not rollout.under_way)
 
     asyncio.run(run())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.exits import Exit, wrong_usage
 from admc.rollout.reducer import CommandName, blocking, lacking
+from admc.serve.rollout.plans import hosts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,11 @@ SHOWN: Final = 3
 """How many names, or things that are waited for, a sentence has."""
 DIGITS: Final = 8
 """Of the version of a state, as in `admc status`."""
+MENDS: Final = "a newer plan"
+MENDS_AT_REST: Final = "a newer plan in which policies keep their sides"
+WITHDRAWN: Final = (
+    "its ADM is withdrawn, but a missing proxy may enforce the earlier plan: connect it, or remove its pod"
+)
 GOES_ON: Final = "a newer plan or `admc rollout continue` goes on"
 
 
@@ -32,7 +38,7 @@ def waits(state: RolloutState, seen: Observation, plans: Plans, missing: Sequenc
     `missing` are the services whose redirection is not confirmed."""
     if state.now.goal is None:
         return _at_rest(state, seen, plans)
-    behind = _behind(frozenset(each.service for each in lacking(state, seen)), seen)
+    behind = _behind(frozenset(each.service for each in lacking(state, seen)), seen, hosts(state.now, plans))
     if behind:
         return behind
     involved = seen.involved or frozenset()
@@ -50,32 +56,35 @@ def causes(error: CommandError) -> tuple[str, ...]:
 
 
 def _at_rest(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:
-    plan = state.queued
+    plan, hosting = state.queued, hosts(state.now, plans)
     if plan is None or plan == state.aborted or plan not in plans:
-        return _behind(frozenset(each.service for each in seen.clients if not each.has_now), seen)
+        return _behind(frozenset(each.service for each in seen.clients if not each.has_now), seen, hosting)
     names = blocking(state, seen, plan)
-    behind = _behind(
-        frozenset(each.service for each in seen.clients if each.service in names and not each.has_now), seen
-    )
-    return behind or _older(names)
+    lack = frozenset(each.service for each in seen.clients if each.service in names and not each.has_now)
+    # A proxy that refuses the present plan would refuse the steps from it, too.
+    return _behind(lack, seen, hosting, MENDS_AT_REST) or _older(names)
 
 
 def _older(services: frozenset[str]) -> tuple[str, ...]:
     return tuple(f"`{name}`: older connections to be closed" for name in sorted(services))
 
 
-def _behind(services: frozenset[str], seen: Observation) -> tuple[str, ...]:
-    """The services of which a proxy has not acknowledged the present snapshot."""
-    return tuple(_lack(name, [each for each in seen.clients if each.service == name]) for name in sorted(services))
+def _behind(
+    services: frozenset[str], seen: Observation, hosting: frozenset[str], mends: str = MENDS
+) -> tuple[str, ...]:
+    """The services of which a proxy has not acknowledged the present snapshot. `hosting`: those with an ADM."""
+    clients = {name: [each for each in seen.clients if each.service == name] for name in sorted(services)}
+    return tuple(_lack(name, each, mends, hosts_adm=name in hosting) for name, each in clients.items())
 
 
-def _lack(name: str, clients: Sequence[Client]) -> str:
+def _lack(name: str, clients: Sequence[Client], mends: str, *, hosts_adm: bool) -> str:
     there = [each for each in clients if not each.is_away]
     refusing = sum(each.refuses for each in there)
     if refusing:
-        return f"`{name}`: {refusing} of {len(there)} proxies refused it (a newer plan mends that)"
+        return f"`{name}`: {refusing} of {len(there)} proxies refused it ({mends} mends that)"
     if len(there) < len(clients):
-        return f"`{name}`: {len(there)} of {len(clients)} proxies are connected"
+        connected = f"`{name}`: {len(there)} of {len(clients)} proxies are connected"
+        return connected if hosts_adm else f"{connected} ({WITHDRAWN})"
     behind = sum(not each.has_now for each in there)
     return f"`{name}`: {behind} of {len(there)} proxies have not acknowledged"
 
