@@ -6,7 +6,7 @@ The caller stores the result, and then publishes `now` if it is another. So prox
 the server is killed. The rules:
 
 - A move goes on as soon as every proxy that its step is about has the step; at `prepare` also older connections have to
-  be closed, redirection loaded, and destinations closed by NetworkPolicies. No time that passes replaces any of these.
+  be closed, and redirection loaded. No time that passes replaces any of these.
 - Back is the same list backwards, at once. After the goal was published it waits once, at `release`, for connections
   that were made at the goal.
 - A newer plan turns a move where a proxy refuses the step, or at `prepare` if safe steps lead to it from the move's
@@ -70,7 +70,7 @@ class Observation(NamedTuple):
 
     clients: tuple[Client, ...]
     ready: bool
-    """Redirection is loaded and destinations are closed, as `now` needs."""
+    """Redirection is loaded, as `now` needs it."""
     moves: Between
     """The services at the ends of the destinations that change at both their ends between two plans."""
     changes: Between
