@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
+from admc.overhead.codes import CODES as PROFILES
+
 
 class Code(NamedTuple):
     """`bad` and `good` are programs, or lines for a shell; empty where no example helps."""
@@ -378,7 +380,12 @@ _BUG = {
     ),
 }
 
-OWN: Mapping[str, Code] = {**_PLACEMENT, **_USAGE, **_BUG}
+OWN: Mapping[str, Code] = {
+    **_PLACEMENT,
+    **_USAGE,
+    **{code: Code(*entry) for code, entry in PROFILES.items()},
+    **_BUG,
+}
 
 
 @cache

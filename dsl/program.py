@@ -295,6 +295,15 @@ class Input(NamedTuple):
     sha256: str
 
 
+class ProfileSource(NamedTuple):
+    """`profile "node.json"` with the text of the file, or `profile meshinsight`: a built-in one, without a text."""
+
+    name: str
+    """The path of the file, relative to the program's folder, or the name of a built-in profile."""
+    span: Span
+    text: SourceText | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Program:
     """A whole application with its policies. `services`, `externals`, `calls` and `pins` are in canonical order."""
@@ -315,6 +324,7 @@ class Program:
     warnings: tuple[Diagnostic, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
     """Findings that are not errors or likely mistakes. No exit code depends on them."""
+    profile: ProfileSource | None = None
 
     @cached_property
     def policy_by_name(self) -> Mapping[str, Policy]:

@@ -17,7 +17,9 @@ from admc.cli.explain import explain
 from admc.cli.fmt import fmt
 from admc.cli.graph import graph
 from admc.cli.output import write_out
+from admc.cli.overhead import overhead
 from admc.cli.parser import Command, Group, usage_error
+from admc.cli.profile import app as profile
 from admc.cli.rollout import rollout
 from admc.cli.serve import serve
 from admc.cli.status import status
@@ -25,6 +27,7 @@ from admc.cli.try_ import try_
 from admc.exits import Exit, wrong_usage
 from admc.terminal import visible
 
+PROFILE: Final = "profile"
 _UNSET: Final = "is a variable of the shell not set?"
 
 app = typer.Typer(
@@ -41,10 +44,12 @@ app.command("check", cls=Command)(check)
 app.command("fmt", cls=Command)(fmt)
 app.command("explain", cls=Command)(explain)
 app.command("graph", cls=Command)(graph)
+app.command("overhead", cls=Command)(overhead)
 app.command("try", cls=Command)(try_)
 app.command("serve", cls=Command)(serve)
 app.command("status", cls=Command)(status)
 app.command("rollout", cls=Command)(rollout)
+app.add_typer(profile, name=PROFILE)
 app.command("doctor", cls=Command)(doctor)
 app.command("completion", cls=Command)(completion)
 
@@ -88,8 +93,12 @@ def run(arguments: list[str]) -> int:
     except typer.Abort:
         return Exit.INTERRUPTED
     except TyperException as error:
-        raise usage_error(error, arguments, [item.name for item in app.registered_commands if item.name]) from error
+        raise usage_error(error, arguments, _commands()) from error
     return code if isinstance(code, int) else Exit.DONE
+
+
+def _commands() -> list[str]:
+    return [PROFILE, *(item.name for item in app.registered_commands if item.name)]
 
 
 def _refuse_empty_arguments(arguments: list[str]) -> None:

@@ -65,10 +65,15 @@ def load_program(
     if read is None and os.path.isdir(path):  # noqa: PTH112 - `Path.is_dir` raises for a name that is too long
         raise wrong_usage("ADM501", f"cannot read `{path}`: it is a folder", hint=_program_in(path))
     try:
-        return dsl.load(path, read, tuple(include or ()))
+        program = dsl.load(path, read, tuple(include or ()))
     except ProgramError as error:
         found = [_as_typed(item, path) for item in error.diagnostics]
         raise CommandError(Exit.INPUT, found, folder_of(path)) from error
+    if program.profile is not None:
+        from admc.overhead.source import profile_of
+
+        profile_of(program, folder_of(path))
+    return program
 
 
 def _with_standard_input(include: Sequence[Path]) -> Callable[[str], bytes]:

@@ -83,7 +83,7 @@ SYNTAX: dict[str, tuple[str, str, str, str]] = {
     ),
     "ADM008": (
         "a statement starts with an unknown word",
-        "A statement starts with `app`, `use`, `topology`, `external`, `service`, `call`, `kind`, "
+        "A statement starts with `app`, `use`, `topology`, `profile`, `external`, `service`, `call`, `kind`, "
         "`policy`, `pin` or `objective`.",
         "app shop\n\nsrvice web { http 8080 }\n",
         "app shop\n\nservice web { http 8080 }\n",
@@ -224,5 +224,12 @@ NAMES: dict[str, tuple[str, str, str, str]] = {
         "A program declares its objective once, with all metrics in their order.",
         "app shop\n\nobjective minimize adms\nobjective minimize sidecars\n",
         "app shop\n\nobjective minimize adms, then sidecars\n",
+    ),
+    "ADM116": (
+        "a second `profile`",
+        "The costs of a program are estimated by the figures of one profile, because each profile is of another "
+        "platform. Figures of two profiles are never added. `admc profile diff` compares two profiles.",
+        'app shop\n\nprofile meshinsight\nprofile "node.json"\n',
+        "app shop\n\nprofile meshinsight\n",
     ),
 }

@@ -20,6 +20,7 @@ MAX_TOTAL_BYTES = 256 * 1024 * 1024
 
 PROGRAM = (".adm",)
 TOPOLOGY = (".json",)
+PROFILE = (".json",)
 TEMPLATE = (".yaml", ".yml", ".json")
 """Suffixes of the files that a program may use. Messages quote lines of a file, so a program from elsewhere must not
 make admc quote other files (`.git/config`, keys, environments)."""

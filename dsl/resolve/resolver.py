@@ -16,6 +16,7 @@ from dsl.kinds.kinds import DeclaredKind, resolve_kind
 from dsl.program import Metric, Policy, Program
 from dsl.resolve.pins import resolve_pins
 from dsl.resolve.policies import PolicyResolver
+from dsl.resolve.profile import resolve_profile
 from dsl.resolve.selectors import Selectors
 from dsl.syntax import tree
 from dsl.text import SourceText, Span
@@ -59,6 +60,7 @@ def resolve(
     note_limits(tuple(policies.values()), diagnostics)
     pins = resolve_pins(statements, policies, broken, selectors, application, diagnostics)
     objective = _objective(statements, diagnostics)
+    profile = resolve_profile(statements, reader, diagnostics)
     if diagnostics.has_errors or app is None:
         return None
     return Program(
@@ -74,6 +76,7 @@ def resolve(
         source,
         in_order(diagnostics, Severity.WARNING),
         in_order(diagnostics, Severity.NOTE),
+        profile,
     )
 
 

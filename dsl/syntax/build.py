@@ -253,3 +253,9 @@ class Builder(Transformer[SpannedToken, Any]):
 
     def objective(self, children: Children) -> tree.Objective:
         return tree.Objective(tuple(word(child) for child in children), self._nowhere)
+
+    def profile(self, children: Children) -> tree.Profile:
+        (named,) = children
+        if named.type == "STRING":
+            return tree.Profile(tree.String(named.value, named.span), self._nowhere)
+        return tree.Profile(word(named), self._nowhere)

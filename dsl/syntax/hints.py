@@ -18,7 +18,9 @@ LINE_ENDS = "end each line with a line feed (LF), or with CR and LF"
 CONTINUES = "a statement continues in the next line only inside brackets, or after a `,` or `->`"
 
 _NO_YAML = "write its rules as policies; `admc explain kinds` lists what Istio and Envoy call each kind"
-_FIRST_WORDS = frozenset(("app", "use", "topology", "external", "service", "call", "policy", "pin", "objective"))
+_FIRST_WORDS = frozenset(
+    ("app", "use", "topology", "external", "service", "call", "policy", "pin", "objective", "profile")
+)
 """First words of statements, except `kind`, with which files of Kubernetes begin."""
 # Blank lines, comments and `---`, then `---` or a key.
 _YAML = re.compile(

@@ -140,7 +140,9 @@ def _statement(source: SourceText, line: LogicalLine, diagnostics: Diagnostics) 
 def _broken(line: LogicalLine, span: Span) -> tree.Broken:
     """The names that a statement which does not parse declares, as far as these are known."""
     tokens = line.tokens
-    at = next((i for i, token in enumerate(tokens) if token.text in KEYWORDS), 0)
+    # Nothing stands before `profile`, and many services have that name.
+    keywords = (index for index, token in enumerate(tokens) if token.text in KEYWORDS)
+    at = next((index for index in keywords if not index or tokens[index].text != "profile"), 0)
     meant = difflib.get_close_matches(tokens[at].text, KEYWORDS, n=1)
     names: list[str] = []
     for token in tokens[at + 1 :]:

@@ -35,8 +35,11 @@ _BLANKS = r"[ \t\r\ufeff]*"
 # starts like this begins a statement. The one exception, `policy except a` with a service named `policy`, is also read
 # as a statement. A body never starts with a name and `,`, and nothing follows it, so `call {a,` and `call {a} ->` are
 # calls.
+# `profile` is a common name of services: `-> search,` continues with `profile when ...`, so a line that begins with it
+# begins a statement only if no more than the name of the profile follows.
 _BEGINS = re.compile(
-    rf"{_BLANKS}(?:(?:{'|'.join(KEYWORDS)})[ \t]+[\"A-Za-z_]|@[A-Za-z_]"
+    rf"{_BLANKS}(?:(?:{'|'.join(word for word in KEYWORDS if word != 'profile')})[ \t]+[\"A-Za-z_]|@[A-Za-z_]"
+    rf"|profile[ \t]+(?:\"|{NAME}{_BLANKS}(?://|\n|\Z))"
     rf"|call[ \t]*\{{[ \t]*{NAME}[ \t]*(?:,|\}}[ \t]*->))"
 )
 # The remainder of `labels { ... }`, in which `app  tier = "db"` is an ordinary line.

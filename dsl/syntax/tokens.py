@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dsl.text import SourceText, Span
 
-KEYWORDS = ("app", "use", "topology", "external", "service", "call", "kind", "policy", "pin", "objective")
+KEYWORDS = ("app", "use", "topology", "external", "service", "call", "kind", "policy", "pin", "objective", "profile")
 """First words of statements."""
 NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*"
 CONTINUATION = (",", "->")

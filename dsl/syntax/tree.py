@@ -285,7 +285,14 @@ class Objective(NamedTuple):
     span: Span
 
 
-Statement = App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective
+class Profile(NamedTuple):
+    """`profile "node.json"`, or `profile meshinsight` for a built-in one."""
+
+    named: String | Word
+    span: Span
+
+
+Statement = App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile
 
 
 class Broken(NamedTuple):

@@ -23,6 +23,7 @@ FILES: Mapping[str, bytes] = {
     "broken.json": b'{"services": [\n',
     "shape.json": b'{"servces": []}\n',
     "graph.json": b'{"services": [{"name": "a", "protocol": "http", "port": 80}]}',
+    "node.json": b"{}",
     "keys.json": b'{"keys": [{"kty": "EC", "crv": "P-256", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", '
     b'"y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}',
     "empty.json": b'{"keys": []}',

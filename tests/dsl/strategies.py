@@ -89,6 +89,8 @@ def programs(draw: st.DrawFn) -> tuple[list[str], list[str]]:
     if draw(st.booleans()):
         lines.append("objective minimize sidecars, then adms")
     if draw(st.booleans()):
+        lines.append(draw(st.sampled_from(["profile meshinsight", 'profile "node.json"'])))
+    if draw(st.booleans()):
         lines.append(
             "@ingress @effect(reads(header), counts) "
             'kind own(a: int(1..5)? = 3, b: [string] = ["x"]) for http template "own.yaml"'

@@ -103,6 +103,9 @@ BEGINS = [
     "@ingress",
     "pin p at ingress",
     "objective minimize adms",
+    "profile meshinsight",
+    "profile meshinsight // built in",
+    'profile "node.json"',
 ]
 
 

@@ -9,8 +9,9 @@ import pytest
 from admc.rollout.chains import HttpChain
 from admc.rollout.marker import MARKER
 from admc.rollout.model import Placed, StepName
-from admc.rollout.resources import resources
+from admc.rollout.resources import Emitted, resources
 from admc.rollout.steps import steps
+from admc.serve.build.snapshots import snapshot
 from dsl import load_text
 from emitters.addresses import Addresses
 from emitters.envoy import Mode, emit
@@ -67,6 +68,20 @@ def test_a_filter_chain_that_both_plans_have_stays() -> None:
     assert ("s", "egress/d:80") in step.overlays
     rest = {each.service: each for each in emit(*new, known(old, new), Mode.REDIRECT, by_chain=True)}
     assert manager(prepared(old, new)["s"], "egress/d:80") == manager(rest["s"], "egress/d:80")
+
+
+def test_what_is_emitted_for_one_step_is_right_for_all() -> None:
+    guard = "policy g = allow(callers: [CALLERS]) on {s, t} -> d\npin g at ingress\n"
+    old, new = small("ingress", guard.replace("CALLERS", "s, t")), small("egress", guard.replace("CALLERS", "s"))
+    found = steps(old, new, b"key")
+    for first in StepName:
+        emitted = Emitted(found[first], known(old, new), Mode.REDIRECT)
+        for step in found.values():
+            anew = resources(step, known(old, new), Mode.REDIRECT)
+            versions = (
+                {name: snapshot(each).version for name, each in made.items()} for made in (emitted.at(step), anew)
+            )
+            assert next(versions) == next(versions)
 
 
 def test_a_limit_of_either_plan_counts_as_one() -> None:

@@ -16,6 +16,7 @@ from admc.serve.state_dir.manifest import (
     RecipeDigests,
     SavedSnapshot,
     from_json,
+    plans_of,
     to_json,
 )
 from emitters.envoy import Mode
@@ -61,7 +62,7 @@ def test_every_state_of_a_simulation_comes_back(seed: int) -> None:
         simulation.step()
         state = simulation.disk
         whole = RolloutState(**{**_fields(state), "secret": SECRET})
-        manifest = Manifest(whole, dict.fromkeys(simulation.world.plans, RECIPE), {})
+        manifest = Manifest(whole, dict.fromkeys(plans_of(whole), RECIPE), {})
         assert from_json(to_json(manifest)).rollout == whole
 
 
@@ -95,6 +96,7 @@ def edited(change: Callable[[dict[str, Any]], object]) -> bytes:
         (lambda it: it.pop("plans"), "`the document` lacks `plans`"),
         (lambda it: it.update(more=1), "`the document` has an unknown field `more`"),
         (lambda it: it["plans"].pop("old"), "it lacks the plan `old`, which proxies may have"),
+        (lambda it: it["plans"].update(other=it["plans"]["old"]), "it has the plan `other`, which no proxy may have"),
         (lambda it: it["plans"]["old"].update(main="x"), "its plan `old` lacks the program"),
         (lambda it: it["plans"]["old"].update(plan="../x"), "an object of it is not named by a digest"),
         (lambda it: it["groups"]["web"].update(object="/etc/passwd"), "an object of it is not named by a digest"),

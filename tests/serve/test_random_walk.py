@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from tests.serve.random_walk import PLACES, PLANS, REPLICAS, Which, World, simulated
+from tests.serve.random_walk import World
+from tests.serve.walk_plans import PLACES, PLANS, REPLICAS, Which, simulated
 from tests.serve.walk_proxy import TYPES, Proxy, Refusal
 
 if TYPE_CHECKING:

@@ -172,11 +172,8 @@ def test_a_restarted_server_serves_at_the_current_addresses_while_a_plan_waits(f
         assert b"10.1.0.2" not in first
 
 
-@pytest.mark.parametrize("back", [False, True])
-@pytest.mark.parametrize("step", StepName)
-def test_a_restarted_server_continues_a_step_at_the_current_addresses(
-    folder: Path, step: StepName, *, back: bool
-) -> None:
+@pytest.mark.parametrize(("step", "back"), [(StepName.PREPARE, False), (StepName.RECEIVERS, True)])
+def test_a_restarted_server_continues_a_step_at_the_current_addresses(folder: Path, step: StepName, back: bool) -> None:
     program = folder / "policies.adm"
     content = (json.dumps(ENDPOINTS_FILE).encode(),)
     plans = []
@@ -205,8 +202,9 @@ def test_a_restarted_server_continues_a_step_at_the_current_addresses(
         first = server.until(told)
         assert b"10.1.0.77" in first
         assert b"10.1.0.2" not in first
-        assert f"step `{step}`" in server.status()["server"]["transition"]
-        assert ("which is taken back" in server.status()["server"]["transition"]) is back
+        text = server.status()["server"]["rollout"]
+        assert f"step `{step}`" in text
+        assert ("which is taken back" in text) is back
 
 
 GONE = (

@@ -72,6 +72,17 @@ def test_the_stored_state_is_read_back(tmp_path: Path) -> None:
     assert len(list((tmp_path / "state" / "objects").iterdir())) == 4
 
 
+def test_plans_that_are_larger_together_than_the_bound_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_state_dir(tmp_path / "state")) as kept:
+        kept.save(POSITION, {})
+    monkeypatch.setattr("admc.serve.state_dir.store.MAX_TOTAL", 10)
+    with pytest.raises(CommandError) as caught:
+        recall(tmp_path / "state")
+    assert caught.value.diagnostics[0].cause == "its plans have more than 0 GB"
+
+
 def test_objects_that_a_killed_server_left_are_removed_though_nothing_is_new(tmp_path: Path) -> None:
     objects, groups = tmp_path / "state" / "objects", {"a": snapshot("x")}
     with closing(open_state_dir(tmp_path / "state")) as kept:

@@ -30,7 +30,7 @@ from xds_server.resources.types import TRIAL
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from admc.rollout.model import Enforced, Part, RouteOverlay, Step
+    from admc.rollout.model import HopPart, Step
     from admc.serve.build.source import State
     from dsl.program import Policy
     from emitters.addresses import Addresses
@@ -109,8 +109,8 @@ def stepping(step: Step, addresses: Addresses, mode: Mode, only: Collection[str]
         for plan, placed in ((Plan.OLD, step.old), (Plan.NEW, step.new))
     }
     return {
-        service: _snapshot([_stepping(service, hop, part, own, addresses) for hop in part.hops])
-        for service, part in step.parts.items()
+        service: _snapshot([_stepping(service, part, step, own, addresses) for part in parts])
+        for service, parts in step.parts.items()
         if only is None or service in only
     }
 
@@ -137,11 +137,11 @@ def _own(hop: str, policies: Sequence[Policy]) -> _Own:
 
 
 def _stepping(
-    service: str, hop: Hop, part: Part, own: Mapping[Plan, Mapping[tuple[str, str], Hop]], addresses: Addresses
+    service: str, part: HopPart, step: Step, own: Mapping[Plan, Mapping[tuple[str, str], Hop]], addresses: Addresses
 ) -> _Made:
-    plan = part.plans[hop.name]
-    if plan is not None:
-        return _rest(own[plan][service, hop.name], addresses)
+    hop = part.hop
+    if part.plan is not None:
+        return _rest(own[part.plan][service, hop.name], addresses)
     held = {each: found.get((service, hop.name)) for each, found in own.items()}
     chains = {each: _own(hop.name, () if it is None else it.policies) for each, it in held.items()}
     old, new = chains[Plan.OLD], chains[Plan.NEW]
@@ -150,24 +150,17 @@ def _stepping(
     following = {each.rpartition("/")[2]: each for each in new.filters}
     for each in old.filters:
         suffix = each.rpartition("/")[2]
-        if each not in new.filters and suffix in part.steady[hop.name]:
+        if each not in new.filters and f"/{suffix}" in part.steady:
             acts[each] = acts[following[suffix]]  # as in `resources`: a guard that stays has its new arguments
-    table = _overlaid(chains, part.overlays[hop.name], addresses.pod_addresses(hop.destination))
+    overlay = step.overlays[service, hop.name]
+    table = Table(
+        tuple(chains[overlay.unmarked].filters),
+        None if overlay.marked is None else tuple(chains[overlay.marked].filters),
+        overlay.marks,
+        overlay.secret,
+        addresses.pod_addresses(hop.destination),
+    )
     return _Made(hop, Chain(name, tuple(dict.fromkeys((*old.filters, *new.filters)))), table, acts)
-
-
-def _overlaid(chains: Mapping[Plan, _Own], overlay: RouteOverlay, addresses: tuple[str, ...]) -> Table:
-    marked = None
-    if overlay.marked is not None:
-        marked = _met(chains, overlay.marked)
-    return Table(_met(chains, overlay.unmarked), marked, overlay.marks, overlay.secret, addresses)
-
-
-def _met(chains: Mapping[Plan, _Own], enforced: Enforced) -> tuple[str, ...]:
-    other = Plan.NEW if enforced.plan is Plan.OLD else Plan.OLD
-    own = (name for name, policy in chains[enforced.plan].filters.items() if policy.name not in enforced.skipped)
-    added = (name for name, policy in chains[other].filters.items() if policy.name in enforced.added)
-    return tuple(dict.fromkeys((*own, *added)))
 
 
 def _snapshot(made: Sequence[_Made]) -> Snapshot:

@@ -185,12 +185,12 @@ class Rollout:
 
     @property
     def _is_due(self) -> bool:
+        """At rest, also after an abort, nothing waits for proxies, and each command begins with an observation."""
         state = self.state
-        if state is None:
+        if state is None or time.monotonic() < self._due:
             return False
-        # At rest nothing waits for proxies, and each command begins with an observation.
-        waits = self.under_way or len(state.may_have) > 1 or bool(state.kept)
-        return waits and time.monotonic() >= self._due
+        rests = state.now.goal is None and state.proven == state.now and len(state.may_have) == 1
+        return not rests or self._arrives or bool(state.kept) or state.queued not in (None, state.aborted)
 
     # ---- one after the other ----
 
@@ -283,9 +283,9 @@ class Rollout:
         else:
             if stored or state.back != before.back:
                 await self._store(self._position(state))
-            self.state = state
             if state.kept != before.kept:
                 await self._publish(state, state.now.base)
+            self.state = state
 
     async def _arrive(self) -> None:
         """Every proxy has the plan at rest. Raises `CommandError` if the folder cannot be written."""

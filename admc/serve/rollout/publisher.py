@@ -163,7 +163,7 @@ class Publisher:
         """What proxies have now. A proxy that its source lists counts even if it is not connected."""
         now, views = time.monotonic(), self._views()
         # At rest, when every proxy has the plan, nothing waits for older connections.
-        waits = bool(state.kept) or len(state.may_have) > 1
+        waits = state.now.goal is not None or bool(state.kept) or len(state.may_have) > 1
         settled: dict[tuple[Proxy, str], float] = {}
         clients = []
         there: dict[str, set[str]] = {}

@@ -171,6 +171,9 @@ def _check(manifest: Manifest) -> None:
     if len(state.secret) != SECRET_BYTES:
         raise ManifestError("its secret has another length")
     _check_labels(state)
+    others = manifest.plans.keys() - plans_of(state)
+    if others:
+        raise ManifestError(f"it has the plan `{min(others)[:100]}`, which no proxy may have")
 
 
 def _check_labels(state: RolloutState) -> None:

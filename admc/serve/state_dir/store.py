@@ -47,7 +47,7 @@ UNDER_WAY: Final = "rollout"
 FIRST_RELEASE: Final = "transition.json"
 MAX_OBJECT: Final = 256_000_000
 MAX_TOTAL: Final = 4_000_000_000
-"""Bytes of all snapshots together."""
+"""Bytes of all snapshots together, and of all plans."""
 
 
 class Recipe(NamedTuple):
@@ -126,7 +126,8 @@ class StateDir:
         return not (self.folder / UNDER_WAY).exists() and not (self.folder / FIRST_RELEASE).exists()
 
     def _loaded(self, manifest: Manifest) -> StoredState:
-        plans = {name: self._recipe_of(recipe) for name, recipe in manifest.plans.items()}
+        objects = self._inputs(frozenset[str]().union(*(recipe.objects for recipe in manifest.plans.values())))
+        plans = {name: _recipe_of(recipe, objects) for name, recipe in manifest.plans.items()}
         problems: list[str] = []
         groups = self._snapshots(manifest.groups, problems)
         frozen = self._snapshots(manifest.frozen, problems)
@@ -143,7 +144,7 @@ class StateDir:
                 content = self._object(item.object)
                 left -= len(content)
                 if left < 0:
-                    raise ManifestError(f"its snapshots have more than {MAX_TOTAL // 1_000_000_000} GB")
+                    raise _too_large("its snapshots have")
                 found[name] = parsed(content, item.elsewhere)
             except ManifestError as error:
                 problems.append(f"`{name}`: {error}")
@@ -151,14 +152,16 @@ class StateDir:
                 self._saved[item] = found[name].version
         return found
 
-    def _recipe_of(self, recipe: RecipeDigests) -> Recipe:
-        return Recipe(
-            recipe.main,
-            recipe.mode,
-            {path: self._object(digest) for path, digest in recipe.inputs.items()},
-            self._object(recipe.plan),
-            None if recipe.endpoints is None else self._object(recipe.endpoints),
-        )
+    def _inputs(self, digests: frozenset[str]) -> dict[str, bytes]:
+        """The objects of all plans: those that plans share are read once."""
+        found: dict[str, bytes] = {}
+        left = MAX_TOTAL
+        for digest in sorted(digests):
+            found[digest] = self._object(digest)
+            left -= len(found[digest])
+            if left < 0:
+                raise _too_large("its plans have")
+        return found
 
     def _object(self, digest: str) -> bytes:
         try:
@@ -314,6 +317,20 @@ class StateDir:
         return wrong_usage(
             "ADM854", f"the stored state `{self.folder / 'state.json'}` cannot be used", cause=cause, hint=hint
         )
+
+
+def _recipe_of(recipe: RecipeDigests, objects: Mapping[str, bytes]) -> Recipe:
+    return Recipe(
+        recipe.main,
+        recipe.mode,
+        {path: objects[digest] for path, digest in recipe.inputs.items()},
+        objects[recipe.plan],
+        None if recipe.endpoints is None else objects[recipe.endpoints],
+    )
+
+
+def _too_large(what: str) -> ManifestError:
+    return ManifestError(f"{what} more than {MAX_TOTAL // 1_000_000_000} GB")
 
 
 def open_state_dir(folder: Path) -> StateDir:

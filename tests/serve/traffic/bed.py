@@ -42,6 +42,8 @@ SECONDS = 90.0
 PORT = program_port()
 XDS_PORT = free_port()
 """It stays free while the server is down."""
+CLOSED_SECONDS = 20.0
+"""Within them proxies close older connections, and the server drops the resources that these used."""
 WHOLE = frozenset(("plan",))
 """Steps in which all proxies enforce the new program alone."""
 
@@ -226,7 +228,14 @@ class Bed:
             assert not found, (name, found, self.status())
 
     def disagreements(self) -> list[str]:
-        """A sentence for each difference between a proxy and its row in the status."""
+        """A sentence for each difference between a proxy and its row in the status, once no proxy has older connections
+        and the server has dropped the resources that these used."""
+        deadline = time.monotonic() + CLOSED_SECONDS
+        while (found := self._disagreements()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return found
+
+    def _disagreements(self) -> list[str]:
         found = []
         for row in self.status()["adms"]:
             envoy = self.envoys.running[row["service"]]

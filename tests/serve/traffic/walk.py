@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admc.rollout.model import StepName
 from tests.serve.server_process import served
+from tests.serve.traffic.bed import CLOSED_SECONDS
 from tests.serve.traffic.programs import EGRESS, FILES, INGRESS, Variant, changes
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("tests.serve.traffic")
 MOVING_EACH = 5
 """One change in so many moves policies to another side."""
-CLOSED_SECONDS = 20.0
-"""Within them proxies close older connections, and the server drops the resources that these used."""
 HURRY_SECONDS = 0.2
 """The longest pause before a change that does not wait for the last one."""
 

@@ -1,0 +1,73 @@
+"""`admc overhead`: what each ADM of the plan costs, by the program's profile, and what a full mesh would."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from admc.cli.options import EffortOption, IncludeOption, ProgramArgument
+from admc.exits import CommandError, Exit
+
+
+class OverheadFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def overhead(
+    program: ProgramArgument,
+    include: IncludeOption = None,
+    effort: EffortOption = None,
+    require_priced: Annotated[
+        bool, typer.Option("--require-priced", help="Exit 4 if a cost is not in the profile or the program.")
+    ] = False,
+    format_: Annotated[
+        OverheadFormat, typer.Option("--format", help="The format of the estimate.")
+    ] = OverheadFormat.TEXT,
+) -> int:
+    """Estimate what each ADM costs, before it is deployed."""
+    from admc.cli.output import Progress, write_out
+    from admc.compile.pipeline import folder_of, load_program, place_program
+    from admc.overhead.report import report
+
+    progress = Progress()
+    try:
+        loaded = load_program(program, include=include)
+        placement, _seconds = place_program(loaded, folder_of(program), effort=effort, progress=progress)
+        found = report(loaded, placement, folder_of(program))
+    finally:
+        progress.clear()
+    missing = found.overhead.missing
+    if require_priced and missing:
+        raise _unpriced(len(missing), [f"{each.subject} ({each.lack})" for each in missing])
+    if format_ is OverheadFormat.JSON:
+        from admc.render import overhead_json
+
+        write_out(overhead_json.render(loaded, found))
+    else:
+        from admc.render import overhead_text
+
+        write_out(overhead_text.render(loaded, found))
+    return Exit.DONE
+
+
+def _unpriced(number: int, subjects: list[str]) -> CommandError:
+    from admc.terminal import counted
+    from dsl.diagnostics.diagnostic import Diagnostic, Severity
+
+    shown = ", ".join(subjects[:8]) + (f" and {number - 8} more" if number > 8 else "")
+    return CommandError(
+        Exit.GATE,
+        [
+            Diagnostic(
+                "ADM872",
+                Severity.ERROR,
+                f"{counted(number, 'cost')} cannot be estimated, and `--require-priced` was given",
+                None,
+                cause=shown,
+                hint="use a profile that has them, or give calls a rate and a size",
+            )
+        ],
+    )

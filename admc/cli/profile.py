@@ -1,0 +1,175 @@
+"""`admc profile`: the profiles that costs are estimated by."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from admc.cli.parser import Command, Group
+from admc.exits import CommandError, Exit
+
+if TYPE_CHECKING:
+    from admc.overhead.making import Made
+    from admc.overhead.source import NamedProfile
+
+
+class ProfileFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+FormatOption = Annotated[ProfileFormat, typer.Option("--format", help="The format of the output.")]
+NamedArgument = Annotated[
+    str, typer.Argument(metavar="PROFILE", help="The file of a profile, or the name of a built-in one.")
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Write the profile to a file, not to the terminal."),
+]
+
+app = typer.Typer(
+    name="profile",
+    cls=Group,
+    rich_markup_mode=None,
+    help="Show, check, compare and make profiles: measured costs of proxy components.",
+)
+
+
+@app.command("list", cls=Command)
+def list_(format_: FormatOption = ProfileFormat.TEXT) -> int:
+    """List the profiles that admc brings."""
+    from admc.overhead.source import built_in, built_in_names
+
+    found = [built_in(name) for name in built_in_names()]
+    if format_ is ProfileFormat.JSON:
+        from admc.render import profile_json
+
+        return _print(profile_json.listed(found))
+    from admc.render import profile_text
+
+    return _print(profile_text.listed(found))
+
+
+@app.command("show", cls=Command)
+def show(profile: NamedArgument, format_: FormatOption = ProfileFormat.TEXT) -> int:
+    """Show the figures of a profile."""
+    from admc.overhead.source import named_profile
+
+    found = named_profile(profile)
+    if format_ is ProfileFormat.JSON:
+        from admc.render import profile_json
+
+        return _print(profile_json.described(found))
+    from admc.render import profile_text
+
+    return _print(profile_text.described(found))
+
+
+@app.command("validate", cls=Command)
+def validate(
+    profiles: Annotated[list[str], typer.Argument(metavar="PROFILE...", help="Files of profiles.")],
+    format_: FormatOption = ProfileFormat.TEXT,
+) -> int:
+    """Check profiles; report all their errors."""
+    from admc.overhead.source import named_profile
+
+    found: list[NamedProfile] = []
+    errors: list[CommandError] = []
+    for name in dict.fromkeys(profiles):
+        try:
+            found.append(named_profile(name))
+        except CommandError as error:
+            errors.append(error)
+    if errors:
+        raise CommandError(Exit.INPUT, [item for error in errors for item in error.diagnostics])
+    if format_ is ProfileFormat.JSON:
+        from admc.render import profile_json
+
+        return _print(profile_json.validated(found))
+    from admc.render import profile_text
+
+    return _print("".join(profile_text.validated(each) for each in found))
+
+
+@app.command("diff", cls=Command)
+def diff(one: NamedArgument, other: NamedArgument, format_: FormatOption = ProfileFormat.TEXT) -> int:
+    """Compare two profiles: totals, and parts of equal name."""
+    from admc.overhead.diff import difference
+    from admc.overhead.source import named_profile
+
+    found = difference(named_profile(one).profile, named_profile(other).profile)
+    if format_ is ProfileFormat.JSON:
+        from admc.render import profile_json
+
+        return _print(profile_json.compared(found))
+    from admc.render import profile_text
+
+    return _print(profile_text.compared(found))
+
+
+@app.command("import", cls=Command)
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A profile of MeshInsight's tool: its pickle.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the profile.")] = "imported",
+    platform: Annotated[
+        str | None,
+        typer.Option("--platform", metavar="TEXT", help="A part of the platform's name, if the file has several."),
+    ] = None,
+    output: OutputOption = None,
+    format_: FormatOption = ProfileFormat.TEXT,
+) -> int:
+    """Import the latencies of a profile that MeshInsight's tool has written. Nothing in the file is executed."""
+    from admc.overhead.making import imported
+
+    return _made(imported(file, name, platform), output, format_, (file,))
+
+
+@app.command("fit", cls=Command)
+def fit(
+    file: Annotated[Path, typer.Argument(metavar="RUNS", help="A CSV file with a line for each run.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the profile.")],
+    machine: Annotated[str, typer.Option("--machine", metavar="TEXT", help="The machine of the runs.")],
+    system: Annotated[str, typer.Option("--system", metavar="TEXT", help="The system of the runs.")],
+    proxy: Annotated[str, typer.Option("--proxy", metavar="TEXT", help="The proxy and its version: `envoy 1.40`.")],
+    saturation: Annotated[
+        str,
+        typer.Option("--saturation", metavar="CORES", help="Most cores of one sidecar up to which the figures hold."),
+    ] = "0.7",
+    output: OutputOption = None,
+    format_: FormatOption = ProfileFormat.TEXT,
+) -> int:
+    """Make a profile from the runs of a measurement."""
+    from admc.overhead.making import fitted
+
+    return _made(fitted(file, name, machine, system, proxy, saturation), output, format_, (file,))
+
+
+def _made(made: Made, output: Path | None, format_: ProfileFormat, inputs: tuple[Path, ...]) -> int:
+    """Print a new profile, or write it to a file; notes about it go to standard error, or into the JSON document."""
+    from admc.cli.output import write_error
+    from admc.overhead.write import to_json
+
+    if output is not None:
+        from admc.files import write_whole
+
+        write_whole(output, to_json(made.profile).encode("utf-8"), inputs=inputs)
+    if format_ is ProfileFormat.JSON:
+        from admc.render import profile_json
+
+        return _print(profile_json.made(made, output))
+    from admc.render import profile_text
+
+    if output is None:
+        write_error(profile_text.notes(made))
+        return _print(to_json(made.profile))
+    return _print(profile_text.made(made, output))
+
+
+def _print(text: str) -> int:
+    from admc.cli.output import write_out
+
+    write_out(text)
+    return Exit.DONE

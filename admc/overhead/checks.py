@@ -1,0 +1,94 @@
+"""What must hold among the figures of one hop or component, so that the estimates of the solver err on the safe side.
+
+CPU per request must not rise with the rate. The solver takes each hop at its own rate, and the sidecar works at the sum
+of the rates of its hops, so this makes the solver's figure an upper bound of the model's (rule R9 relies on it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+from admc.overhead.law import Function, function, total
+from admc.overhead.profile import CPU, QUANTITIES, ComponentCost, HopCost, Law, Sizes, law
+
+
+class Problem(NamedTuple):
+    code: str
+    message: str
+    hint: str | None = None
+    cause: str | None = None
+
+
+def hop_problem(hop: HopCost) -> Problem | None:
+    for quantity in QUANTITIES:
+        laws = [found for part in hop.parts if (found := law(part, quantity)) is not None]
+        problem = _problem(f"a {hop.protocol} hop", quantity, laws, hop.sizes)
+        if problem is not None:
+            return problem
+    return None
+
+
+def component_problem(cost: ComponentCost) -> Problem | None:
+    for quantity in QUANTITIES:
+        found = law(cost, quantity)
+        problem = _problem(cost.title, quantity, [] if found is None else [found], cost.sizes)
+        if problem is not None:
+            return problem
+    return None
+
+
+def unclear(one: ComponentCost, other: ComponentCost) -> bool:
+    """Whether one policy may fit both entries, and neither is more specific: they name other arguments."""
+    if (one.component, one.protocol, one.side, one.kind) != (other.component, other.protocol, other.side, other.kind):
+        return False
+    names, others = ({name for name, _ in cost.arguments} for cost in (one, other))
+    return len(names) == len(others) and names != others
+
+
+def _problem(what: str, quantity: str, laws: Sequence[Law], sizes: Sizes | None) -> Problem | None:
+    if sizes is None and any(found.per_byte is not None for found in laws):
+        return Problem("ADM862", f"{what} has a cost of each byte, but no sizes", "give `sizes`")
+    functions = [function(quantity, found, sizes) for found in laws]
+    rates = _rates(functions)
+    smallest = None if sizes is None else int(sizes.low)
+    costs = [[each.estimate(rate, smallest).amount for each in functions] for rate in rates]
+    if any(amount.value < 0 for amounts in costs for amount in amounts):
+        return Problem(
+            "ADM862",
+            f"the {_noun(quantity)} of {what} is negative for messages of {smallest} bytes",
+            cause="`per_byte` below the reference size takes more than `base`",
+        )
+    if quantity != CPU:
+        return None
+    # A cost at the smallest size and a cost of each byte that do not rise make a cost that rises at no size.
+    slopes = [each._replace(base=each.slope, slope=None) for each in functions if each.slope is not None]
+    for subject, values in (
+        ("the CPU of a request", [total(amounts).value for amounts in costs]),
+        ("the CPU of a byte", [total(each.estimate(rate, None).amount for each in slopes).value for rate in rates]),
+    ):
+        risen = next(
+            (rate for rate, (one, other) in zip(rates[1:], pairwise(values), strict=True) if other > one), None
+        )
+        if risen is not None:
+            return Problem(
+                "ADM867",
+                f"{subject} of {what} rises with the rate, at {float(risen):g}/s",
+                "measure longer; `admc profile fit` merges the figures of neighbouring rates that do so",
+                "the solver takes each hop at its own rate, and would then expect less than the cost",
+            )
+    return None
+
+
+def _noun(quantity: str) -> str:
+    return "CPU" if quantity == CPU else quantity
+
+
+def _rates(functions: Iterable[Function]) -> list[Fraction]:
+    """All rates of knots, ascending. Between two of them every figure is linear in 1/rate, and so is their sum.
+
+    One rate, which does not matter, where the source states none."""
+    lines = [line for each in functions for line in (each.base, each.slope) if line is not None]
+    return sorted({rate for line in lines for rate in line.rates or ()}) or [Fraction(1)]

@@ -1,0 +1,87 @@
+"""Codes about profiles: title, explanation, and examples of what is wrong and right. This module holds data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CODES: Mapping[str, tuple[str, ...]] = {
+    "ADM860": (
+        "a profile is not JSON",
+        "The place is that of the first mistake. A profile is JSON without `NaN` and `Infinity`, with each key once in "
+        "an object, of at most 4,000,000 characters and 16 levels.",
+        "",
+        "admc profile validate node.json",
+    ),
+    "ADM861": (
+        "a profile has the wrong fields",
+        "A profile has exactly the fields of its schema, `admc/profile.schema.json`, and docs/profiles.md describes "
+        "them. A figure that the source does not give is `null`; it is not left out.",
+        "",
+        "admc profile show meshinsight --json",
+    ),
+    "ADM862": (
+        "a figure of a profile cannot be used",
+        "A figure is not negative, below 10^19, has at most 18 digits after the point, and lies in its own interval. "
+        "Rates are more than zero and ascend. CPU is given as cores at a rate, so its rate is never missing.",
+    ),
+    "ADM863": (
+        "a profile has figures in other units",
+        "Latency is in `us`, CPU in `cores`, memory and sizes in `bytes`, rates in `requests/s`. A profile states its "
+        "units, so that figures in others are refused and not misread by a factor of a thousand.",
+    ),
+    "ADM864": (
+        "a profile names something unknown",
+        "A part, a component, a kind, an argument, a protocol or a side does not exist. Parts are those that the "
+        "profile explains in `parts`; components are those of the built-in kinds, and those in `own_components`.",
+    ),
+    "ADM865": (
+        "the profile was written by a newer admc",
+        "Its schema version is higher than this admc reads. Use the newer admc.",
+    ),
+    "ADM866": (
+        "there is no such built-in profile",
+        '`profile NAME` names a profile that admc brings, and `profile "FILE.json"` a file. `admc profile list` shows '
+        "the built-in ones.",
+        "",
+        "admc profile list",
+    ),
+    "ADM867": (
+        "the CPU of a request rises with the rate",
+        "The solver takes each hop at its own rate, and the sidecar works at the sum of the rates of its hops. Only "
+        "because a request never takes more CPU at a higher rate is the solver's figure at least the cost, which "
+        "`capacity` relies on. `admc profile fit` merges neighbouring rates whose figures rise by noise.",
+    ),
+    "ADM868": (
+        "a pickle cannot be imported",
+        "`admc profile import` reads a profile of MeshInsight as data. It calls nothing that the file names, and "
+        "refuses a file that would call or import anything but the numbers and linear regressions of such a profile, "
+        "and one beyond its limits of size, depth and number.",
+        "",
+        "admc profile import profile.pickle --platform PLATFORM -o node.json",
+    ),
+    "ADM869": (
+        "the table of runs cannot be used",
+        "`admc profile fit` reads a CSV file with a line for each run; docs/profiles.md lists its columns. Each turn "
+        "needs the arms that are compared.",
+        "",
+        "admc profile fit runs.csv --name node -o node.json",
+    ),
+    "ADM870": (
+        "a profile has two figures for one thing",
+        "Each protocol has one base of a hop, each part stands once in a hop, and for each policy one entry of its "
+        "component is the most specific.",
+    ),
+    "ADM871": (
+        "the program has no profile",
+        "`admc overhead` estimates costs by the profile that the program names. Without one, no cost is given.",
+        "",
+        "admc profile list",
+    ),
+    "ADM872": (
+        "a cost is not priced",
+        "With `--require-priced`, `admc overhead` exits with 4 if the profile or the program lacks something that the "
+        "estimate needs: a component, a protocol, the cost of bytes, a rate or a size. Sums over it are at least.",
+        "",
+        "admc overhead policies.adm --require-priced",
+    ),
+}

@@ -1,0 +1,341 @@
+"""Makes a profile from raw runs: differences within a turn, medians over turns, intervals by order statistics.
+
+A hop is what a bare hop adds to no proxy; a component is what one policy adds to the bare hop. Both are compared within
+one turn, so that slow changes of the machine cancel out. In each turn a straight line over the sizes gives the figure
+at the smallest size and the cost of a byte. The interval of a median holds for any distribution, and needs no random
+draws: the same runs give the same profile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from statistics import median
+from typing import Final, NamedTuple
+
+from admc.overhead.profile import (
+    CPU,
+    LATENCY,
+    ComponentCost,
+    Curve,
+    Figure,
+    HopCost,
+    Knot,
+    Law,
+    Method,
+    Part,
+    Platform,
+    Profile,
+    Proxy,
+    SidecarCost,
+    Sizes,
+    component_order,
+)
+from admc.overhead.runs import HOP, IDLE, NONE, OWN, Arm, Run
+from dsl.program import Protocol
+
+CONFIDENCE: Final = 0.90
+PART: Final = "whole"
+_PLACES: Final[Mapping[str, int]] = {LATENCY: 6, CPU: 12}
+_BYTE_PLACES: Final[Mapping[str, int]] = {LATENCY: 12, CPU: 15}
+
+
+class Fitted(NamedTuple):
+    profile: Profile
+    notes: tuple[str, ...]
+    """What was left out or merged."""
+
+
+class Estimate(NamedTuple):
+    """A median over turns, in the unit of one request, with its interval."""
+
+    value: Fraction
+    low: Fraction | None
+    high: Fraction | None
+    weight: int
+
+
+_Cell = tuple[Decimal, Decimal]
+"""Rate and size."""
+_Differences = Mapping[str, Mapping[_Cell, Fraction]]
+"""By turn and cell."""
+
+
+class _Runs:
+    """Runs by arm and protocol; several slices of one arm in a turn are one median."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self._values: dict[tuple[Arm, Protocol | None, str], dict[str, dict[_Cell, list[Decimal]]]] = defaultdict(
+            lambda: defaultdict(lambda: defaultdict(list))
+        )
+        for run in runs:
+            cell = (run.rate or Decimal(0), run.size or Decimal(0))
+            for quantity, value in ((LATENCY, run.latency), (CPU, run.cpu), ("memory", run.memory)):
+                if value is not None:
+                    self._values[run.arm, run.protocol, quantity][run.turn][cell].append(value)
+
+    def of(self, arm: Arm, protocol: Protocol | None, quantity: str) -> dict[str, dict[_Cell, Fraction]]:
+        turns = self._values.get((arm, protocol, quantity), {})
+        return {
+            turn: {cell: Fraction(median(values)) for cell, values in cells.items()} for turn, cells in turns.items()
+        }
+
+
+def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, saturation: Decimal | None) -> Fitted:
+    """The profile of a measurement. Runs that cannot be compared are named in the notes."""
+    maker = _Maker(runs)
+    arms = sorted({(run.protocol, run.arm) for run in runs if run.protocol is not None}, key=_order)
+    hops = [hop for protocol in Protocol if (hop := maker.hop(protocol)) is not None]
+    components = [
+        cost
+        for protocol, arm in arms
+        if arm.name not in (NONE, HOP) and (cost := maker.component(protocol, arm)) is not None
+    ]
+    found = Profile(
+        name=name,
+        source="runs of this platform",
+        platform=platform,
+        proxy=proxy,
+        method=Method(
+            "median",
+            "differences within a turn, the median over turns; intervals of 90% by order statistics; a straight line "
+            "over sizes",
+        ),
+        saturation=saturation,
+        parts={PART: "all parts together"},
+        own_components=tuple(sorted({cost.component for cost in components if cost.component in maker.own})),
+        sidecar=maker.sidecar(),
+        hops=tuple(hops),
+        components=tuple(sorted(components, key=component_order)),
+    )
+    return Fitted(found, tuple(maker.notes))
+
+
+def _order(item: tuple[Protocol, Arm]) -> tuple[object, ...]:
+    protocol, arm = item
+    return list(Protocol).index(protocol), arm.name, arm.side or "", arm.kind or "", arm.arguments
+
+
+class _Maker:
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = _Runs(runs)
+        self.notes: list[str] = []
+        self.own: set[str] = set()
+        idle = self.runs.of(Arm(IDLE), None, CPU)
+        self.idle = _estimate([value for cells in idle.values() for value in cells.values()])
+
+    def sidecar(self) -> SidecarCost:
+        memory = self.runs.of(Arm(IDLE), None, "memory")
+        idle = _estimate([value for cells in memory.values() for value in cells.values()])
+        return SidecarCost(_figure(self.idle, 9), _figure(idle, 0), None, None, None)
+
+    def hop(self, protocol: Protocol) -> HopCost | None:
+        what = f"hop {protocol}"
+        turns = _turns(self.runs.of(Arm(HOP), protocol, LATENCY), self.runs.of(Arm(HOP), protocol, CPU))
+        if not turns:
+            return None
+        latency = self._law(LATENCY, what, self._latency(protocol, Arm(HOP), Arm(NONE)))
+        cpu = self._law(CPU, what, self._idle_less(self.runs.of(Arm(HOP), protocol, CPU)))
+        sizes = _sizes(self.runs.of(Arm(HOP), protocol, LATENCY), self.runs.of(Arm(HOP), protocol, CPU))
+        if (latency is None and cpu is None) or sizes is None:
+            self.notes.append(f"{what}: no turn has both `{HOP}` and `{NONE}`")
+            return None
+        return HopCost(protocol, sizes, len(turns), (Part(PART, latency, cpu),))
+
+    def component(self, protocol: Protocol, arm: Arm) -> ComponentCost | None:
+        name = arm.name.removeprefix(OWN)
+        if arm.name.startswith(OWN):
+            self.own.add(name)
+        what = f"component {name} ({protocol})"
+        base = Arm(HOP)
+        latency = self._law(LATENCY, what, self._latency(protocol, arm, base))
+        cpu = self._law(CPU, what, self._difference(protocol, arm, base, CPU))
+        sizes = _sizes(self.runs.of(arm, protocol, LATENCY), self.runs.of(arm, protocol, CPU))
+        if latency is None and cpu is None:
+            self.notes.append(f"{what}: no turn has both it and `{HOP}`")
+            return None
+        memory = self._difference(protocol, arm, base, "memory")
+        bytes_ = _estimate([value for cells in memory.values() for value in cells.values()])
+        turns = _turns(self.runs.of(arm, protocol, LATENCY), self.runs.of(arm, protocol, CPU))
+        return ComponentCost(
+            name,
+            protocol,
+            arm.side,
+            arm.kind,
+            arm.arguments,
+            False,
+            sizes,
+            len(turns),
+            latency,
+            cpu,
+            _figure(bytes_, 0),
+        )
+
+    def _latency(self, protocol: Protocol, arm: Arm, base: Arm) -> _Differences:
+        return self._difference(protocol, arm, base, LATENCY)
+
+    def _difference(self, protocol: Protocol, arm: Arm, base: Arm, quantity: str) -> _Differences:
+        ours, theirs = (self.runs.of(each, protocol, quantity) for each in (arm, base))
+        return {
+            turn: {cell: value - theirs[turn][cell] for cell, value in cells.items() if cell in theirs[turn]}
+            for turn, cells in ours.items()
+            if turn in theirs
+        }
+
+    def _idle_less(self, turns: _Differences) -> _Differences:
+        """CPU of a hop without that of an idle sidecar, which the profile has as a figure of its own."""
+        idle = Fraction(0) if self.idle is None else self.idle.value
+        return {turn: {cell: value - idle for cell, value in cells.items()} for turn, cells in turns.items()}
+
+    def _law(self, quantity: str, what: str, turns: _Differences) -> Law | None:
+        rates = sorted({rate for cells in turns.values() for rate, _ in cells})
+        smallest = min((size for cells in turns.values() for _, size in cells), default=Decimal(0))
+        bases: list[Estimate] = []
+        slopes: list[Estimate] = []
+        kept: list[Decimal] = []
+        for rate in rates:
+            base, slope = self._lines(quantity, what, rate, smallest, turns)
+            if base is None:
+                continue
+            kept.append(rate)
+            bases.append(base)
+            slopes += [] if slope is None else [slope]
+        if not kept:
+            return None
+        if slopes and len(slopes) < len(kept):
+            self.notes.append(f"{what}: the cost of a byte is left out, since some rates have one size only")
+            slopes = []
+        if quantity == CPU:
+            bases = self._falling(f"{what}: CPU of a request", kept, bases)
+            slopes = self._falling(f"{what}: CPU of a byte", kept, slopes)
+        per_byte = _curve(quantity, kept, slopes, _BYTE_PLACES[quantity]) if slopes else None
+        return Law(_curve(quantity, kept, bases, _PLACES[quantity]), per_byte)
+
+    def _lines(
+        self, quantity: str, what: str, rate: Decimal, smallest: Decimal, turns: _Differences
+    ) -> tuple[Estimate | None, Estimate | None]:
+        """The figure of one request at the smallest size, and that of a byte, at one rate."""
+        sizes = sorted({size for cells in turns.values() for at, size in cells if at == rate})
+        bases: list[Fraction] = []
+        slopes: list[Fraction] = []
+        for turn, cells in turns.items():
+            points = [(Fraction(size - smallest), cells[rate, size]) for size in sizes if (rate, size) in cells]
+            if len(points) < len(sizes):
+                self.notes.append(f"{what}: turn {turn} lacks a size at {rate}/s, and is left out there")
+                continue
+            scale = Fraction(rate) if quantity == CPU else Fraction(1)
+            base, slope = _line([(size, value / scale) for size, value in points])
+            bases.append(base)
+            slopes += [] if slope is None else [slope]
+        return _estimate(bases), _estimate(slopes) if len(slopes) == len(bases) else None
+
+    def _falling(self, what: str, rates: Sequence[Decimal], found: Sequence[Estimate]) -> list[Estimate]:
+        """The nearest figures that do not rise with the rate: neighbours that rise become their mean."""
+        groups: list[list[Estimate]] = []
+        for each in found:
+            groups.append([each])
+            while len(groups) > 1 and _mean(groups[-1]) > _mean(groups[-2]):
+                last = groups.pop()
+                groups[-1] += last
+        at = 0
+        result: list[Estimate] = []
+        for group in groups:
+            if len(group) > 1:
+                merged = ", ".join(f"{rate}/s" for rate in rates[at : at + len(group)])
+                self.notes.append(f"{what} rises with the rate at {merged}: these are merged into their mean")
+            at += len(group)
+            result += [_merged(group)] * len(group)
+        return result
+
+
+def _mean(group: Sequence[Estimate]) -> Fraction:
+    return sum((each.value * each.weight for each in group), Fraction(0)) / sum(each.weight for each in group)
+
+
+def _merged(group: Sequence[Estimate]) -> Estimate:
+    lows = [each.low for each in group if each.low is not None]
+    highs = [each.high for each in group if each.high is not None]
+    known = len(lows) == len(group) and len(highs) == len(group)
+    weight = sum(each.weight for each in group)
+    return Estimate(_mean(group), min(lows) if known else None, max(highs) if known else None, weight)
+
+
+def _line(points: Sequence[tuple[Fraction, Fraction]]) -> tuple[Fraction, Fraction | None]:
+    """Value at zero and slope of the line of least squares; no slope for a single point."""
+    number = len(points)
+    mean_x, mean_y = (sum(values, Fraction(0)) / number for values in zip(*points, strict=True))
+    spread = sum(((x - mean_x) ** 2 for x, _ in points), Fraction(0))
+    if not spread:
+        return mean_y, None
+    slope = sum(((x - mean_x) * (y - mean_y) for x, y in points), Fraction(0)) / spread
+    return mean_y - slope * mean_x, slope
+
+
+def _estimate(values: Sequence[Fraction]) -> Estimate | None:
+    """The median with its interval. A cost below zero is noise: its value is zero, and its interval stays."""
+    if not values:
+        return None
+    value = max(Fraction(0), median(values))
+    low, high = interval(values)
+    return Estimate(
+        value, low if low is None else min(low, value), high if high is None else max(high, value), len(values)
+    )
+
+
+def interval(values: Sequence[Fraction]) -> tuple[Fraction | None, Fraction | None]:
+    """Two of the values between which the median lies with at least `CONFIDENCE`; None if there are too few.
+
+    The number of values below the median is binomial, whatever their distribution is.
+    """
+    ordered = sorted(values)
+    number = len(ordered)
+    outside = 0.0
+    rank = 0
+    while rank < number // 2:
+        outside += math.comb(number, rank) / 2**number
+        if 2 * outside > 1 - CONFIDENCE:
+            break
+        rank += 1
+    if rank == 0:
+        return None, None
+    return ordered[rank - 1], ordered[number - rank]
+
+
+def _turns(*found: _Differences) -> set[str]:
+    return {turn for each in found for turn in each}
+
+
+def _sizes(*found: _Differences) -> Sizes | None:
+    sizes = [size for each in found for cells in each.values() for _, size in cells]
+    return Sizes(min(sizes), max(sizes), min(sizes)) if sizes else None
+
+
+def _curve(quantity: str, rates: Sequence[Decimal], found: Sequence[Estimate], places: int) -> Curve:
+    return tuple(
+        Knot(rate, _scaled(each, rate if quantity == CPU else Decimal(1), places))
+        for rate, each in zip(rates, found, strict=True)
+    )
+
+
+def _scaled(each: Estimate, factor: Decimal, places: int) -> Figure:
+    """The figure of one request, rounded once, times a factor. Rounding before keeps the order of figures by rate."""
+    low = None if each.low is None else rounded(each.low, places) * factor
+    return Figure(
+        rounded(each.value, places) * factor, low, None if each.high is None else rounded(each.high, places) * factor
+    )
+
+
+def _figure(each: Estimate | None, places: int) -> Figure | None:
+    return None if each is None else _scaled(each, Decimal(1), places)
+
+
+def rounded(value: Fraction, places: int) -> Decimal:
+    """Half to even.
+
+    >>> rounded(Fraction(1, 3), 4), rounded(Fraction(-1, 8), 2)
+    (Decimal('0.3333'), Decimal('-0.12'))
+    """
+    return Decimal(round(value * 10**places)).scaleb(-places)

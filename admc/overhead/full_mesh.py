@@ -1,0 +1,136 @@
+"""What a full mesh would cost: totals alone, since a large application has ten times the hops of its plan.
+
+The same model as in `estimate`. All requests of one protocol at one sidecar are taken together, which is exact, because
+the law is linear in the size; so sums are rounded once for a sidecar and not once for a hop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from admc.overhead.amounts import NANO, Whole, added, whole
+from admc.overhead.estimate import connections, traffic
+from admc.overhead.law import Amount, Function, amount, total
+from admc.overhead.layout import LoadedHop, can_host, of_full_mesh
+from admc.overhead.overhead import Totals
+from admc.overhead.prices import Prices, Traffic
+from admc.overhead.profile import CPU, LATENCY, Figure, Profile
+from dsl.program import Program, Protocol, Service
+from solver.placement import Placement
+
+
+class FullMesh(NamedTuple):
+    """`hosting`: a sidecar at every service that can host one. `everywhere`: also at the others."""
+
+    hosting: Totals
+    everywhere: Totals
+
+
+def full_mesh(program: Program, placement: Placement, profile: Profile) -> FullMesh:
+    """Totals of a full mesh whose policies are where the plan has them."""
+    sidecars = _Sidecars(program, profile)
+    layout = of_full_mesh(program, placement, everywhere=True)
+    found = {name: sidecars.totals(program.services[name], hops) for name, hops in layout.items()}
+    hosting = [each for name, each in found.items() if can_host(program.services[name])]
+    return FullMesh(_sum(hosting), _sum(found.values()))
+
+
+def _sum(found: Iterable[Totals]) -> Totals:
+    rows = tuple(found)
+    return Totals(
+        sum(row.sidecars for row in rows),
+        sum(row.hops for row in rows),
+        added(row.cpu for row in rows),
+        added(row.memory for row in rows),
+        added(row.latency for row in rows),
+    )
+
+
+class _Sidecars:
+    def __init__(self, program: Program, profile: Profile) -> None:
+        self.program = program
+        self.profile = profile
+        self.prices = Prices(profile)
+
+    def totals(self, service: Service, hops: Sequence[LoadedHop]) -> Totals:
+        passing: dict[Protocol, list[Traffic]] = {}
+        for hop in hops:
+            passing.setdefault(hop.port.protocol, []).append(traffic(self.program, hop.calls))
+        together = {protocol: _together(rows) for protocol, rows in passing.items()}
+        rate = sum((each.rate for each in together.values()), Fraction(0)) / service.replicas or None
+        idle = self._figure(self.profile.sidecar.idle_cpu, service.replicas * NANO)
+        cpu = added((idle, self._requests(CPU, hops, together, rate, NANO)))
+        limit = self.profile.saturation
+        saturated = limit is not None and cpu.value > Fraction(limit) * service.replicas * NANO
+        latency = None if saturated else self._requests(LATENCY, hops, together, rate, 1000)
+        return Totals(service.replicas, len(hops), cpu, self._memory(service, hops), added((latency,)))
+
+    def _requests(
+        self,
+        quantity: str,
+        hops: Sequence[LoadedHop],
+        together: Mapping[Protocol, Traffic],
+        rate: Fraction | None,
+        factor: int,
+    ) -> Whole:
+        """The cost of all requests in a second, at hops and by policies: nano-cores, or nanoseconds."""
+        amounts: list[Amount] = []
+        at_least = False
+        for protocol, row in together.items():
+            at_least = at_least or not self.prices.complete(protocol, quantity)
+            at_least = self._add(amounts, self.prices.whole_hops.get((protocol, quantity)), row, rate) or at_least
+        for hop in hops:
+            for enforced in hop.enforced:
+                cost = self.prices.component(enforced.policy, hop.port.protocol, hop.side)
+                function = None if cost is None else self.prices.functions(cost).functions[quantity]
+                row = traffic(self.program, enforced.calls)
+                at_least = at_least or cost is None or cost.floor
+                at_least = self._add(amounts, function, row, rate) or at_least
+        return whole(total(amounts), factor, at_least=at_least)
+
+    @staticmethod
+    def _add(amounts: list[Amount], function: Function | None, row: Traffic, rate: Fraction | None) -> bool:
+        """Adds the cost of some traffic; whether something is missing in it."""
+        if function is None:
+            return True
+        found = function.of_traffic(rate, row.by_size)
+        amounts.append(found.amount)
+        return found.no_slope or bool(row.unrated) or row.unsized
+
+    def _memory(self, service: Service, hops: Sequence[LoadedHop]) -> Whole:
+        costs = self.profile.sidecar
+        policies = []
+        for hop in hops:
+            for enforced in hop.enforced:
+                cost = self.prices.component(enforced.policy, hop.port.protocol, hop.side)
+                own = None if cost is None else cost.memory
+                policies.append(self._figure(own or costs.memory_policy, service.replicas))
+        return added(
+            (
+                self._figure(costs.memory, service.replicas),
+                self._figure(costs.memory_hop, len(hops) * service.replicas),
+                self._figure(costs.memory_connection, sum(connections(self.program, hop) for hop in hops)),
+                *policies,
+            )
+        )
+
+    @staticmethod
+    def _figure(figure: Figure | None, factor: int) -> Whole | None:
+        return None if figure is None else whole(amount(figure), factor)
+
+
+def _together(rows: Sequence[Traffic]) -> Traffic:
+    if len(rows) == 1:
+        return rows[0]
+    by_size: dict[int | None, Fraction] = {}
+    for row in rows:
+        for size, rate in row.by_size.items():
+            by_size[size] = by_size[size] + rate if size in by_size else rate
+    return Traffic(
+        sum((row.rate for row in rows), Fraction(0)),
+        by_size,
+        sum(row.calls for row in rows),
+        sum(row.unrated for row in rows),
+    )

@@ -1,0 +1,244 @@
+"""The arithmetic of a law: its value at a rate and a size, exactly.
+
+Between two knots a figure is linear in the mean time between two requests, 1/rate: a proxy that waits longer is colder.
+For CPU this is the same as: cores are linear in the rate. Beyond the outer knots the figure of the nearest one stands,
+and the result says that it is extrapolated. `docs/adr/0019-law-of-a-hop.md` compares this with other forms.
+
+Amounts are whole numbers over one divisor. `Fraction` would reduce after every step, which takes most of the time where
+a large application has 100,000 figures.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from math import lcm
+from typing import Final, NamedTuple
+
+from admc.overhead.profile import CPU, Curve, Figure, Law, Sizes
+
+ZERO: Final = Fraction(0)
+ONE: Final = Fraction(1)
+
+
+class Amount(NamedTuple):
+    """A value and its interval, each divided by `over`; `low_part` and `high_part` are None where a figure has none."""
+
+    part: int
+    low_part: int | None
+    high_part: int | None
+    over: int = 1
+
+    @staticmethod
+    def of(value: Fraction | int, low: Fraction | int | None = None, high: Fraction | int | None = None) -> Amount:
+        over = lcm(*(end.denominator for end in (value, low, high) if end is not None))
+        return Amount(
+            int(value * over),
+            None if low is None else int(low * over),
+            None if high is None else int(high * over),
+            over,
+        )
+
+    @property
+    def value(self) -> Fraction:
+        return Fraction(self.part, self.over)
+
+    @property
+    def low(self) -> Fraction | None:
+        return None if self.low_part is None else Fraction(self.low_part, self.over)
+
+    @property
+    def high(self) -> Fraction | None:
+        return None if self.high_part is None else Fraction(self.high_part, self.over)
+
+    def scaled(self, factor: Fraction | int) -> Amount:
+        """`factor` is not negative."""
+        return self.times(factor.numerator, self.over * factor.denominator)
+
+    def times(self, times: int, over: int) -> Amount:
+        """All parts times a whole number, over another divisor."""
+        low, high = self.low_part, self.high_part
+        return Amount(
+            self.part * times, None if low is None else low * times, None if high is None else high * times, over
+        )
+
+    def over_common(self, over: int) -> Amount:
+        """The same over a multiple of `over`."""
+        return self if over == self.over else self.times(over // self.over, over)
+
+
+NOTHING: Final = Amount(0, 0, 0)
+
+
+def total(amounts: Iterable[Amount]) -> Amount:
+    """The sum. Ends of intervals add up, since figures of one profile share their errors: no error cancels another."""
+    found = tuple(amounts)
+    if len(found) == 1:
+        return found[0]
+    over = lcm(*{amount.over for amount in found})
+    found = tuple(amount.over_common(over) for amount in found)
+    lows = [amount.low_part for amount in found if amount.low_part is not None]
+    highs = [amount.high_part for amount in found if amount.high_part is not None]
+    return Amount(
+        sum(amount.part for amount in found),
+        sum(lows) if len(lows) == len(found) else None,
+        sum(highs) if len(highs) == len(found) else None,
+        over,
+    )
+
+
+class Estimate(NamedTuple):
+    """The cost of one request, or of some traffic, by a law, and what the law lacks for it."""
+
+    amount: Amount
+    rate_outside: bool = False
+    """The rate is not among those that were measured."""
+    size_outside: bool = False
+    """The size is not among those that were measured."""
+    no_slope: bool = False
+    """The size differs from the reference, or is not known, and the law has no cost of a byte."""
+
+
+class Line(NamedTuple):
+    """A curve, prepared for arithmetic: the figure of one request by the rate.
+
+    `masses` are figures times their rates: cores, for CPU. Between two knots they are linear in the rate.
+    """
+
+    rates: tuple[Fraction, ...] | None
+    """None for a single figure whose rate is not stated; its mass is the figure itself."""
+    steps: tuple[int, ...]
+    """The rates in units of 1 / `unit`."""
+    unit: int
+    masses: tuple[Amount, ...]
+    """All over one divisor."""
+
+    def at(self, rate: Fraction | None) -> tuple[Amount, bool]:
+        """The figure at a rate, and whether the rate lies outside of the knots."""
+        if self.rates is None or rate is None:
+            return self.knot(0), True
+        after = bisect_left(self.rates, rate)
+        if after == len(self.rates):
+            return self.knot(after - 1), True
+        if self.rates[after] == rate or after == 0:
+            return self.knot(after), self.rates[after] != rate
+        here = rate.numerator * self.unit
+        one, other = self.steps[after - 1], self.steps[after]
+        return self._between(
+            self.masses[after - 1],
+            self.masses[after],
+            other * rate.denominator - here,
+            here - one * rate.denominator,
+            rate.numerator * (other - one),
+        ), False
+
+    def knot(self, index: int) -> Amount:
+        """The figure at a knot."""
+        mass = self.masses[index]
+        if self.rates is None:
+            return mass
+        return mass.times(self.unit, mass.over * self.steps[index])
+
+    @staticmethod
+    def _between(one: Amount, other: Amount, near: int, far: int, over: int) -> Amount:
+        low = high = None
+        if one.low_part is not None and other.low_part is not None:
+            low = one.low_part * near + other.low_part * far
+        if one.high_part is not None and other.high_part is not None:
+            high = one.high_part * near + other.high_part * far
+        return Amount(one.part * near + other.part * far, low, high, one.over * over)
+
+
+class Function(NamedTuple):
+    """A law, prepared for arithmetic: the cost of one request and its answer by the rate of the sidecar and the size.
+
+    Latency is in microseconds, CPU in seconds.
+    """
+
+    base: Line
+    slope: Line | None
+    sizes: tuple[Fraction, Fraction, Fraction] | None
+    """The smallest and largest measured size, and the reference."""
+
+    @property
+    def depends_on_rate(self) -> bool:
+        return len(self.base.steps) > 1
+
+    def estimate(self, rate: Fraction | None, size: int | None) -> Estimate:
+        """One request. Without a rate the first knot stands; without a size the reference size does."""
+        return self.of_traffic(rate, {size: ONE})
+
+    def of_traffic(self, rate: Fraction | None, by_size: Mapping[int | None, Fraction]) -> Estimate:
+        """All requests of some traffic, given by size: a cost is linear in the size, so sizes are summed up first."""
+        base, outside = self.base.at(rate)
+        found = base.scaled(next(iter(by_size.values())) if len(by_size) == 1 else sum(by_size.values(), ZERO))
+        known = [size for size in by_size if size is not None]
+        if not known:
+            return Estimate(found, outside)
+        if self.sizes is None:
+            return Estimate(found, outside, size_outside=True, no_slope=self.slope is None)
+        low, high, reference = self.sizes
+        size_outside = any(not low <= size <= high for size in known)
+        # Below the smallest measured size, a request costs as much as one of that size.
+        beyond = [(max(Fraction(size), low) - reference, by_size[size]) for size in known]
+        if self.slope is None:
+            return Estimate(found, outside, size_outside, any(more for more, _ in beyond))
+        slope, slope_outside = self.slope.at(rate)
+        more = sum((more * share for more, share in beyond if more > 0), ZERO)
+        less = sum((-more * share for more, share in beyond if more < 0), ZERO)
+        found = total((found, slope.scaled(more))) if more else found
+        return Estimate(_reduced(found, slope.scaled(less)) if less else found, outside or slope_outside, size_outside)
+
+
+def _reduced(found: Amount, saved: Amount) -> Amount:
+    """`found` less `saved`: the low end of one gives the high end of the difference."""
+    over = lcm(found.over, saved.over)
+    one, other = found.over_common(over), saved.over_common(over)
+    low = None if one.low_part is None or other.high_part is None else one.low_part - other.high_part
+    high = None if one.high_part is None or other.low_part is None else one.high_part - other.low_part
+    return Amount(one.part - other.part, low, high, over)
+
+
+def function(quantity: str, law: Law, sizes: Sizes | None) -> Function:
+    slope = None if law.per_byte is None else line(quantity, law.per_byte)
+    exact = None if sizes is None else (Fraction(sizes.low), Fraction(sizes.high), Fraction(sizes.reference))
+    return Function(line(quantity, law.base), slope, exact)
+
+
+def line(quantity: str, curve: Curve) -> Line:
+    figures = [amount(knot.figure) for knot in curve]
+    rates = tuple(Fraction(knot.rate) for knot in curve if knot.rate is not None)
+    if len(rates) < len(figures):
+        return Line(None, (1,), 1, tuple(figures[:1]))
+    # CPU is given as cores, which are masses already.
+    masses = figures if quantity == CPU else [each.scaled(rate) for each, rate in zip(figures, rates, strict=True)]
+    return of_masses(rates, masses)
+
+
+def of_masses(rates: Sequence[Fraction], masses: Sequence[Amount]) -> Line:
+    unit = lcm(*(rate.denominator for rate in rates))
+    over = lcm(*(mass.over for mass in masses))
+    steps = tuple(int(rate * unit) for rate in rates)
+    return Line(tuple(rates), steps, unit, tuple(mass.over_common(over) for mass in masses))
+
+
+def together(functions: Sequence[Function]) -> Function:
+    """The sum of the functions of one hop. Between all their knots each is linear in 1/rate, and so is the sum."""
+    slopes = [each.slope for each in functions if each.slope is not None]
+    slope = _sum_of_lines(slopes) if slopes else None
+    return Function(_sum_of_lines([each.base for each in functions]), slope, functions[0].sizes)
+
+
+def _sum_of_lines(lines: Sequence[Line]) -> Line:
+    rates = sorted({rate for each in lines for rate in each.rates or ()})
+    if not rates:
+        return Line(None, (1,), 1, (total(each.knot(0) for each in lines),))
+    return of_masses(rates, [total(each.at(rate)[0] for each in lines).scaled(rate) for rate in rates])
+
+
+@lru_cache(maxsize=4096)
+def amount(figure: Figure) -> Amount:
+    low = None if figure.low is None else Fraction(figure.low)
+    return Amount.of(Fraction(figure.value), low, None if figure.high is None else Fraction(figure.high))

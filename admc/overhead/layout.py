@@ -1,0 +1,125 @@
+"""Which hops requests pass, and which policies meet which calls there: of a plan, and of a full mesh.
+
+program, placement -> [Layout] -> estimate
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from dsl.program import Policy, Port, Program, Service, Side
+from solver.placement import Placement
+
+
+class Enforced(NamedTuple):
+    """One policy at a hop."""
+
+    policy: Policy
+    calls: tuple[int, ...]
+    """Indices into `Program.calls` of the declared calls in its scope that pass the hop."""
+
+
+class LoadedHop(NamedTuple):
+    """A hop with all that passes it."""
+
+    service: str
+    """The service that hosts the ADM."""
+    side: Side
+    destination: str
+    port: Port
+    calls: tuple[int, ...]
+    """All declared calls that pass the hop: at ingress every call to the port."""
+    enforced: tuple[Enforced, ...]
+    """In declared order."""
+
+
+Layout = Mapping[str, tuple[LoadedHop, ...]]
+"""The hops of each ADM, by service: ingress before egress, then by destination and port."""
+
+_Key = tuple[str, Side, str, int]
+
+
+def of_placement(program: Program, placement: Placement) -> Layout:
+    """The ADMs of a plan."""
+    enforced = _enforced(program, placement)
+    return _layout(program, enforced, enforced, {adm.service for adm in placement.adms})
+
+
+def of_full_mesh(program: Program, placement: Placement, *, everywhere: bool = False) -> Layout:
+    """A sidecar at every service that can host one, with all its calls; policies are where the plan has them.
+
+    `everywhere`: also at services that cannot host one.
+    """
+    hosts = {service.name for service in program.services.values() if everywhere or can_host(service)}
+    keys: dict[_Key, None] = {}
+    for call in program.calls:
+        if call.source in hosts:
+            keys[call.source, Side.EGRESS, call.destination, call.port.number] = None
+        if call.destination in hosts:
+            keys[call.destination, Side.INGRESS, call.destination, call.port.number] = None
+    enforced = _enforced(program, placement)
+    return _layout(program, {**keys, **dict.fromkeys(enforced)}, enforced, hosts)
+
+
+def can_host(service: Service) -> bool:
+    """R8."""
+    return service.hosts_adm and not service.host_network
+
+
+def of_every_decision(program: Program, placement: Placement) -> Layout:
+    """Every hop that some placement may use, with every policy that might sit there: for coefficients."""
+    sides = (Side.INGRESS, Side.EGRESS)
+    enforced = _enforced(program, placement, lambda policy: [side for side in sides if side in policy.sides])
+    return _layout(program, enforced, enforced, {key[0] for key in enforced})
+
+
+def _enforced(
+    program: Program, placement: Placement, sides: Callable[[Policy], list[Side]] | None = None
+) -> dict[_Key, list[Enforced]]:
+    """The policies of each hop, in declared order."""
+    found: dict[_Key, list[Enforced]] = {}
+    for decision in placement.decisions:
+        policy = program.policy_by_name[decision.policy]
+        for side in decision.sides if sides is None else sides(policy):
+            calls: dict[_Key, list[int]] = {}
+            if side is Side.INGRESS and decision.destination in program.services:
+                host = decision.destination
+                calls = {(host, side, host, number): [] for number in decision.ports}
+                for index in decision.calls:
+                    calls.setdefault((host, side, host, program.calls[index].port.number), []).append(index)
+            elif side is Side.EGRESS:
+                for index in decision.calls:
+                    call = program.calls[index]
+                    if call.source in program.services:
+                        calls.setdefault((call.source, side, call.destination, call.port.number), []).append(index)
+            for key, indices in calls.items():
+                found.setdefault(key, []).append(Enforced(policy, tuple(indices)))
+    return found
+
+
+def _layout(
+    program: Program, keys: Mapping[_Key, object], enforced: Mapping[_Key, list[Enforced]], services: set[str]
+) -> Layout:
+    passing: dict[_Key, list[int]] = {}
+    ports: dict[tuple[str, int], Port] = {
+        (service.name, port.number): port for service in program.services.values() for port in service.ports
+    }
+    for index, call in enumerate(program.calls):
+        number = call.port.number
+        ports[call.destination, number] = call.port
+        passing.setdefault((call.destination, Side.INGRESS, call.destination, number), []).append(index)
+        passing.setdefault((call.source, Side.EGRESS, call.destination, number), []).append(index)
+    found: dict[str, list[LoadedHop]] = {name: [] for name in sorted(services)}
+    for key in sorted(keys, key=lambda each: (each[0], each[1] is Side.EGRESS, each[2], each[3])):
+        service, side, destination, number = key
+        hop = LoadedHop(
+            service,
+            side,
+            destination,
+            ports[destination, number],
+            tuple(passing.get(key, ())),
+            tuple(enforced.get(key, ())),
+        )
+        found.setdefault(service, []).append(hop)
+    return {service: tuple(hops) for service, hops in found.items()}

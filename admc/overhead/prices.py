@@ -1,0 +1,139 @@
+"""A profile, prepared for one program: the cost of a request at each hop and of each policy, by the sidecar's rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+from admc.overhead.law import Estimate, Function, function, together
+from admc.overhead.profile import CPU, LATENCY, QUANTITIES, ComponentCost, Profile, law
+from admc.overhead.vocabulary import written
+from dsl.program import Policy, Protocol, Side
+
+
+class Traffic(NamedTuple):
+    """What passes a hop, or the part of it in a policy's scope. Rates are those of all replicas together."""
+
+    rate: Fraction
+    """Sum of the rates that are known."""
+    by_size: Mapping[int | None, Fraction]
+    """The same by the size of messages; None for calls without a size."""
+    calls: int
+    unrated: int
+    """Calls without a rate."""
+
+    @property
+    def unsized(self) -> bool:
+        return None in self.by_size
+
+
+class PartFunctions(NamedTuple):
+    """One part of a hop, or a component; a quantity that was not measured is None."""
+
+    name: str
+    functions: Mapping[str, Function | None]
+
+
+class Prices:
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._chosen: dict[tuple[str, Protocol, Side], ComponentCost | None] = {}
+        self._functions: dict[int, PartFunctions] = {}
+        self._written: dict[str, dict[str, str]] = {}
+
+    @cached_property
+    def hops(self) -> Mapping[Protocol, tuple[PartFunctions, ...]]:
+        """The parts of a hop by protocol; a protocol that the profile lacks is missing."""
+        return {
+            hop.protocol: tuple(
+                PartFunctions(
+                    part.name,
+                    {
+                        quantity: None
+                        if (found := law(part, quantity)) is None
+                        else function(quantity, found, hop.sizes)
+                        for quantity in QUANTITIES
+                    },
+                )
+                for part in hop.parts
+            )
+            for hop in self.profile.hops
+        }
+
+    @cached_property
+    def whole_hops(self) -> Mapping[tuple[Protocol, str], Function]:
+        """All measured parts of a hop as one function, by protocol and quantity."""
+        known = {
+            (protocol, quantity): [each for part in parts if (each := part.functions[quantity]) is not None]
+            for protocol, parts in self.hops.items()
+            for quantity in QUANTITIES
+        }
+        return {key: together(functions) for key, functions in known.items() if functions}
+
+    def complete(self, protocol: Protocol, quantity: str) -> bool:
+        """Whether all parts of a hop were measured."""
+        parts = self.hops.get(protocol, ())
+        return bool(parts) and all(part.functions[quantity] is not None for part in parts)
+
+    def slope_known(self, protocol: Protocol, quantity: str) -> bool:
+        """Whether the cost of bytes at a hop is known: some part has it, and it may be one of all parts together."""
+        found = (part.functions[quantity] for part in self.hops[protocol])
+        return any(each is not None and each.slope is not None for each in found)
+
+    def component(self, policy: Policy, protocol: Protocol, side: Side) -> ComponentCost | None:
+        """The most specific entry of the profile for a policy; None without one."""
+        key = policy.name, protocol, side
+        if key not in self._chosen:
+            fitting = [
+                cost for cost in self._by_component.get(policy.kind.component or "", ()) if cost.protocol is protocol
+            ]
+            fitting = [cost for cost in fitting if self._fits(cost, policy, side)]
+            self._chosen[key] = max(fitting, key=_specific, default=None)
+        return self._chosen[key]
+
+    @cached_property
+    def _by_component(self) -> Mapping[str, Sequence[ComponentCost]]:
+        found: dict[str, list[ComponentCost]] = {}
+        for cost in self.profile.components:
+            found.setdefault(cost.component, []).append(cost)
+        return found
+
+    def _fits(self, cost: ComponentCost, policy: Policy, side: Side) -> bool:
+        if cost.side not in (None, side) or cost.kind not in (None, policy.kind.name):
+            return False
+        if not cost.arguments:
+            return True
+        values = self._written.get(policy.name)
+        if values is None:
+            values = self._written[policy.name] = {name: written(value) for name, value in policy.arguments.items()}
+        return all(values.get(name) == value for name, value in cost.arguments)
+
+    def functions(self, cost: ComponentCost) -> PartFunctions:
+        found = self._functions.get(id(cost))
+        if found is None:
+            laws = {quantity: law(cost, quantity) for quantity in QUANTITIES}
+            prepared = {
+                quantity: None if each is None else function(quantity, each, cost.sizes)
+                for quantity, each in laws.items()
+            }
+            found = self._functions[id(cost)] = PartFunctions(cost.component, prepared)
+        return found
+
+
+def _specific(cost: ComponentCost) -> tuple[int, bool, bool]:
+    return len(cost.arguments), cost.kind is not None, cost.side is not None
+
+
+def cpu_of(part: PartFunctions, rate: Fraction | None, traffic: Traffic) -> Estimate | None:
+    """Cores for some traffic, in a sidecar that works at `rate` (of one replica); None if not measured."""
+    each = part.functions[CPU]
+    if each is None:
+        return None
+    return each.of_traffic(rate, traffic.by_size)
+
+
+def latency_of(part: PartFunctions, rate: Fraction | None, size: int | None) -> Estimate | None:
+    each = part.functions[LATENCY]
+    return None if each is None else each.estimate(rate, size)

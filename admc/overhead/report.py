@@ -1,0 +1,45 @@
+"""The estimate of one program: its plan, and a full mesh beside it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from admc.exits import CommandError, Exit
+from admc.overhead.estimate import estimate
+from admc.overhead.full_mesh import FullMesh, full_mesh
+from admc.overhead.layout import of_placement
+from admc.overhead.overhead import Overhead
+from admc.overhead.source import NamedProfile, profile_of
+from dsl.collector import no_collection
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
+from dsl.program import Program
+from solver.placement import Placement
+
+
+class Report(NamedTuple):
+    profile: NamedProfile
+    overhead: Overhead
+    full_mesh: FullMesh
+
+
+@no_collection()
+def report(program: Program, placement: Placement, folder: str = "") -> Report:
+    """Raises `CommandError` (exit 1) if the program has no profile."""
+    named = profile_of(program, folder)
+    if named is None:
+        raise CommandError(
+            Exit.INPUT,
+            [
+                Diagnostic(
+                    "ADM871",
+                    Severity.ERROR,
+                    "the program has no profile, so no cost can be given",
+                    None,
+                    hint='add a line `profile meshinsight`, or `profile "node.json"` for a file; '
+                    "`admc profile list` shows the built-in ones",
+                )
+            ],
+            folder,
+        )
+    found = estimate(program, of_placement(program, placement), named.profile)
+    return Report(named, found, full_mesh(program, placement, named.profile))

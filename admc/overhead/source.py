@@ -1,0 +1,88 @@
+"""Finds the profile that a program or a command line names: a file, or one that admc brings.
+
+Compile, explain and serve get the profile of a program here, so that all of them use the same figures and digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from admc.exits import CommandError, Exit, wrong_usage
+from admc.files import present, read_bounded
+from admc.overhead.json_text import MAX_CHARACTERS
+from admc.overhead.profile import Profile
+from admc.overhead.read import read_profile
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean
+from dsl.files.reading import decode
+from dsl.program import ProfileSource, Program
+from dsl.text import SourceText
+
+_FOLDER = Path(__file__).with_name("built_in")
+ENDING = ".json"
+
+
+class NamedProfile(NamedTuple):
+    """A profile, the name by which it was given (a path, or that of a built-in one), and the digest of its JSON."""
+
+    named: str
+    profile: Profile
+    sha256: str
+
+
+def profile_of(program: Program, folder: str = "") -> NamedProfile | None:
+    """The profile of a program, or None without one. Raises `CommandError` (exit 1) with all findings."""
+    source = program.profile
+    if source is None:
+        return None
+    if source.text is None:
+        if source.name not in built_in_names():
+            raise CommandError(Exit.INPUT, [_unknown(source)], folder)
+        return built_in(source.name)
+    return _read(source.name, source.text, folder)
+
+
+def named_profile(named: str) -> NamedProfile:
+    """A profile by the path of its file or the name of a built-in one. Raises `CommandError` (exit 1)."""
+    if named in built_in_names() and not present(Path(named)):
+        return built_in(named)
+    if not named.endswith(ENDING) and not present(Path(named)):
+        raise wrong_usage("ADM866", f"there is no built-in profile `{named[:100]}`", hint=_known(named))
+    content = read_bounded(Path(named), MAX_CHARACTERS, "the profile")
+    diagnostics = Diagnostics()
+    text = decode(named, content, None, diagnostics)
+    if text is None:
+        raise CommandError(Exit.INPUT, diagnostics.items)
+    return _read(named, text, "")
+
+
+def built_in_names() -> tuple[str, ...]:
+    return tuple(sorted(path.name.removesuffix(ENDING) for path in _FOLDER.glob(f"*{ENDING}")))
+
+
+@cache
+def built_in(name: str) -> NamedProfile:
+    """A profile that admc brings."""
+    text = (_FOLDER / f"{name}{ENDING}").read_text(encoding="utf-8")
+    return _read(name, SourceText(f"{name}{ENDING}", text), "")
+
+
+def _read(named: str, text: SourceText, folder: str) -> NamedProfile:
+    diagnostics = Diagnostics()
+    profile = read_profile(text, diagnostics)
+    if profile is None:
+        raise CommandError(Exit.INPUT, diagnostics.items, folder)
+    return NamedProfile(named, profile, hashlib.sha256(text.text.encode("utf-8")).hexdigest())
+
+
+def _unknown(source: ProfileSource) -> Diagnostic:
+    message = f"there is no built-in profile `{source.name}`"
+    return Diagnostic("ADM866", Severity.ERROR, message, source.span, hint=_known(source.name))
+
+
+def _known(named: str) -> str:
+    names = built_in_names()
+    listed = ", ".join(f"`{name}`" for name in names)
+    return did_you_mean(named, names) or f'built-in ones are {listed}; a file is named in quotes: `profile "node.json"`'

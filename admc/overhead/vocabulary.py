@@ -1,0 +1,47 @@
+"""The components that built-in kinds name, and the values of arguments as a profile writes them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+
+from dsl.program import FileArgument, Kind, Value
+
+
+@cache
+def _by_component() -> Mapping[str, Mapping[str, Kind]]:
+    from dsl.kinds import prelude
+
+    found: dict[str, dict[str, Kind]] = {}
+    for name, declared in sorted(prelude.kinds().items()):
+        if declared.kind.component is not None:
+            found.setdefault(declared.kind.component, {})[name] = declared.kind
+    return found
+
+
+def known_components() -> tuple[str, ...]:
+    """Components of the built-in kinds, by name."""
+    return tuple(sorted(_by_component()))
+
+
+def kinds_of_component(component: str) -> Mapping[str, Kind]:
+    """The built-in kinds with a component; empty for a component of the user's own."""
+    return _by_component().get(component, {})
+
+
+def written(value: Value) -> str:
+    """An argument as text: a word, a number or a string as it is, a file as `sha256:DIGEST`.
+
+    >>> written(True), written(0.5), written(("a", "b"))
+    ('true', '0.5', '[a, b]')
+    """
+    if isinstance(value, FileArgument):
+        return f"sha256:{hashlib.sha256(value.content).hexdigest()}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple) and not isinstance(value, FileArgument):
+        return f"[{', '.join(written(item) for item in value)}]"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return "none" if value is None else str(value)

@@ -1,0 +1,36 @@
+"""Exact fractions as decimals for output. They are rounded here, once, and half to even."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+
+def fixed(value: Fraction, places: int) -> str:
+    """A decimal with at most `places` digits after the point, and no zeros at its end.
+
+    >>> fixed(Fraction(1, 3), 3), fixed(Fraction(5, 2), 0), fixed(Fraction(-1, 8), 2), fixed(Fraction(0), 2)
+    ('0.333', '2', '-0.12', '0')
+    """
+    scaled = round(value * 10**places)
+    digits = f"{abs(scaled):0{places + 1}d}"
+    whole, part = (digits[:-places], digits[-places:].rstrip("0")) if places else (digits, "")
+    return ("-" if scaled < 0 else "") + f"{int(whole):d}" + (f".{part}" if part else "")
+
+
+def significant(value: Fraction, digits: int = 5) -> str:
+    """A decimal with `digits` digits that count, and none of a whole number left out.
+
+    >>> significant(Fraction(123456)), significant(Fraction(1, 3)), significant(Fraction(1, 30000))
+    ('123456', '0.33333', '0.000033333')
+    """
+    if not value:
+        return "0"
+    places = digits - 1
+    size = abs(value)
+    while size >= 10 and places > 0:
+        size /= 10
+        places -= 1
+    while size < 1 and places < 30:
+        size *= 10
+        places += 1
+    return fixed(value, places)

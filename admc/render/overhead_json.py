@@ -1,0 +1,129 @@
+"""The estimate for programs: whole nano-cores, nanoseconds and bytes, each with its interval or null."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+from admc.overhead.amounts import Whole
+from admc.overhead.overhead import AdmOverhead, ComponentShare, HopOverhead, Overhead, Totals
+from admc.overhead.report import Report
+from admc.overhead.write import json_text
+from admc.render.decimals import fixed
+from dsl.program import Program
+from emitters.hops import hop_name
+
+
+def render(program: Program, report: Report) -> str:
+    named = report.profile
+    overhead = report.overhead
+    return json_text(
+        {
+            "app": program.app,
+            "profile": {
+                "named": named.named,
+                "name": named.profile.name,
+                "sha256": named.sha256,
+                "platform": named.profile.platform._asdict(),
+            },
+            "units": {"cpu": "nano-cores", "latency": "ns", "memory": "bytes", "rate": "requests/s"},
+            "totals": {
+                "plan": _totals(overhead.totals),
+                "full_mesh": _totals(report.full_mesh.hosting),
+                "full_mesh_everywhere": _totals(report.full_mesh.everywhere),
+            },
+            "adms": [_adm(program, adm) for adm in overhead.adms],
+            **_lacks(overhead),
+        }
+    )
+
+
+def _lacks(overhead: Overhead) -> dict[str, object]:
+    return {
+        "missing": [
+            {"reason": each.lack.value, "subject": each.subject, "services": list(each.services)}
+            for each in overhead.missing
+        ],
+        "extrapolated": [
+            {"what": each.what, "subject": each.subject, "services": list(each.services)}
+            for each in overhead.extrapolated
+        ],
+        "saturated": list(overhead.saturated),
+    }
+
+
+def _totals(totals: Totals) -> dict[str, object]:
+    return {
+        "sidecars": totals.sidecars,
+        "hops": totals.hops,
+        "cpu": _whole(totals.cpu),
+        "memory": _whole(totals.memory),
+        "latency_per_second": _whole(totals.latency),
+    }
+
+
+def _adm(program: Program, adm: AdmOverhead) -> dict[str, object]:
+    return {
+        "service": adm.service,
+        "replicas": adm.replicas,
+        "rate_of_replica": _rate(adm.rate),
+        "cpu": _whole(adm.cpu),
+        "cpu_of_replica": _each(adm.cpu, adm.replicas),
+        "idle_cpu": _whole(adm.idle),
+        "memory": _whole(adm.memory),
+        "saturated": adm.saturated,
+        "hops": [_hop(program, hop) for hop in adm.hops],
+    }
+
+
+def _hop(program: Program, hop: HopOverhead) -> dict[str, object]:
+    return {
+        "hop": hop_name(hop.side, hop.destination, hop.port),
+        "protocol": hop.protocol.value,
+        "rate": _rate(hop.rate),
+        "cpu": _whole(hop.cpu),
+        "base_cpu": _whole(hop.base),
+        "latency": _whole(hop.latency),
+        "parts": [{"name": part.name, "cpu": part.cpu, "latency": part.latency} for part in hop.parts],
+        "components": [_component(share) for share in hop.components],
+        "calls": [
+            {
+                "source": program.calls[each.call].source,
+                "destination": program.calls[each.call].destination,
+                "latency": _whole(each.latency),
+            }
+            for each in hop.calls
+        ],
+    }
+
+
+def _component(share: ComponentShare) -> dict[str, object]:
+    return {
+        "policy": share.policy,
+        "component": share.component,
+        "cpu": _whole(share.cpu),
+        "latency": _whole(share.latency),
+        "memory": _whole(share.memory),
+    }
+
+
+def _whole(amount: Whole | None) -> dict[str, object] | None:
+    if amount is None:
+        return None
+    interval = None if amount.low is None or amount.high is None else [amount.low, amount.high]
+    return {"value": amount.value, "interval": interval, "at_least": amount.at_least}
+
+
+def _each(amount: Whole, replicas: int) -> dict[str, object] | None:
+    low, high = amount.low, amount.high
+    shared = Whole(
+        (2 * amount.value + replicas) // (2 * replicas),
+        None if low is None else low // replicas,
+        None if high is None else -(-high // replicas),
+        amount.at_least,
+    )
+    return _whole(shared)
+
+
+def _rate(rate: Fraction) -> Decimal:
+    return Decimal(fixed(rate, 6))

@@ -1,0 +1,67 @@
+"""Costs for the solver are those of the model where a hop is alone, and never below it where it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from admc.overhead.coefficients import Coefficients, coefficients
+from admc.overhead.estimate import estimate
+from admc.overhead.layout import of_placement
+from admc.overhead.overhead import AdmOverhead
+from admc.overhead.profile import Profile
+from admc.overhead.source import built_in
+from dsl import load_text
+from dsl.program import Program
+from solver.place import place
+from tests.generate import generate
+from tests.overhead.documents import profile
+from tests.overhead.test_estimate import ONE
+
+NODE = profile()
+
+
+def by_coefficients(program: Program, costs: Coefficients, adm: AdmOverhead) -> int:
+    """CPU of one ADM as the solver adds it up."""
+    enforced = {(hop.side, share.policy, hop.destination) for hop in adm.hops for share in hop.components}
+    return (
+        costs.adm[adm.service].cpu
+        + sum(costs.hop[adm.service, hop.side, hop.destination, hop.port].cpu for hop in adm.hops)
+        + sum(costs.enforcement[adm.service, *key].cpu for key in enforced if (adm.service, *key) in costs.enforcement)
+    )
+
+
+def test_a_single_hop_costs_what_the_model_says() -> None:
+    program = load_text(f"app shop\n{ONE}")
+    placement = place(program)
+    costs = coefficients(program, placement, NODE)
+    found = estimate(program, of_placement(program, placement), NODE)
+    assert by_coefficients(program, costs, found.adms[0]) == found.totals.cpu.value
+    (hop,) = found.adms[0].hops
+    assert hop.base is not None
+    key = (hop.service, hop.side, hop.destination, hop.port)
+    # 5 requests in a second, each 840 us
+    assert (costs.hop[key].cpu, costs.hop[key].latency) == (hop.base.value, 5 * 840_000)
+
+
+@pytest.mark.parametrize("costs", [NODE, built_in("meshinsight").profile], ids=lambda costs: costs.name)
+@pytest.mark.parametrize("seed", range(10))
+def test_the_solver_errs_on_the_safe_side(seed: int, costs: Profile) -> None:
+    """For each ADM and not in sum alone: R9 is about each."""
+    program = load_text(generate(60, 160, 40, seed))
+    placement = place(program)
+    found = coefficients(program, placement, costs)
+    for adm in estimate(program, of_placement(program, placement), costs).adms:
+        assert by_coefficients(program, found, adm) >= adm.cpu.value
+
+
+def test_coefficients_do_not_depend_on_the_placement() -> None:
+    program = load_text(f"app shop\n{ONE}")
+    other = load_text(f"app shop\n{ONE}".replace("at ingress", "at egress"))
+    assert coefficients(program, place(program), NODE) == coefficients(other, place(other), NODE)
+
+
+def test_both_sides_have_coefficients() -> None:
+    program = load_text(f"app shop\n{ONE}")
+    found = coefficients(program, place(program), NODE)
+    assert {(host, side.value) for host, side, _, _ in found.hop} == {("web", "egress"), ("api", "ingress")}
+    assert set(found.adm) == {"web", "api"}

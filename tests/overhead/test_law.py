@@ -1,0 +1,109 @@
+"""The arithmetic of a law: exact, between its neighbours, and never more CPU for a request at a higher rate."""
+
+from __future__ import annotations
+
+import doctest
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admc.overhead import amounts, fit, vocabulary, write
+from admc.overhead.law import Amount, Function, function, total
+from admc.overhead.profile import CPU, LATENCY, law
+from admc.render import decimals
+from tests.overhead.documents import profile
+
+HOP = profile().hops[0]
+
+
+def _function(quantity: str, part: int = 0) -> Function:
+    found = law(HOP.parts[part], quantity)
+    assert found is not None
+    return function(quantity, found, HOP.sizes)
+
+
+def test_cpu_of_a_request_is_cores_divided_by_the_rate() -> None:
+    found = _function(CPU)
+    measured = {5: "0.00144", 20: "0.0009", 100: "0.00064", 400: "0.00029", 1600: "0.00022"}
+    for rate, seconds in measured.items():
+        assert found.estimate(Fraction(rate), 100).amount.value == Fraction(seconds)
+
+
+def test_cores_are_linear_in_the_rate_between_two_knots() -> None:
+    found = _function(CPU)
+    for rate in (30, 60, 90):
+        cores = found.estimate(Fraction(rate), 100).amount.value * rate
+        assert cores == Fraction("0.018") + (Fraction("0.064") - Fraction("0.018")) * Fraction(rate - 20, 80)
+
+
+def test_latency_is_linear_in_the_time_between_two_requests() -> None:
+    found = _function(LATENCY)
+    gap = (Fraction(1, 5) + Fraction(1, 1600)) / 2
+    assert found.estimate(1 / gap, 100).amount.value == Fraction(500)
+
+
+@pytest.mark.parametrize(("rate", "expected", "outside"), [(4, 800, True), (5, 800, False), (1600, 200, False)])
+def test_outside_the_knots_the_nearest_one_stands(rate: int, expected: int, outside: bool) -> None:
+    found = _function(LATENCY).estimate(Fraction(rate), None)
+    assert (found.amount.value, found.rate_outside) == (expected, outside)
+
+
+def test_bytes() -> None:
+    found = _function(LATENCY)
+    rate = Fraction(5)
+    assert found.estimate(rate, 1100).amount.value == 802
+    assert not found.estimate(rate, 65_536).size_outside
+    assert found.estimate(rate, 65_537).size_outside
+    # Below the smallest measured size, a request costs as much as one of that size.
+    small = found.estimate(rate, 1)
+    assert (small.amount.value, small.size_outside) == (800, True)
+    flat = _function(LATENCY, 1)
+    assert (flat.estimate(rate, 100).no_slope, flat.estimate(rate, 101).no_slope) == (False, True)
+
+
+def test_a_size_below_the_reference_turns_the_interval_of_the_slope_round() -> None:
+    def change(document: dict[str, object]) -> None:
+        hops = document["hops"]
+        assert isinstance(hops, list)
+        hops[0]["sizes"] = {"low": 100, "high": 65536, "reference": 1100}
+
+    hop = profile(change).hops[0]
+    found = law(hop.parts[0], LATENCY)
+    assert found is not None
+    amount = function(LATENCY, found, hop.sizes).estimate(Fraction(5), 100).amount
+    assert (amount.value, amount.low, amount.high) == (798, Fraction("717.8"), Fraction("878.2"))
+
+
+def test_intervals_add_up_by_their_ends() -> None:
+    one, other = Amount.of(2, 1, 4), Amount.of(Fraction(5, 3), -1, 6)
+    found = total((one, other))
+    assert (found.value, found.low, found.high) == (Fraction(11, 3), 0, 10)
+    found = total((one, Amount.of(1)))
+    assert (found.value, found.low, found.high) == (3, None, None)
+
+
+@given(st.fractions(1, 5000), st.fractions(1, 5000), st.integers(0, 200_000))
+def test_a_higher_rate_never_costs_a_request_more(one: Fraction, other: Fraction, size: int) -> None:
+    """On this the solver relies, which takes each hop at its own rate instead of that of its sidecar."""
+    low, high = sorted((one, other))
+    functions = [_function(CPU, part) for part in (0, 1)]
+    costs = [sum(each.estimate(rate, size).amount.value for each in functions) for rate in (low, high)]
+    assert costs[0] >= costs[1]
+
+
+@given(st.fractions(1, 3000), st.integers(0, 200_000))
+def test_values_lie_in_their_intervals(rate: Fraction, size: int) -> None:
+    for quantity in (LATENCY, CPU):
+        amount = _function(quantity).estimate(rate, size).amount
+        assert amount.low is not None
+        assert amount.high is not None
+        assert amount.low <= amount.value <= amount.high
+
+
+@pytest.mark.parametrize("module", [amounts, fit, vocabulary, write, decimals])
+def test_examples_in_docstrings(module: object) -> None:
+    result = doctest.testmod(module)  # type: ignore[arg-type]
+    assert result.attempted
+    assert not result.failed
