@@ -10,6 +10,9 @@ import typer
 from admc.cli.options import EffortOption, IncludeOption, ProgramArgument
 from admc.exits import CommandError, Exit
 
+SHOWN = 8
+"""Reasons of an error; the output without `--require-priced` has all."""
+
 
 class OverheadFormat(StrEnum):
     TEXT = "text"
@@ -41,7 +44,9 @@ def overhead(
         progress.clear()
     missing = found.overhead.missing
     if require_priced and missing:
-        raise _unpriced(len(missing), [f"{each.subject} ({each.lack})" for each in missing])
+        from admc.render.overhead_text import lacking
+
+        raise _unpriced([lacking(each) for each in missing])
     if format_ is OverheadFormat.JSON:
         from admc.render import overhead_json
 
@@ -53,18 +58,19 @@ def overhead(
     return Exit.DONE
 
 
-def _unpriced(number: int, subjects: list[str]) -> CommandError:
+def _unpriced(reasons: list[str]) -> CommandError:
     from admc.terminal import counted
     from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
-    shown = ", ".join(subjects[:8]) + (f" and {number - 8} more" if number > 8 else "")
+    more = len(reasons) - SHOWN
+    shown = "; ".join(reasons[:SHOWN]) + (f"; and {counted(more, 'more reason')}" if more > 0 else "")
     return CommandError(
         Exit.GATE,
         [
             Diagnostic(
                 "ADM872",
                 Severity.ERROR,
-                f"{counted(number, 'cost')} cannot be estimated, and `--require-priced` was given",
+                "not every cost can be estimated, and `--require-priced` was given",
                 None,
                 cause=shown,
                 hint="use a profile that has them, or give calls a rate and a size",

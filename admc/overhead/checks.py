@@ -25,7 +25,7 @@ class Problem(NamedTuple):
 def hop_problem(hop: HopCost) -> Problem | None:
     for quantity in QUANTITIES:
         laws = [found for part in hop.parts if (found := law(part, quantity)) is not None]
-        problem = _problem(f"a {hop.protocol} hop", quantity, laws, hop.sizes)
+        problem = _problem(hop.title, quantity, laws, hop.sizes)
         if problem is not None:
             return problem
     return None

@@ -8,7 +8,6 @@ draws: the same runs give the same profile.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -39,6 +38,7 @@ from dsl.program import Protocol
 
 CONFIDENCE: Final = 0.90
 PART: Final = "whole"
+SHOWN_TURNS: Final = 8
 _PLACES: Final[Mapping[str, int]] = {LATENCY: 6, CPU: 12}
 _BYTE_PLACES: Final[Mapping[str, int]] = {LATENCY: 12, CPU: 15}
 
@@ -221,15 +221,21 @@ class _Maker:
         sizes = sorted({size for cells in turns.values() for at, size in cells if at == rate})
         bases: list[Fraction] = []
         slopes: list[Fraction] = []
+        incomplete: list[str] = []
         for turn, cells in turns.items():
             points = [(Fraction(size - smallest), cells[rate, size]) for size in sizes if (rate, size) in cells]
             if len(points) < len(sizes):
-                self.notes.append(f"{what}: turn {turn} lacks a size at {rate}/s, and is left out there")
+                incomplete.append(turn)
                 continue
             scale = Fraction(rate) if quantity == CPU else Fraction(1)
             base, slope = _line([(size, value / scale) for size, value in points])
             bases.append(base)
             slopes += [] if slope is None else [slope]
+        self.notes += [
+            f"{what}: turn {turn} lacks a size at {rate}/s, and is left out there" for turn in incomplete[:SHOWN_TURNS]
+        ]
+        if len(incomplete) > SHOWN_TURNS:
+            self.notes.append(f"{what}: {len(incomplete) - SHOWN_TURNS} more turns lack a size at {rate}/s")
         return _estimate(bases), _estimate(slopes) if len(slopes) == len(bases) else None
 
     def _falling(self, what: str, rates: Sequence[Decimal], found: Sequence[Estimate]) -> list[Estimate]:
@@ -292,11 +298,12 @@ def interval(values: Sequence[Fraction]) -> tuple[Fraction | None, Fraction | No
     """
     ordered = sorted(values)
     number = len(ordered)
-    outside = 0.0
-    rank = 0
+    samples = 2**number
+    ways = outside = rank = 0
     while rank < number // 2:
-        outside += math.comb(number, rank) / 2**number
-        if 2 * outside > 1 - CONFIDENCE:
+        ways = ways * (number - rank + 1) // rank if rank else 1
+        outside += ways
+        if 2 * outside / samples > 1 - CONFIDENCE:
             break
         rank += 1
     if rank == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +40,8 @@ def imported(path: Path, name: str, platform: str | None) -> Made:
             hint="nothing in it was executed; `admc profile import` reads profiles of MeshInsight's tool only",
         ) from error
     return _checked(
-        Made(result.profile, tuple(f"not taken: {figure}: {reason}" for figure, reason in result.not_taken))
+        path,
+        Made(result.profile, tuple(f"not taken: {figure}: {reason}" for figure, reason in result.not_taken)),
     )
 
 
@@ -73,7 +75,7 @@ def fitted(path: Path, name: str, machine: str, system: str, proxy: str, saturat
             cause="; ".join(result.notes[:3]) or None,
             hint=f"each turn has the arms `{runs.NONE}` and `{runs.HOP}` at the same rate and size",
         )
-    return _checked(Made(result.profile, result.notes))
+    return _checked(path, Made(result.profile, result.notes))
 
 
 def _cores(text: str) -> Decimal:
@@ -83,10 +85,17 @@ def _cores(text: str) -> Decimal:
     return number
 
 
-def _checked(made: Made) -> Made:
-    """The same after a reader has accepted its JSON: what admc writes, it reads. Raises `CommandError`."""
+def _checked(path: Path, made: Made) -> Made:
+    """The same after a reader has accepted its JSON: what admc writes, it reads. Raises `CommandError`.
+
+    The JSON is not written yet, so the errors have no place in it; they name the file that it was made of.
+    """
     diagnostics = Diagnostics()
     read = read_profile(SourceText(f"{made.profile.name}.json", to_json(made.profile)), diagnostics)
     if read is None:
-        raise CommandError(Exit.INPUT, diagnostics.items)
+        found = [
+            replace(item, message=f"no profile can be made of `{path}`: {item.message}", span=None, related=())
+            for item in diagnostics.items
+        ]
+        raise CommandError(Exit.INPUT, found)
     return Made(read, made.notes)

@@ -17,6 +17,8 @@ MAX_INSTRUCTIONS: Final = 100_000
 MAX_STACK: Final = 10_000
 MAX_DIGITS: Final = 100
 MAX_TEXT: Final = 10_000
+MAX_KEY: Final = 32
+"""Most texts of one key. A file can repeat one long text by its number, so a key may be much larger than the file."""
 
 
 class PickleError(Exception):
@@ -130,6 +132,8 @@ class _Machine:
     def key(self, value: object) -> object:
         """A key of a dictionary: a text, or a tuple of texts."""
         items = value if isinstance(value, tuple) else (value,)
+        if len(items) > MAX_KEY:
+            raise self.error(f"it has a dictionary with a key of more than {MAX_KEY} texts")
         if not all(isinstance(item, str) for item in items):
             raise self.error("it has a dictionary with a key that is no text")
         return value

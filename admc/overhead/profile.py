@@ -88,6 +88,11 @@ class HopCost(NamedTuple):
     runs: int | None
     parts: tuple[Part, ...]
 
+    @property
+    def title(self) -> str:
+        """`an http hop`."""
+        return f"{'an' if self.protocol is Protocol.HTTP else 'a'} {self.protocol} hop"
+
 
 class ComponentCost(NamedTuple):
     """What one policy of a component adds to each request in its scope.

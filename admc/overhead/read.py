@@ -127,7 +127,7 @@ class _Reader(LawFields):
             return True  # the missing field is reported with the others
         value = node.value
         if not isinstance(value, Decimal) or value != value.to_integral_value() or not 1 <= value <= 10**6:
-            self.error(SHAPE, f"`schema_version` is a whole number, not {shown(node)}", node.span)
+            self.error(SHAPE, f"`schema_version` is a whole number from 1, not {shown(node)}", node.span)
             return False
         if value > SCHEMA_VERSION:
             self.error(
@@ -215,7 +215,7 @@ class _Reader(LawFields):
             if hop is None:
                 continue
             if hop.protocol in found:
-                self.error("ADM870", f"the base of a {hop.protocol} hop is given twice", entry.span)
+                self.error("ADM870", f"the base of {hop.title} is given twice", entry.span)
             found[hop.protocol] = hop
         return list(found.values())
 

@@ -49,7 +49,11 @@ def named_profile(named: str) -> NamedProfile:
     if named in built_in_names() and not present(Path(named)):
         return built_in(named)
     if not named.endswith(ENDING) and not present(Path(named)):
-        raise wrong_usage("ADM866", f"there is no built-in profile `{named[:100]}`", hint=_known(named))
+        raise wrong_usage(
+            "ADM866",
+            f"there is no built-in profile `{named[:100]}`",
+            hint=_known(named, "a file has a name that ends with `.json`"),
+        )
     content = read_bounded(Path(named), MAX_CHARACTERS, "the profile")
     diagnostics = Diagnostics()
     text = decode(named, content, None, diagnostics)
@@ -79,10 +83,16 @@ def _read(named: str, text: SourceText, folder: str) -> NamedProfile:
 
 def _unknown(source: ProfileSource) -> Diagnostic:
     message = f"there is no built-in profile `{source.name}`"
-    return Diagnostic("ADM866", Severity.ERROR, message, source.span, hint=_known(source.name))
+    return Diagnostic(
+        "ADM866",
+        Severity.ERROR,
+        message,
+        source.span,
+        hint=_known(source.name, 'a file is named in quotes: `profile "node.json"`'),
+    )
 
 
-def _known(named: str) -> str:
+def _known(named: str, file: str) -> str:
     names = built_in_names()
     listed = ", ".join(f"`{name}`" for name in names)
-    return did_you_mean(named, names) or f'built-in ones are {listed}; a file is named in quotes: `profile "node.json"`'
+    return did_you_mean(named, names) or f"built-in profiles are {listed}; {file}"

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 from admc.overhead.amounts import NANO, Whole
-from admc.overhead.overhead import AdmOverhead, HopOverhead, Lack, Totals
+from admc.overhead.overhead import AdmOverhead, HopOverhead, Lack, Missing, Totals
 from admc.overhead.report import Report
 from admc.render.columns import table
 from admc.render.decimals import fixed, significant
@@ -105,10 +105,15 @@ def _shown(amount: Whole | None, unit: int) -> str:
 
 def _missing(report: Report) -> Iterator[str]:
     for each in report.overhead.missing[:ROWS]:
-        subject = "" if each.lack in (Lack.IDLE, Lack.MEMORY, Lack.SATURATED) else f" {visible(each.subject)}"
-        yield f"at least: {_LACKS[each.lack]}{subject} ({_names(each.services)})"
+        yield f"at least: {lacking(each)} ({_names(each.services)})"
     if len(report.overhead.missing) > ROWS:
         yield f"... and {counted(len(report.overhead.missing) - ROWS, 'more reason')}; `--format json` has them all"
+
+
+def lacking(each: Missing) -> str:
+    """What an estimate lacks, as a phrase."""
+    subject = "" if each.lack in (Lack.IDLE, Lack.MEMORY, Lack.SATURATED) else f" {visible(each.subject)}"
+    return f"{_LACKS[each.lack]}{subject}"
 
 
 def _extrapolated(report: Report) -> Iterator[str]:

@@ -132,6 +132,9 @@ class _Server:
             LOG.info("draining", extra={"clients": server.metrics.connected})
             await server.stop(GRACE_SECONDS)
             await reconciler.save()
+        except BaseException:
+            await server.stop(0.0)
+            raise
         finally:
             await http.stop()
             await reconciler.close()

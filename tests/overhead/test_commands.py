@@ -117,3 +117,10 @@ def test_a_file_that_is_too_large(admc: Admc, folder: Path) -> None:
     run = admc("profile", "validate", "large.json")
     assert run.code == 1
     assert "ADM802" in run.err
+
+
+def test_an_unknown_name_on_the_command_line_says_how_a_file_is_named(admc: Admc) -> None:
+    run = admc("profile", "show", "nosuch")
+    assert run.code == 1
+    assert "a file has a name that ends with `.json`" in run.err
+    assert "in quotes" not in run.err

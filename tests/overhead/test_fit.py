@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import time
+import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -305,3 +308,75 @@ def test_the_table_is_not_overwritten(admc: Admc, tmp_path: Path) -> None:
     runs.write_text(table(turns=1))
     assert admc("profile", "fit", runs, *ABOUT, "-o", runs).code == 1
     assert runs.read_text() == table(turns=1)
+
+
+def _rows(*cells: dict[str, object]) -> str:
+    return "\n".join([HEADER, *(line(**each) for each in cells)]) + "\n"  # type: ignore[arg-type]
+
+
+def _fit(admc: Admc, content: str) -> Any:
+    Path("runs.csv").write_text(content)
+    return admc(
+        *("profile", "fit", "runs.csv", "--name", "lab", "--machine", "m", "--system", "s", "--proxy", "envoy 1.40")
+    )
+
+
+def test_an_arm_has_a_limited_number_of_rates(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The form of a profile has this limit too, and rates times turns would need much memory."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"turn": turn, "arm": arm, "rate": turn % 500 + 1, "size": 100, "latency_us": us}
+        for turn in range(4000)
+        for arm, us in (("none", 2), ("hop", 5))
+    ]
+    tracemalloc.start()
+    run = _fit(admc, _rows(*rows))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert run.code == 1
+    assert "error[ADM869]: the arm `none` has more than 100 rates" in run.err
+    assert "runs.csv:202:1" in run.err
+    assert most < 100_000_000
+
+
+def test_the_number_of_arms_is_limited(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"turn": 1, "arm": f"own:c{at}", "rate": 10, "size": 100, "latency_us": 5} for at in range(1001)]
+    run = _fit(admc, _rows(*rows))
+    assert run.code == 1
+    assert "error[ADM869]: the file has more than 1,000 arms" in run.err
+
+
+def test_incomplete_turns_are_counted_where_they_are_many() -> None:
+    rows = [
+        {"turn": turn, "arm": arm, "rate": rate, "size": 100, "latency_us": us}
+        for turn in range(40)
+        for rate in (10, 20)
+        for arm, us in (("none", 2), ("hop", 5))
+        if rate == 10 or turn < 10
+    ]
+    fitted = made(_rows(*rows))
+    notes = [note for note in fitted.notes if "lack" in note]
+    assert len(notes) == 9
+    assert notes[-1] == "hop http: 22 more turns lack a size at 20/s"
+
+
+def test_the_interval_of_many_turns_is_found_quickly() -> None:
+    begun = time.process_time()
+    low, high = interval([Fraction(value) for value in range(20_000)])
+    assert time.process_time() - begun < 10
+    assert low is not None
+    assert high is not None
+    # The normal distribution is close: 1.645 times half the root of the number of values, on each side.
+    assert abs((high - low) / 2 - Fraction(1645, 2000) * 141) < 3
+
+
+def test_an_error_in_the_result_names_the_table(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    of = {"turn": 1, "rate": 10, "size": 100}
+    rows = [{**of, "arm": "none", "latency_us": 1}, {**of, "arm": "hop", "latency_us": 5}]
+    rows.append({**of, "arm": "compressor", "kind": "compression", "arguments": "algoritm=gzip", "latency_us": 9})
+    run = _fit(admc, _rows(*rows))
+    assert run.code == 1
+    assert "no profile can be made of `runs.csv`: `compressor` has no parameter `algoritm`" in run.err
+    assert "lab.json" not in run.err

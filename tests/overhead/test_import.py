@@ -153,6 +153,18 @@ def _doubling(depth: int) -> bytes:
     return b"\x80\x02" + body + b"."
 
 
+def _key() -> bytes:
+    """Two texts and one key of thousands of references to them: written out, the key has a thousand times the bytes."""
+    text = "\U000e0001" * 9999
+    return pickle.dumps({"one": {"latency": {(text,) * 9999: {"read_reg": 1}}}})
+
+
+def _keys() -> bytes:
+    """One long key that is set again and again: each time takes as long as the key is."""
+    found = _text("x") + b"q\x01" + b"h\x01" * 9000
+    return b"\x80\x02}(" + found + b"tq\x020" + b"h\x02Ns" * 30_000 + b"."
+
+
 def _shared() -> bytes:
     """One dictionary of many entries under each of many keys of another one: a product of their sizes."""
     inner = {f"{index}_reg": 1 for index in range(3000)}
@@ -201,6 +213,8 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "many marks": lambda: b"\x80\x02" + b"(" * 50_000 + b".",
     "a key that is no text": lambda: pickle.dumps({1: {}}),
     "a key of many texts": lambda: pickle.dumps({("x" * 9999,) * 9999: {}}),
+    "a key that is small in the file": _key,
+    "a long key many times": _keys,
     "a value that the memo lacks": lambda: b"\x80\x02h\x05.",
     "values that belong to nothing": lambda: b"\x80\x02NN.",
     "no value": lambda: b"\x80\x02.",

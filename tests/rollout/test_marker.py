@@ -7,6 +7,7 @@ import logging
 import re
 import socket
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import grpc
@@ -25,16 +26,18 @@ from emitters.addresses.dialing import sender
 from solver.place import place
 from tests.rollout import envoy_bed
 from tests.rollout.bed import KEY, Bed
-from tests.rollout.callers import Keeper, more
 from tests.rollout.move import PORT, SIDES
 from tests.serve.server_process import served
 from tests.serve.test_server import write
+from tests.testbed.callers import Caller, RequestSpec, caller, names_with_status, wait_for_answers
 from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tests.serve.server_process import Served
+    from tests.testbed.callers import Dial
 
 ENVOY = envoy_binary()
 SECRET = "0123456789abcdef" * 4
@@ -108,6 +111,11 @@ def forged(secret: str) -> list[dict[str, str]]:
     ]
 
 
+def _slow(dial: Dial, headers: Mapping[str, str]) -> Caller:
+    """One of many callers: they leave the proxies some time."""
+    return Caller(dial, (RequestSpec("shop", "cart", headers=tuple(headers.items())),), keep=True, pause=0.05)
+
+
 class Forging:
     """Callers that send the marker, though they know its value: applications behind ADMs, and a caller outside."""
 
@@ -115,26 +123,23 @@ class Forging:
         self._bed = bed
         shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
         address, own = bed.addresses.service_addresses("cart")[0], sender(bed.addresses, "internet")
-        self.passed = [Keeper(till, headers, 0.05) for headers in forged(secret)]
-        self.refused = [Keeper(shop, {**headers, "x-out": "1"}, 0.05) for headers in forged(secret)]
-        self.outside = [
-            Keeper(lambda: socket.create_connection((address, PORT), 10, (own, 0)), {**headers, "x-outside": "1"}, 0.05)
-            for headers in forged(secret)
-        ]
+        outside = partial(socket.create_connection, (address, PORT), 10, (own, 0))
+        self.passed = [_slow(till, headers) for headers in forged(secret)]
+        self.refused = [_slow(shop, {**headers, "x-out": "1"}) for headers in forged(secret)]
+        self.outside = [_slow(outside, {**headers, "x-outside": "1"}) for headers in forged(secret)]
         self.all = [*self.passed, *self.refused, *self.outside]
-        for keeper in self.all:
-            stack.enter_context(keeper)
+        for each in self.all:
+            stack.enter_context(each)
 
     def more(self) -> int:
         """Five more requests of each; how many have arrived so far."""
-        more(self.all, 5)
+        wait_for_answers(self.all, 5)
         return len(self._bed.services.record.all())
 
     def check(self, first: int, last: int) -> None:
         """In the steps, which the requests between these two are in, no request arrives with the marker."""
-        for keepers, status in ((self.passed, 200), (self.refused, 403), (self.outside, 200)):
-            answers = [answer for keeper in keepers for answer in keeper.answers]
-            assert {answer[1] for answer in answers} == {status}, [a for a in answers if a[1] != status][:5]
+        for callers, status in ((self.passed, 200), (self.refused, 403), (self.outside, 200)):
+            names_with_status(callers, status)
         arrived = self._bed.services.record.all()
         assert {seen.header("x-once") for seen in arrived if not seen.header("x-outside")} == {("1",)}
         assert {seen.header("x-once") for seen in arrived if seen.header("x-outside")} == {()}
@@ -151,16 +156,15 @@ def test_a_caller_that_sends_the_marker_gains_nothing(sides: tuple[str, str], tm
     assert ENVOY is not None
     with ExitStack() as stack:
         bed = stack.enter_context(Bed(old, tmp_path, ENVOY))
+        following = iter(bed.follow(old, new))
+        assert next(following) is StepName.PREPARE
+        # No request has the value before `senders`, so no caller can know it earlier (decision 17).
         callers = Forging(bed, secret, stack)
-        first = last = 0
-        for step in bed.follow(old, new):
+        first = last = callers.more()
+        for step in following:
             found = callers.more()
-            if step is StepName.PREPARE:
-                first = callers.more()
-            elif step is not None:
+            if step is not None:
                 last = found
-        for keeper in callers.all:
-            keeper.let_go()
     callers.check(first, last)
 
 
@@ -194,7 +198,7 @@ def test_a_server_never_shows_the_value(tmp_path: Path, capsys: pytest.CaptureFi
     with (
         served(tmp_path, "policies.adm", "--mode", "explicit", "--state", "kept", xds=f"127.0.0.1:{port}") as server,
         envoy_bed.Bed(placed("ingress"), tmp_path, ENVOY, port) as bed,
-        Keeper(bed.egress("shop", "cart"), {}),
+        caller(bed.egress("shop", "cart"), {}),
     ):
         write(program, text("egress"))
         secrets: set[str] = set()

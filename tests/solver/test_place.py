@@ -14,7 +14,7 @@ import dsl
 import solver.cpsat.model
 from dsl.program import Side
 from solver.place import place
-from solver.placement import Cost, Costs, Placement, PlacementError, Rule, Status
+from solver.placement import Cost, Costs, Hop, Placement, PlacementError, Rule, Status
 from solver.verify.verifier import verify
 from tests.generate import cover, generate
 from tests.solver.generate import case
@@ -128,6 +128,10 @@ def test_every_way_to_solve_agrees(seed: int, monkeypatch: pytest.MonkeyPatch) -
     if seed % 3:
         known = {name: Cost(rng.randint(1, 4), 1) for name in program.services}
         costs = Costs(adm=known, known=True)
+        if seed % 2:
+            hops = [Hop(c.source, Side.EGRESS, c.destination, c.port.number) for c in program.calls]
+            hops += [Hop(c.destination, Side.INGRESS, c.destination, c.port.number) for c in program.calls]
+            costs = replace(costs, hop={hop: Cost(rng.randint(0, 3), 1) for hop in hops})
     reduced = place(program, costs)
     plain = place(program, costs, reductions=False)
     monkeypatch.setattr(solver.cpsat.model, "FEW", 0)
