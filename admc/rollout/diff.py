@@ -16,7 +16,7 @@ from admc.rollout.enforcement import Frame, HopKey, same
 from dsl.program import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from admc.rollout.model import Placed, Port
     from dsl.program import Policy
@@ -53,12 +53,30 @@ class Diff:
 
     @cached_property
     def moving(self) -> frozenset[Port]:
-        """Ports at both ends of which policies change, and not in arguments alone."""
+        """Ports at both ends of which policies change, and not in arguments alone. Where one number leads to another
+        target in each plan, these are two ports, and requests may reach either: what changes at one changes at both."""
         ends: dict[Port, set[Side]] = {}
         for key in self.changed:
             if not self._same(key, arguments=False):
                 ends.setdefault(key.port, set()).add(key.side)
-        return frozenset(port for port, sides in ends.items() if len(sides) == len(Side))
+        beside = self._retargeted
+        return frozenset(
+            port for port in ends if len(ends[port].union(*(ends.get(each, ()) for each in beside.get(port, ())))) > 1
+        )
+
+    @cached_property
+    def _retargeted(self) -> Mapping[Port, Collection[Port]]:
+        """Each port whose number leads to another target in the other plan, and the ports that it leads to there."""
+        found: dict[Port, set[Port]] = {}
+        old, new = (placed.program.services for placed in self.frame.plans)
+        for name in old.keys() & new.keys():
+            after = {port.number: port.target for port in new[name].ports}
+            for port in old[name].ports:
+                target = after.get(port.number, port.target)
+                if target != port.target:
+                    found.setdefault((name, port.target), set()).add((name, target))
+                    found.setdefault((name, target), set()).add((name, port.target))
+        return found
 
     @property
     def moved(self) -> frozenset[str]:

@@ -9,7 +9,8 @@ the server is killed. The rules:
   be closed, redirection loaded, and destinations closed by NetworkPolicies. No time that passes replaces any of these.
 - Back is the same list backwards, at once. After the goal was published it waits once, at `release`, for connections
   that were made at the goal.
-- A newer plan turns a move at `prepare`, or where a proxy refuses the step; else it waits for the end of the move.
+- A newer plan turns a move where a proxy refuses the step, or at `prepare` if safe steps lead to it from the move's
+  base; else it waits for the end of the move.
 - At rest a plan is published at once if it moves no destination against a plan that a proxy of that destination may
   have. Where it moves something against the present plan only, its move begins. Else it waits until proxies have the
   present plan; and where one of these refuses the present plan, the plan before is published again.
@@ -78,6 +79,8 @@ class Observation(NamedTuple):
     """The services that the step is about; None: all."""
     chains: Mapping[str, frozenset[str]] = MappingProxyType({})
     """Service -> names of the chains in what is published."""
+    has_steps: Callable[[str, str], bool] = lambda old, new: True
+    """Whether safe steps lead from one plan to another, or none are needed."""
 
 
 def reduce(state: RolloutState, seen: Observation, command: Command | None = None) -> RolloutState:
@@ -107,6 +110,14 @@ def blocking(state: RolloutState, seen: Observation, plan: str) -> frozenset[str
         changed = seen.changes(state.now.base, plan)
         found |= {each.service for each in seen.clients if not each.has_now and each.service in changed}
     return found
+
+
+def next_bases(state: RolloutState, seen: Observation) -> tuple[str, ...]:
+    """The plans from which a newer plan may begin: the first of these from which safe steps lead to it."""
+    now = state.now
+    if now.goal is None or state.back or _refusing(seen):
+        return (now.base,)
+    return (now.base, now.goal) if now.step is STEPS[0] else (now.goal,)
 
 
 def _moved(holdings: Iterable[Holding], seen: Observation, plan: str) -> frozenset[str]:
@@ -206,8 +217,7 @@ def _continue(state: RolloutState, seen: Observation) -> RolloutState:
 
 def _move(state: RolloutState, seen: Observation) -> RolloutState:
     first, last = state.now.step is STEPS[0], state.now.step is STEPS[-1]
-    wanted = state.queued not in (None, state.now.goal)
-    if not state.back and wanted and (first or _refusing(seen)):
+    if not state.back and _is_left(state, seen):
         return _turn(state, seen, back=True)
     if lacking(state, seen):
         return state
@@ -217,6 +227,14 @@ def _move(state: RolloutState, seen: Observation) -> RolloutState:
     if first and not state.back and not seen.ready:
         return state
     return _publish(state, seen, state.now.neighbour(back=state.back))
+
+
+def _is_left(state: RolloutState, seen: Observation) -> bool:
+    """Whether the move is taken back for a newer plan."""
+    base, goal, plan = state.now.base, state.now.goal, state.queued
+    if plan is None or plan == goal:
+        return False
+    return bool(_refusing(seen)) or (state.now.step is STEPS[0] and seen.has_steps(base, plan))
 
 
 def _older(seen: Observation) -> bool:

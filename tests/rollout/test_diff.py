@@ -242,6 +242,12 @@ def test_a_port_that_changes_while_policies_change_sides_is_refused() -> None:
     both = text.replace("SIDE", "ingress") + "policy n = request_count() on s -> d\npin n at egress\n"
     other = placed(both, app.replace("8080", "9090"))
     assert "a port of `d` changes" in refused(placed(both, app), other)
+    target = app.replace("8080", "9090")
+    assert "a port of `d` changes" in refused(old, placed(text.replace("SIDE", "egress"), target))
+    assert "a port of `d` changes" in refused(placed(text.replace("SIDE", "egress"), app), placed(both, target))
+    for side in ("ingress", "egress"):
+        one = text.replace("SIDE", side)
+        assert not Diff(placed(one, app), placed(one, target)).moved
     assert not Diff(old, placed(text.replace("SIDE", "ingress"), number)).moved
     another = (
         app.replace("http 80 -> 8080", "http a 80 -> 8080  http b 82")

@@ -105,6 +105,14 @@ def test_a_newer_plan_turns_prepare_and_waits_elsewhere() -> None:
     assert labels(state)[:4] == [StepName.SENDERS, StepName.RECEIVERS, StepName.RELEASE, None]
 
 
+def test_a_newer_plan_to_which_steps_lead_from_the_goal_alone_waits_for_it_at_prepare() -> None:
+    state = reduce(at(StepName.PREPARE), BEHIND, plan("newer"))
+    assert reduce(state, BEHIND._replace(has_steps=lambda old, new: old == MOVING)).now.step is StepName.PREPARE
+    steps = ALL._replace(has_steps=lambda old, new: old == MOVING)
+    assert reduce(state, steps).now.step is StepName.SENDERS
+    assert reduce(state, REFUSED._replace(has_steps=steps.has_steps)).now == Label(BASE)
+
+
 def test_a_newer_plan_turns_a_way_back_that_is_refused() -> None:
     state = reduce(at(StepName.RECEIVERS), BEHIND, ABORT)
     assert state.now.step is StepName.SENDERS

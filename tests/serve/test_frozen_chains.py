@@ -124,8 +124,8 @@ class Caller:
         assert self._connection.sock is not None, "Envoy has closed the connection"
         token_ = {"authorization": BEARER + token(ISSUER, "any")}
         self._connection.request("GET", "/", headers={**token_, **(headers or {})})
-        response = self._connection.getresponse()
-        response.read()
+        with self._connection.getresponse() as response:  # it may be cut in the middle
+            response.read()
         return response
 
     def close(self) -> None:

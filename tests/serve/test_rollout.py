@@ -13,12 +13,14 @@ import pytest
 from admc.exits import wrong_usage
 from admc.rollout.model import StepName
 from admc.serve.state_dir.store import StateDir
-from tests.serve.always_ack import Agreeing, at, back, begun, close_all, following, hasten, planned
+from tests.serve.always_ack import SECONDS, Agreeing, at, back, begun, close_all, following, hasten, planned
 from xds_server.resources.types import ROUTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from xds_server.resources.snapshot import Snapshot
 
 INGRESS, EGRESS, BRONZE = "ingress-gold.adm", "egress-gold.adm", "ingress-bronze.adm"
 
@@ -235,5 +237,35 @@ def test_a_rollout_that_has_ended_is_not_taken_up_again_by_a_restarted_server(tm
         async with following(again) as until:
             await until(lambda: not again.under_way and is_published())
         assert set(steps) == {EGRESS}
+
+    asyncio.run(run())
+
+
+def test_a_server_that_stops_while_it_publishes_a_step_keeps_that_step(tmp_path: Path) -> None:
+    """The last save of a server that stops does not replace what was stored before the step was published."""
+    server, folder = Agreeing(), tmp_path / "state"
+
+    def stored() -> object:
+        return json.loads((folder / "state.json").read_text())["rollout"]["now"]["step"]
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), folder)
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: at(rollout) == StepName.PREPARE)
+            publish, published = rollout.publisher.publish, asyncio.Event()
+
+            async def slow(snapshots: Mapping[str, Snapshot]) -> int:
+                count = await publish(snapshots)
+                published.set()
+                await asyncio.sleep(SECONDS)
+                return count
+
+            rollout.publisher.publish = slow  # type: ignore[method-assign]
+            await published.wait()
+            assert stored() == StepName.SENDERS
+        assert server.kept is not None
+        server.kept.save(rollout.position, {})
+        assert stored() == StepName.SENDERS
 
     asyncio.run(run())

@@ -200,6 +200,61 @@ def test_a_plan_without_safe_steps_is_rejected_at_once_and_the_rollout_goes_on(t
     asyncio.run(run())
 
 
+def numbered(folder: Path, side: str, number: int) -> Planned:
+    """A policy may change sides, and the port another number, one after the other (ADM855)."""
+    text = PROGRAM.replace("SIDE", side).replace("http 8081", f"http {number} -> 8081")
+    return planned_by(folder / f"{side}-{number}.adm", text)
+
+
+def test_a_plan_that_is_safe_after_the_one_under_way_waits_for_it(tmp_path: Path) -> None:
+    """Two plans are the way round where one is refused. The second one may come before the first is in force."""
+    first, second, third = (numbered(tmp_path, *each) for each in (("ingress", 80), ("egress", 80), ("egress", 90)))
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, first, tmp_path / "state")
+        async with following(rollout) as until:
+            await until(lambda: is_proven(rollout))
+            server.older = {"cart": frozenset({"older"})}
+            await rollout.accept(second)
+            await until(lambda: at(rollout) == StepName.PREPARE)
+            await rollout.accept(third)
+        again = await back(server, tmp_path / "state")
+        async with following(again) as until:
+            assert at(again) == StepName.PREPARE
+            assert again.state is not None
+            assert not again.state.back
+            server.older = {}
+            await until(lambda: at(again) == "egress-90.adm" and not again.under_way)
+
+    asyncio.run(run())
+
+
+def test_a_rollout_without_safe_steps_after_a_refusal_says_what_to_do(tmp_path: Path) -> None:
+    first, second, third = (numbered(tmp_path, *each) for each in (("ingress", 80), ("egress", 80), ("egress", 90)))
+    server = Agreeing()
+
+    async def run() -> None:
+        rollout = await begun(server, first, tmp_path / "state")
+        async with following(rollout) as until:
+            await until(lambda: is_proven(rollout))
+            await rollout.accept(second)
+            await until(lambda: at(rollout) == StepName.SENDERS)
+            server.away = {"web"}
+            await rollout.accept(third)
+            server.away, server.refuses = set(), True
+            server.declined = {item.version for name in ("web", "cart") if (item := server.store.current(name))}
+            await until(lambda: at(rollout) == StepName.PREPARE)
+            server.refuses, server.declined = False, set()
+            await until(lambda: "make two plans of it" in rollout.text)
+            assert at(rollout) == "ingress-80.adm"
+            await rollout.accept(third)  # the same text, saved again
+            await rollout.accept(second)
+            await until(lambda: at(rollout) == "egress-80.adm" and not rollout.under_way)
+
+    asyncio.run(run())
+
+
 def test_older_connections_keep_the_configuration_before_the_one_that_was_refused(tmp_path: Path) -> None:
     """Else the plan that drops the policy would bring the refused configuration again, and be refused for that."""
     more = PROGRAM + "policy q = request_count() on web -> cart\npin q at egress\n"

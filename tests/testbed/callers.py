@@ -99,8 +99,8 @@ class Http1:
 
     def send(self, spec: RequestSpec, name: str) -> Response:
         self._inner.request("GET", spec.path, headers={**dict(spec.headers), "x-echo-id": name})
-        response = self._inner.getresponse()
-        body = response.read()
+        with self._inner.getresponse() as response:  # it may be cut in the middle
+            body = response.read()
         reason = body.decode(errors="replace") if response.status == 503 else ""
         return Response(response.status, tuple(response.getheaders()), response.will_close, reason)
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from admc.exits import CommandError
-from admc.rollout.reducer import Command, CommandName, reduce
+from admc.rollout.reducer import Command, CommandName, next_bases, reduce
 from admc.rollout.rollout_state import STEPS, Label, begun
 from admc.serve.rollout import progress
 from admc.serve.rollout.plans import Plans, hosts
@@ -26,7 +26,7 @@ from admc.serve.state_dir.store import Position
 from emitters.envoy import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from admc.rollout.model import Step
     from admc.rollout.reducer import Observation
@@ -69,6 +69,8 @@ class Rollout:
         self.plans = Plans()
         self.publisher = Publisher(server)
         self.state: RolloutState | None = None
+        self._stored: RolloutState | None = None
+        """A state that is stored, and perhaps published in part, before it becomes `state`."""
         self.waits: tuple[str, ...] = ()
         """What the rollout waits for, in sentences."""
         self._error: tuple[str, ...] = ()
@@ -111,7 +113,8 @@ class Rollout:
                 self.plans.put(planned)
             try:
                 await asyncio.to_thread(self.plans.compare, name)
-                await asyncio.to_thread(self._try, name)
+                if name != self.state.newest:
+                    await asyncio.to_thread(self._try, name, next_bases(self.state, self._observe()))
                 await self._command(Command(CommandName.PLAN, name))
             finally:
                 self.plans.forget_all_but(plans_of(self.state))
@@ -153,6 +156,7 @@ class Rollout:
             self.publisher.begin(position.frozen)
             for name in planned:
                 await asyncio.to_thread(self.plans.compare, name)
+            await asyncio.to_thread(self.plans.has_steps, position.rollout.now.base, position.rollout.newest)
             if position.rollout.now.goal is not None:
                 step = self._step(position.rollout)
                 redirected = step is not None and self.plans.state(position.rollout.now).source.mode is Mode.REDIRECT
@@ -206,17 +210,21 @@ class Rollout:
         await self._publish(state, name)
         self.state = state
 
-    def _try(self, name: str) -> None:
-        """Build the steps that will lead to a plan. Raises `CommandError` if none are safe, so that the caller does not
-        take the plan for the active one."""
+    def _try(self, name: str, bases: Sequence[str]) -> None:
+        """Build the steps that will lead to a plan, from the first of some plans from which they are safe. Raises
+        `CommandError` if none are, so that the caller does not take the plan for the active one."""
         state = self.state
         assert state is not None  # noqa: S101 - the caller looked
-        base = state.now.base if state.now.goal is None or state.back else state.now.goal
-        if self.plans.moves(base, name):
-            move = state.moves + 1
-            key = replace(state, now=Label(base, name, STEPS[0], move)).key
-            for step in (STEPS[0], STEPS[-1]):
-                self.plans.content(Label(base, name, step, move), key)
+        move = state.moves + 1
+        for base in bases:
+            label = Label(base, name, STEPS[0], move)
+            try:
+                self.plans.try_steps(label, replace(state, now=label).key)
+            except CommandError:
+                if base == bases[-1]:
+                    raise
+            else:
+                return
 
     def _observe(self) -> Observation:
         state = self.state
@@ -250,7 +258,7 @@ class Rollout:
         except CommandError as error:
             # The rollout stays at this label until the folder can be written, or the addresses change.
             self._failed()
-            self.waits = tuple(item.message for item in error.diagnostics)
+            self.waits = progress.causes(error)
             if self.waits != self._error:
                 LOG.error("rollout_refused", extra={"findings": list(self.waits)})
             self._error = self.waits
@@ -274,9 +282,10 @@ class Rollout:
             await self._ask(state)
             await asyncio.to_thread(self.plans.content, state.now, state.key)  # Envoy may not be able to express it
             await self._store(self._position(state))
+            self._stored = state
             self.publisher.labelled()
             await self._publish(state, before.now.goal or before.now.base)
-            self.state = state
+            self.state, self._stored = state, None
             self._arrives = state.now.goal is None
             self._log(before, state)
             self.plans.forget_all_but(plans_of(state))
@@ -347,8 +356,10 @@ class Rollout:
 
     @property
     def position(self) -> Position | None:
-        """What a restarted server continues from."""
-        return None if self.state is None else self._position(self.state)
+        """What a restarted server continues from. A server that stops while it publishes a label has stored that label
+        already, and proxies may have it."""
+        state = self._stored or self.state
+        return None if state is None else self._position(state)
 
     async def keep(self, *, force: State | None = None) -> bool:
         """Write the files of redirection again that were changed from outside; returns whether there were any. Raises

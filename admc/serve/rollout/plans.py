@@ -13,6 +13,7 @@ from admc.rollout.diff import Diff, version
 from admc.rollout.model import Placed
 from admc.rollout.resources import Emitted
 from admc.rollout.retention import steady_guards
+from admc.rollout.rollout_state import STEPS
 from admc.rollout.steps import steps
 from admc.serve.build.snapshots import SnapshotSet, snapshot, snapshots
 from admc.serve.rollout.addresses import changed, during, elsewhere, is_elsewhere, listed
@@ -72,6 +73,7 @@ class Plans:
         self._between: dict[tuple[str, str], _Between] = {}
         self._steps: dict[tuple[str, str, bytes], Mapping[StepName, Step]] = {}
         self._emitted: dict[tuple[str, str], _Steps] = {}
+        self._safe: dict[tuple[str, str], bool] = {}
 
     def __getitem__(self, name: str) -> Planned:
         return self._plans[name]
@@ -89,6 +91,7 @@ class Plans:
         self._between = {pair: each for pair, each in self._between.items() if {*pair} <= self._plans.keys()}
         self._steps = {key: each for key, each in self._steps.items() if {*key[:2]} <= self._plans.keys()}
         self._emitted = {pair: each for pair, each in self._emitted.items() if {*pair} <= self._plans.keys()}
+        self._safe = {pair: each for pair, each in self._safe.items() if {*pair} <= self._plans.keys()}
 
     @no_collection()
     def compare(self, name: str) -> None:
@@ -126,6 +129,30 @@ class Plans:
             except EmitError as error:
                 raise refused(new.state, error) from error
         return self._steps[at][label.step]
+
+    def try_steps(self, label: Label, key: bytes) -> None:
+        """Build the steps of a move, if one is needed. Raises `CommandError` where none are safe."""
+        if label.goal is None or not self.moves(label.base, label.goal):
+            return
+        pair = label.base, label.goal
+        try:
+            for step in (STEPS[0], STEPS[-1]):
+                self.content(label._replace(step=step), key)
+        except CommandError:
+            self._safe[pair] = False
+            raise
+        self._safe[pair] = True
+
+    def has_steps(self, old: str, new: str) -> bool:
+        """Whether safe steps lead from one plan to another, or none are needed."""
+        if (old, new) not in self._safe:
+            try:
+                if self.moves(old, new):
+                    steps(self._plans[old].placed, self._plans[new].placed, b"")
+                self._safe[old, new] = True
+            except EmitError:
+                self._safe[old, new] = False
+        return self._safe[old, new]
 
     def state(self, label: Label) -> State:
         """The state at whose addresses a label is published."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from admc.exits import wrong_usage
+from admc.exits import Exit, wrong_usage
 from admc.rollout.reducer import CommandName, blocking, lacking
 
 if TYPE_CHECKING:
@@ -39,6 +39,14 @@ def waits(state: RolloutState, seen: Observation, plans: Plans, missing: Sequenc
     if older := frozenset(each.service for each in seen.clients if each.older and each.service in involved):
         return _older(older)
     return tuple(f"`{name}`: its interception" for name in missing)
+
+
+def causes(error: CommandError) -> tuple[str, ...]:
+    """Why the next label cannot be published. Where no safe steps lead to a plan, another plan is needed."""
+    unsafe = error.exit_code is Exit.NO_PLACEMENT
+    return tuple(
+        f"{item.message} ({item.hint})" if unsafe and item.hint else item.message for item in error.diagnostics
+    )
 
 
 def _at_rest(state: RolloutState, seen: Observation, plans: Plans) -> tuple[str, ...]:

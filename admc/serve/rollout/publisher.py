@@ -180,7 +180,7 @@ class Publisher:
             clients += [Client(name, served, has_now=False, refuses=False, is_away=True)] * max(0, missing)
         current = {name: item for name in self._versions if (item := self._server.store.current(name))}
         chains = {name: self._chains_of(item) for name, item in current.items()}
-        return Observation(tuple(clients), ready, plans.moves, plans.changes, involved, chains)
+        return Observation(tuple(clients), ready, plans.moves, plans.changes, involved, chains, plans.has_steps)
 
     def _client(self, view: ClientView, now: float, settled: dict[tuple[Proxy, str], float], *, waits: bool) -> Client:
         store, proxy = self._server.store, (view.group, view.node.id)

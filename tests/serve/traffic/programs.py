@@ -3,7 +3,8 @@
 The status of a request, the headers that its receiver saw and the headers of its response show the policies that it
 met. An *aspect* is the effect of one policy: what a request shows under a program (`expected`), and the part of the
 program that decides which filters there are (`filters`). If that differs between two programs, older connections keep
-the earlier filters until they are closed. Arguments change on open connections.
+the earlier filter chain, with all its arguments, until they are closed. Arguments of guards, and of a chain that stays,
+change on open connections.
 
 Each program has a policy at both ends of every call, so callers dial the same addresses under all of them.
 """
@@ -153,37 +154,46 @@ def _status(variant: Variant, spec: RequestSpec) -> Any:
     return 0, 1
 
 
+def _cart_chain(variant: Variant) -> tuple[Any, ...]:
+    """What decides which filters there are on the way to `cart`."""
+    return variant.cart, variant.wide, variant.said is None, variant.shut, variant.stamped is None
+
+
+def _stock_chain(variant: Variant) -> tuple[Any, ...]:
+    return variant.stock, variant.tier is None
+
+
 ASPECTS = (
     Aspect(
         "status",
         lambda spec: spec.path != "/few",
         _status,
         lambda it: ((it.status, len(it.arrivals)),),
-        lambda v: (v.cart, v.shut, v.stock, v.ledger, v.attempts),
+        lambda v: (v.cart, v.shut, _stock_chain(v), v.ledger, v.attempts),
         is_guard=True,
     ),
-    Aspect("once", _served, lambda v, _: _one(v.once), _header("x-once"), lambda v: v.cart),
+    Aspect("once", _served, lambda v, _: _one(v.once), _header("x-once"), _cart_chain),
     Aspect(
         "wide",
         _served,
         lambda v, spec: _one("1" if spec.source == "shop" or v.wide else None),
         _header("x-wide"),
-        lambda v: (v.cart, v.wide),
+        _cart_chain,
     ),
     Aspect(
         "said",
         _served,
         lambda v, _: _one(v.said),
         lambda it: (it.answer.get("x-said", ()),),
-        lambda v: (v.cart, v.said is None),
+        _cart_chain,
     ),
-    Aspect("tier", _to("stock"), lambda v, _: _one(v.tier), _header("x-tier"), lambda v: (v.stock, v.tier is None)),
+    Aspect("tier", _to("stock"), lambda v, _: _one(v.tier), _header("x-tier"), _stock_chain),
     Aspect(
         "stamp",
         _served,
         lambda v, spec: _one(v.stamped if spec.source == "shop" else None),
         _header("x-stamped"),
-        lambda v: v.stamped is None,
+        _cart_chain,
     ),
     Aspect("marker", lambda _: True, lambda _, __: (), _header("x-admc-met"), lambda _: None),
 )

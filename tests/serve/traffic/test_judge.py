@@ -70,6 +70,14 @@ def test_arguments_change_on_open_connections() -> None:
     assert judge(timeline, [request(at=time.monotonic() + 2)], old).unenforced
 
 
+def test_older_connections_keep_the_arguments_of_a_chain_that_changes_until_they_are_closed() -> None:
+    timeline = line(Variant(), replace(Variant(), once="2", shut=True))
+    timeline.in_force()
+    old = [arrival(*FINE)]
+    assert not judge(timeline, [request(at=time.monotonic() + 2)], old).unenforced
+    assert judge(timeline, [request(at=time.monotonic() + 7)], old).unenforced
+
+
 def test_delayed_workers_may_enforce_the_earlier_program_until_they_have_served_requests() -> None:
     timeline = line(Variant(), replace(Variant(), once="2"))
     old, now = [arrival(*FINE)], time.monotonic()
