@@ -125,7 +125,7 @@ def _not_taken(decision: Decision, side: Side) -> Point:
     reason = decision.ruled_out[side]
     at = _at(side, decision.destination)
     if reason is None:
-        return Point(f"`{decision.policy}` could be {at}: no rule forbids it, but it does not save an ADM")
+        return Point(f"`{decision.policy}` could be {at}: no rule forbids it, but it is no better for the objective")
     return Point(f"`{decision.policy}` cannot be {at}: {reason.message} ({reason.rule})", reason.spans)
 
 

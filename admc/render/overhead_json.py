@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 
@@ -66,7 +67,7 @@ def _adm(program: Program, adm: AdmOverhead) -> dict[str, object]:
     return {
         "service": adm.service,
         "replicas": adm.replicas,
-        "rate_of_replica": _rate(adm.rate),
+        "rate_of_replica": _rate(program, adm.rate, adm.hops),
         "cpu": _whole(adm.cpu),
         "cpu_of_replica": _each(adm.cpu, adm.replicas),
         "idle_cpu": _whole(adm.idle),
@@ -80,7 +81,7 @@ def _hop(program: Program, hop: HopOverhead) -> dict[str, object]:
     return {
         "hop": hop_name(hop.side, hop.destination, hop.port),
         "protocol": hop.protocol.value,
-        "rate": _rate(hop.rate),
+        "rate": _rate(program, hop.rate, [hop]),
         "cpu": _whole(hop.cpu),
         "base_cpu": _whole(hop.base),
         "latency": _whole(hop.latency),
@@ -125,5 +126,8 @@ def _each(amount: Whole, replicas: int) -> dict[str, object] | None:
     return _whole(shared)
 
 
-def _rate(rate: Fraction) -> Decimal:
+def _rate(program: Program, rate: Fraction, hops: Iterable[HopOverhead]) -> Decimal | None:
+    """The sum of known rates; None if no call has one."""
+    if not rate and any(program.calls[each.call].rate is None for hop in hops for each in hop.calls):
+        return None
     return Decimal(fixed(rate, 6))

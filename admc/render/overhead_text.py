@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
@@ -39,7 +39,7 @@ def render(program: Program, report: Report) -> str:
         "",
         *_totals(report),
         "",
-        *_adms(report.overhead.adms),
+        *_adms(program, report.overhead.adms),
     ]
     notes = [*_missing(report), *_extrapolated(report)]
     return "".join(f"{line}\n" for line in (*lines, *([""] if notes else []), *notes))
@@ -66,24 +66,32 @@ def _row(totals: Totals) -> tuple[str, str, str, str, str]:
     )
 
 
-def _adms(adms: tuple[AdmOverhead, ...]) -> list[str]:
+def _adms(program: Program, adms: tuple[AdmOverhead, ...]) -> list[str]:
     rows = [("ADM and hops", "replicas", "requests/s", "cores", "memory MB", "latency us")]
     for adm in adms[:ROWS]:
         saturated = "saturated" if adm.saturated else ""
-        rate = significant(adm.rate)
+        rate = _rate(program, adm.rate, adm.hops)
         rows.append((adm.service, str(adm.replicas), rate, _shown(adm.cpu, NANO), _shown(adm.memory, MEGA), saturated))
-        rows += [_hop(hop) for hop in adm.hops]
+        rows += [_hop(program, hop) for hop in adm.hops]
     lines = table(rows, right=(1, 2, 3, 4, 5))
     if len(adms) > ROWS:
         lines.append(f"... and {len(adms) - ROWS} more ADMs; `--format json` has them all")
     return lines
 
 
-def _hop(hop: HopOverhead) -> tuple[str, str, str, str, str, str]:
+def _rate(program: Program, rate: Fraction, hops: Iterable[HopOverhead]) -> str:
+    """The sum of known rates: a lower bound if a call has none, and no figure if no call has one."""
+    unrated = any(program.calls[each.call].rate is None for hop in hops for each in hop.calls)
+    if unrated:
+        return f">= {significant(rate)}" if rate else "-"
+    return significant(rate)
+
+
+def _hop(program: Program, hop: HopOverhead) -> tuple[str, str, str, str, str, str]:
     return (
         f"  {hop_name(hop.side, hop.destination, hop.port)} ({hop.protocol})",
         "",
-        significant(hop.rate),
+        _rate(program, hop.rate, [hop]),
         _shown(hop.cpu, NANO),
         "",
         _shown(hop.latency, 1000),

@@ -98,3 +98,19 @@ def test_the_working_directory_changes_nothing(admc: Admc, folder: Path, monkeyp
     inside = _document(admc, "hotel.adm")
     monkeypatch.chdir("/")
     assert _document(admc, str(folder / "hotel.adm")) == inside
+
+
+def test_a_rate_that_is_not_given_is_no_zero(admc: Admc, folder: Path) -> None:
+    (folder / "rates.adm").write_text(
+        "app shop\nservice web { http 8080 }\nservice api { http 8080  http admin 9000 }\n"
+        "call web -> api:8080 { rate 20/s  size 100B }\ncall web -> api:admin\n"
+        "policy count = request_count() on web -> api\n@egress\npolicy all = access_log() on web -> api\n"
+        'profile "node.json"\n'
+    )
+    (adm,) = _document(admc, "rates.adm")["adms"]
+    assert adm["rate_of_replica"] == 20
+    assert [hop["rate"] for hop in adm["hops"]] == [20, None]
+    rows = {line.split()[0]: line.split()[1:4] for line in admc("overhead", "rates.adm").out.splitlines() if line}
+    assert rows["web"][:3] == ["1", ">=", "20"]
+    assert rows["egress/api:8080"][:2] == ["(http)", "20"]
+    assert rows["egress/api:9000"][:2] == ["(http)", "-"]
