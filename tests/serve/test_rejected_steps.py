@@ -13,9 +13,9 @@ from admc.testbed.envoys import envoy_binary
 from dsl import load
 from solver.place import place
 from tests.rollout import envoy_bed, move
-from tests.rollout.callers import Keeper, more
 from tests.serve.server_process import served
 from tests.serve.test_server import write
+from tests.testbed.callers import caller, wait_for_answers
 from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
@@ -65,13 +65,13 @@ def test_a_rejected_step_stays_until_a_good_plan_comes(
             return capsys.readouterr().out
 
         shop, till = bed.egress("shop", "cart"), bed.egress("till", "cart")
-        passed = [Keeper(shop, {}), Keeper(till, {})]
-        refused = [Keeper(shop, {"x-out": "1"}), Keeper(till, {"x-out": "1"})]
+        passed = [caller(shop, {}), caller(till, {})]
+        refused = [caller(shop, {"x-out": "1"}), caller(till, {"x-out": "1"})]
         with passed[0], passed[1], refused[0], refused[1]:
-            more([*passed, *refused], AMOUNT)
+            wait_for_answers([*passed, *refused], AMOUNT)
             write(path, program("egress", 0))
             server.until(lambda: "`shop`: 1 of 1 proxies refused it" in command("rollout"))
-            more([*passed, *refused], AMOUNT)
+            wait_for_answers([*passed, *refused], AMOUNT)
             assert steps(server.events("rollout_step")) == ["prepare"]
             shown = command("status")
             assert "refused TypedExtensionConfig: " in shown
@@ -81,11 +81,11 @@ def test_a_rejected_step_stays_until_a_good_plan_comes(
                 server.until_event("rollout_over")
                 time.sleep(1.0)
                 assert steps(server.events("rollout_step")) == ["prepare", "plan"]
-                more([*passed, *refused], AMOUNT)
+                wait_for_answers([*passed, *refused], AMOUNT)
             write(path, program("egress", 2))
             server.until(
                 lambda: steps(server.events("rollout_step"))[-4:] == ["senders", "receivers", "release", "plan"]
             )
             server.until(lambda: "nothing is under way" in command("rollout"))
-            more([*passed, *refused], AMOUNT)
+            wait_for_answers([*passed, *refused], AMOUNT)
         move.once(bed, passed, refused)
