@@ -114,12 +114,13 @@ class _Model:
     def _adm(self, service: Service, hops: Sequence[LoadedHop]) -> AdmOverhead:
         passing = [traffic(self.program, hop.calls) for hop in hops]
         rate = sum((each.rate for each in passing), Fraction(0)) / service.replicas
+        whole_rate = None if any(each.unrated for each in passing) else rate or None
         idle = self._figure(self.profile.sidecar.idle_cpu, Lack.IDLE, service, service.replicas * NANO)
         costed = [self._cpu(hop, each, rate or None) for hop, each in zip(hops, passing, strict=True)]
         cpu = added((idle, *(cost for base, components in costed for cost in (base.whole, *components))))
         saturated = self._saturated(service, cpu)
         found = tuple(
-            self._hop(hop, each, rate or None, base, components, saturated=saturated)
+            self._hop(hop, each, whole_rate, base, components, saturated=saturated)
             for hop, each, (base, components) in zip(hops, passing, costed, strict=True)
         )
         return AdmOverhead(
@@ -222,6 +223,7 @@ class _Model:
         *,
         saturated: bool,
     ) -> HopOverhead:
+        """`rate` is that of the whole sidecar; None if one of its calls has none."""
         parts = self.prices.hops.get(hop.port.protocol, ())
         added_by = None if saturated else self._latencies(hop, parts, rate)
         calls = tuple(CallLatency(index, self._of_call(hop, index, added_by)) for index in hop.calls)
@@ -272,11 +274,12 @@ class _Model:
     def _base_latency(
         self, hop: LoadedHop, parts: Sequence[PartFunctions], rate: Fraction | None, size: int | None
     ) -> Base:
-        if not parts:
-            return Base(None, ())
+        # Latency falls as the rate of the sidecar rises, so the rates that are known give no bound.
+        if not parts or (rate is None and any(_depends_on_rate(part) for part in parts)):
+            return Base(None, (None,) * len(parts))
         subject = f"{hop.port.protocol} hop"
         found = [latency_of(part, rate, size) for part in parts]
-        at_least = rate is None and any(_depends_on_rate(part) for part in parts)
+        at_least = False
         for part, each in zip(parts, found, strict=True):
             at_least = self._complete(hop, Lack.HOP, f"{part.name} of {subject}", each, LATENCY) or at_least
         known = [each for each in found if each is not None]
@@ -295,11 +298,12 @@ class _Model:
             return None
         subject = _subject(policy.kind.component, policy.kind.name, hop.port.protocol)
         part = self.prices.functions(cost)
+        if rate is None and _depends_on_rate(part):
+            return None
         found = latency_of(part, rate, size)
         if self._complete(hop, Lack.COMPONENT, subject, found, LATENCY) or found is None:
             return None
-        at_least = cost.floor or (rate is None and _depends_on_rate(part))
-        at_least = self._outside(hop, subject, [found], not found.no_slope, size) or at_least
+        at_least = self._outside(hop, subject, [found], not found.no_slope, size) or cost.floor
         return whole(found.amount, _NANO_OF_MICRO, at_least=at_least)
 
     def _outside(self, hop: LoadedHop, subject: str, found: Sequence[Estimate], slopes: bool, size: int | None) -> bool:

@@ -99,8 +99,8 @@ def _hop(program: Program, hop: HopOverhead) -> tuple[str, str, str, str, str, s
 
 
 def _shown(amount: Whole | None, unit: int) -> str:
-    """An amount in a unit, with its interval, or as a lower bound."""
-    if amount is None:
+    """An amount in a unit, with its interval, or as a lower bound. A lower bound of zero is no figure."""
+    if amount is None or (amount.at_least and not amount.value):
         return "-"
     text = significant(Fraction(amount.value, unit), 4)
     if amount.at_least:

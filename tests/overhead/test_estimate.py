@@ -210,18 +210,26 @@ def test_a_floor_is_at_least() -> None:
     assert script.latency == Whole(80_590, None, None, at_least=True)
 
 
-def test_a_call_without_a_rate_has_the_latency_of_the_others() -> None:
+def test_without_all_rates_of_a_sidecar_there_is_no_latency_that_depends_on_the_rate() -> None:
     text = ONE.replace("service web, api", "service web, app, api") + "call app -> api { size 100B }\n"
-    (hop,) = only(overhead(text)).hops
-    assert len({each.latency.value - (each.call == 1) * 4_000 for each in hop.calls if each.latency}) == 1
+    found = overhead(text)
+    (hop,) = only(found).hops
     assert hop.rate == 5
+    assert [each.latency.value for each in hop.calls if each.latency and each.latency.at_least] == [0, 4_000]
+    assert {part.latency for part in hop.parts} == {None}
+    assert (Lack.RATE, "app -> api") in lacks(found)
+    assert only(found).cpu.at_least
+    # one knot: the latency is the same at all rates
+    (hop,) = only(overhead(text, MESHINSIGHT)).hops
+    assert hop.latency is not None
+    assert hop.latency.value >= 167_250
 
 
-def test_no_rate_at_all_makes_the_latency_a_lower_bound() -> None:
+def test_no_rate_at_all() -> None:
     found = overhead(ONE.replace("rate 5/s  ", ""))
     (hop,) = only(found).hops
     assert hop.latency is not None
-    assert hop.latency.at_least
+    assert (hop.latency.value, hop.latency.at_least) == (4_000, True)  # that of the policy is the same at all rates
     assert hop.base is not None
     assert (hop.base.value, hop.base.at_least) == (0, True)
 
