@@ -125,11 +125,14 @@ class Persistence:
                 self._report_renewed()
             if await config.rollout.keep(force=config.state) and not renewed:
                 self._report_renewed()
-            await asyncio.to_thread(self._state_dir.save, config.rollout.position, config.acknowledged)
+            await config.rollout.save(self._save)
         except CommandError as error:
             problems.report_not_saved("kept", error.diagnostics)
         else:
             problems.clear("kept")
+
+    async def _save(self, position: Position | None) -> None:
+        await asyncio.to_thread(self._state_dir.save, position, self._config.acknowledged)
 
     def _report_renewed(self) -> None:
         """Files of the directory were removed or changed from outside, and have been written again."""

@@ -12,7 +12,7 @@ import pytest
 
 from admc.exits import wrong_usage
 from admc.rollout.model import StepName
-from admc.serve.state_dir.store import StateDir
+from admc.serve.state_dir.store import Position, StateDir
 from tests.serve.always_ack import SECONDS, Agreeing, at, back, begun, close_all, following, hasten, planned
 from xds_server.resources.types import ROUTES
 
@@ -267,5 +267,28 @@ def test_a_server_that_stops_while_it_publishes_a_step_keeps_that_step(tmp_path:
         assert server.kept is not None
         server.kept.save(rollout.position, {})
         assert stored() == StepName.SENDERS
+
+    asyncio.run(run())
+
+
+def test_a_save_that_takes_long_does_not_replace_a_newer_step(tmp_path: Path) -> None:
+    """A server that is killed then would restart with a step that its proxies have left."""
+    server, folder = Agreeing(), tmp_path / "state"
+
+    async def run() -> None:
+        rollout = await begun(server, planned(tmp_path, "ingress"), folder)
+        async with following(rollout) as until:
+            await rollout.accept(planned(tmp_path, "egress"))
+            await until(lambda: at(rollout) == StepName.PREPARE)
+
+            async def slow(position: Position | None) -> None:
+                await asyncio.sleep(1.0)
+                assert server.kept is not None
+                server.kept.save(position, {})
+
+            await rollout.save(slow)
+            assert rollout.state is not None
+            assert json.loads((folder / "state.json").read_text())["rollout"]["now"]["step"] == rollout.state.now.step
+            await until(lambda: at(rollout) == "egress-gold.adm")
 
     asyncio.run(run())

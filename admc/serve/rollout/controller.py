@@ -361,6 +361,12 @@ class Rollout:
         state = self._stored or self.state
         return None if state is None else self._position(state)
 
+    async def save(self, store: Store) -> None:
+        """Store the position again, with what proxies have acknowledged since. No label is stored meanwhile, which an
+        earlier position would replace."""
+        async with self._turn:
+            await store(self.position)
+
     async def keep(self, *, force: State | None = None) -> bool:
         """Write the files of redirection again that were changed from outside; returns whether there were any. Raises
         `CommandError`."""
