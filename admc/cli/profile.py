@@ -12,8 +12,8 @@ from admc.cli.parser import Command, Group
 from admc.exits import CommandError, Exit
 
 if TYPE_CHECKING:
-    from admc.overhead.making import Made
-    from admc.overhead.source import NamedProfile
+    from admc.overhead.profile_import.making import Made
+    from admc.overhead.profiles.source import NamedProfile
 
 
 class ProfileFormat(StrEnum):
@@ -41,7 +41,7 @@ app = typer.Typer(
 @app.command("list", cls=Command)
 def list_(format_: FormatOption = ProfileFormat.TEXT) -> int:
     """List the profiles that admc brings."""
-    from admc.overhead.source import built_in, built_in_names
+    from admc.overhead.profiles.source import built_in, built_in_names
 
     found = [built_in(name) for name in built_in_names()]
     if format_ is ProfileFormat.JSON:
@@ -56,7 +56,7 @@ def list_(format_: FormatOption = ProfileFormat.TEXT) -> int:
 @app.command("show", cls=Command)
 def show(profile: NamedArgument, format_: FormatOption = ProfileFormat.TEXT) -> int:
     """Show the figures of a profile."""
-    from admc.overhead.source import named_profile
+    from admc.overhead.profiles.source import named_profile
 
     found = named_profile(profile)
     if format_ is ProfileFormat.JSON:
@@ -74,7 +74,7 @@ def validate(
     format_: FormatOption = ProfileFormat.TEXT,
 ) -> int:
     """Check profiles; report all their errors."""
-    from admc.overhead.source import named_profile
+    from admc.overhead.profiles.source import named_profile
 
     found: list[NamedProfile] = []
     errors: list[CommandError] = []
@@ -97,8 +97,8 @@ def validate(
 @app.command("diff", cls=Command)
 def diff(one: NamedArgument, other: NamedArgument, format_: FormatOption = ProfileFormat.TEXT) -> int:
     """Compare two profiles: totals, and parts of equal name."""
-    from admc.overhead.diff import difference
-    from admc.overhead.source import named_profile
+    from admc.overhead.profiles.diff import difference
+    from admc.overhead.profiles.source import named_profile
 
     found = difference(named_profile(one).profile, named_profile(other).profile)
     if format_ is ProfileFormat.JSON:
@@ -122,7 +122,7 @@ def import_(
     format_: FormatOption = ProfileFormat.TEXT,
 ) -> int:
     """Import the latencies of a profile that MeshInsight's tool has written. Nothing in the file is executed."""
-    from admc.overhead.making import imported
+    from admc.overhead.profile_import.making import imported
 
     return _made(imported(file, name, platform), output, format_, (file,))
 
@@ -142,7 +142,7 @@ def fit(
     format_: FormatOption = ProfileFormat.TEXT,
 ) -> int:
     """Make a profile from the runs of a measurement."""
-    from admc.overhead.making import fitted
+    from admc.overhead.profile_import.making import fitted
 
     return _made(fitted(file, name, machine, system, proxy, saturation), output, format_, (file,))
 
@@ -150,7 +150,7 @@ def fit(
 def _made(made: Made, output: Path | None, format_: ProfileFormat, inputs: tuple[Path, ...]) -> int:
     """Print a new profile, or write it to a file; notes about it go to standard error, or into the JSON document."""
     from admc.cli.output import write_error
-    from admc.overhead.write import to_json
+    from admc.overhead.profiles.write import to_json
 
     if output is not None:
         from admc.files import write_whole

@@ -70,7 +70,7 @@ def load_program(
         found = [_as_typed(item, path) for item in error.diagnostics]
         raise CommandError(Exit.INPUT, found, folder_of(path)) from error
     if program.profile is not None:
-        from admc.overhead.source import profile_of
+        from admc.overhead.profiles.source import profile_of
 
         profile_of(program, folder_of(path))
     return program

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from admc.exits import CommandError, Exit
-from admc.overhead.estimate import estimate
-from admc.overhead.full_mesh import FullMesh, full_mesh
-from admc.overhead.layout import of_placement
-from admc.overhead.overhead import Overhead
-from admc.overhead.source import NamedProfile, profile_of
+from admc.overhead.model.estimate import estimate
+from admc.overhead.model.full_mesh import FullMesh, full_mesh
+from admc.overhead.model.layout import of_placement
+from admc.overhead.model.overhead import Overhead
+from admc.overhead.profiles.source import NamedProfile, profile_of
 from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from dsl.program import Program

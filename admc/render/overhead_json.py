@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 
-from admc.overhead.amounts import Whole
-from admc.overhead.overhead import AdmOverhead, ComponentShare, HopOverhead, Overhead, Totals
+from admc.overhead.model.overhead import AdmOverhead, ComponentShare, HopOverhead, Overhead, Totals
+from admc.overhead.profiles.amounts import Whole
+from admc.overhead.profiles.write import json_text
 from admc.overhead.report import Report
-from admc.overhead.write import json_text
 from admc.render.decimals import fixed
 from dsl.program import Program
 from emitters.hops import hop_name

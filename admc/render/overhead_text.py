@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from admc.overhead.amounts import NANO, Whole
-from admc.overhead.overhead import AdmOverhead, HopOverhead, Lack, Missing, Totals
+from admc.overhead.model.overhead import AdmOverhead, HopOverhead, Lack, Missing, Totals
+from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.report import Report
 from admc.render.columns import table
 from admc.render.decimals import fixed, significant

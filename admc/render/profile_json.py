@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from admc.overhead.write import document, json_text, to_json
+from admc.overhead.profiles.write import document, json_text, to_json
 from admc.render.decimals import significant
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from admc.overhead.diff import Cell, Difference, Row
-    from admc.overhead.making import Made
-    from admc.overhead.source import NamedProfile
+    from admc.overhead.profile_import.making import Made
+    from admc.overhead.profiles.diff import Cell, Difference, Row
+    from admc.overhead.profiles.source import NamedProfile
 
 _DIGITS: Final = 12
 

@@ -7,11 +7,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-from admc.overhead.diff import Cell, Difference
-from admc.overhead.law import Amount, Function, amount, function, total
-from admc.overhead.making import Made
-from admc.overhead.profile import CPU, LATENCY, ComponentCost, Figure, HopCost, Profile, Sizes, law
-from admc.overhead.source import NamedProfile
+from admc.overhead.profile_import.making import Made
+from admc.overhead.profiles.diff import Cell, Difference
+from admc.overhead.profiles.law import Amount, Function, amount, function, total
+from admc.overhead.profiles.profile import CPU, LATENCY, ComponentCost, Figure, HopCost, Profile, Sizes, law
+from admc.overhead.profiles.source import NamedProfile
 from admc.render.columns import table
 from admc.render.decimals import significant
 from admc.terminal import counted, visible

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from admc.overhead.profile import Profile
-from admc.overhead.read import read_profile
+from admc.overhead.profiles.profile import Profile
+from admc.overhead.profiles.read import read_profile
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
 from dsl.text import SourceText
 

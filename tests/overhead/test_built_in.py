@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from admc.overhead.law import function, total
-from admc.overhead.profile import CPU, LATENCY, QUANTITIES, HopCost, Profile, law
-from admc.overhead.source import built_in
+from admc.overhead.profiles.law import function, total
+from admc.overhead.profiles.profile import CPU, LATENCY, QUANTITIES, HopCost, Profile, law
+from admc.overhead.profiles.source import built_in
 from dsl.program import Protocol
 
 MESHINSIGHT = built_in("meshinsight").profile

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from admc.overhead.coefficients import Coefficients, coefficients
-from admc.overhead.estimate import estimate
-from admc.overhead.layout import of_placement
-from admc.overhead.overhead import AdmOverhead
-from admc.overhead.profile import Profile
-from admc.overhead.source import built_in
+from admc.overhead.model.coefficients import Coefficients, coefficients
+from admc.overhead.model.estimate import estimate
+from admc.overhead.model.layout import of_placement
+from admc.overhead.model.overhead import AdmOverhead
+from admc.overhead.profiles.profile import Profile
+from admc.overhead.profiles.source import built_in
 from dsl import load_text
 from dsl.program import Program
 from solver.place import place

@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import pytest
 
-from admc.overhead.amounts import Whole, added, nearest, shares
-from admc.overhead.estimate import estimate
-from admc.overhead.full_mesh import full_mesh
-from admc.overhead.law import Amount
-from admc.overhead.layout import Layout, can_host, of_full_mesh, of_placement
-from admc.overhead.overhead import AdmOverhead, Lack, Overhead
-from admc.overhead.profile import Profile
-from admc.overhead.source import built_in
+from admc.overhead.model.estimate import estimate
+from admc.overhead.model.full_mesh import full_mesh
+from admc.overhead.model.layout import Layout, can_host, of_full_mesh, of_placement
+from admc.overhead.model.overhead import AdmOverhead, Lack, Overhead
+from admc.overhead.profiles.amounts import Whole, added, nearest, shares
+from admc.overhead.profiles.law import Amount
+from admc.overhead.profiles.profile import Profile
+from admc.overhead.profiles.source import built_in
 from dsl import load_text
 from dsl.program import Program, Side
 from solver.place import place

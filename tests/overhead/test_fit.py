@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.overhead.fit import CONFIDENCE, Fitted, fit, interval
-from admc.overhead.law import function
-from admc.overhead.profile import CPU, LATENCY, Law, Platform, Proxy
-from admc.overhead.read import read_profile
-from admc.overhead.runs import COLUMNS, read_runs
-from admc.overhead.write import to_json
+from admc.overhead.profile_import.fit import CONFIDENCE, Fitted, fit, interval
+from admc.overhead.profile_import.runs import COLUMNS, read_runs
+from admc.overhead.profiles.law import function
+from admc.overhead.profiles.profile import CPU, LATENCY, Law, Platform, Proxy
+from admc.overhead.profiles.read import read_profile
+from admc.overhead.profiles.write import to_json
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.text import SourceText
 from tests.admc.command import Admc

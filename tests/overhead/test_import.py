@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from admc.overhead import meshinsight
-from admc.overhead.law import function, total
-from admc.overhead.making import imported
-from admc.overhead.pickle_data import MAX_BYTES, MAX_INSTRUCTIONS, PickleError
-from admc.overhead.profile import LATENCY
+from admc.overhead.profile_import import meshinsight
+from admc.overhead.profile_import.making import imported
+from admc.overhead.profile_import.pickle_data import MAX_BYTES, MAX_INSTRUCTIONS, PickleError
+from admc.overhead.profiles.law import function, total
+from admc.overhead.profiles.profile import LATENCY
 from dsl.program import Protocol
 from tests.admc.command import Admc
 from tests.overhead import pickles
@@ -258,7 +258,7 @@ def test_the_first_file_would_have_done_something(tmp_path: Path, monkeypatch: p
 def test_no_module_is_imported() -> None:
     content = pickles.profile()
     probe = (
-        "import sys; from admc.overhead import meshinsight; "
+        "import sys; from admc.overhead.profile_import import meshinsight; "
         f"meshinsight.platforms({content!r}); "
         "bad = {'numpy', 'sklearn'} & set(sys.modules); "
         "sys.exit(f'loaded {bad}' if bad else 0)"

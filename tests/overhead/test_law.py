@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.overhead import amounts, fit, vocabulary, write
-from admc.overhead.law import Amount, Function, function, total
-from admc.overhead.profile import CPU, LATENCY, law
+from admc.overhead.profile_import import fit
+from admc.overhead.profiles import amounts, vocabulary, write
+from admc.overhead.profiles.law import Amount, Function, function, total
+from admc.overhead.profiles.profile import CPU, LATENCY, law
 from admc.render import decimals
 from tests.overhead.documents import profile
 

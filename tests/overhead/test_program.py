@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from admc.overhead.source import built_in, profile_of
+from admc.overhead.profiles.source import built_in, profile_of
 from admc.serve.build.source import Source, read, restored
 from dsl import load
 from emitters.envoy import Mode

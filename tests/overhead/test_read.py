@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import admc
-from admc.overhead.fields import MAX_TEXT
-from admc.overhead.json_text import MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES
-from admc.overhead.source import built_in, built_in_names
-from admc.overhead.write import to_json
+from admc.overhead.profiles.fields import MAX_TEXT
+from admc.overhead.profiles.json_text import MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES
+from admc.overhead.profiles.source import built_in, built_in_names
+from admc.overhead.profiles.write import to_json
 from tests.overhead.documents import DOCUMENT, Document, changed, curve, found, profile
 
 SCHEMA = json.loads(Path(admc.__file__).with_name("profile.schema.json").read_text(encoding="utf-8"))
@@ -209,7 +209,7 @@ def test_reading_and_writing_change_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", built_in_names())
 def test_built_in_files_are_as_they_are_written(name: str) -> None:
-    path = Path(admc.__file__).with_name("overhead") / "built_in" / f"{name}.json"
+    path = Path(admc.__file__).with_name("overhead") / "profiles" / "built_in" / f"{name}.json"
     assert path.read_text(encoding="utf-8") == to_json(built_in(name).profile)
 
 

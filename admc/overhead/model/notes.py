@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from admc.overhead.overhead import Extrapolated, Lack, Missing
+from admc.overhead.model.overhead import Extrapolated, Lack, Missing
 
 
 class Notes:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from admc.overhead.amounts import NANO, whole
-from admc.overhead.estimate import traffic
-from admc.overhead.law import Function, amount
-from admc.overhead.layout import LoadedHop, of_every_decision
-from admc.overhead.prices import Prices, Traffic
-from admc.overhead.profile import CPU, LATENCY, Profile
+from admc.overhead.model.estimate import traffic
+from admc.overhead.model.layout import LoadedHop, of_every_decision
+from admc.overhead.model.prices import Prices, Traffic
+from admc.overhead.profiles.amounts import NANO, whole
+from admc.overhead.profiles.law import Function, amount
+from admc.overhead.profiles.profile import CPU, LATENCY, Profile
 from dsl.program import Program, Side
 from solver.placement import Placement
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from admc.overhead.law import Function, function, total
-from admc.overhead.profile import CPU, QUANTITIES, ComponentCost, HopCost, Law, Sizes, law
+from admc.overhead.profiles.law import Function, function, total
+from admc.overhead.profiles.profile import CPU, QUANTITIES, ComponentCost, HopCost, Law, Sizes, law
 
 
 class Problem(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-from admc.overhead.profile import (
+from admc.overhead.profiles.profile import (
     SCHEMA_VERSION,
     UNITS,
     ComponentCost,

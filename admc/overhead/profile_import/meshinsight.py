@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from admc.overhead.pickle_data import Name, Object, PickleError, read
-from admc.overhead.profile import (
+from admc.overhead.profile_import.pickle_data import Name, Object, PickleError, read
+from admc.overhead.profiles.profile import (
     Figure,
     HopCost,
     Knot,

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Final
 
-from admc.overhead.json_text import Node
-from admc.overhead.profile import Figure
+from admc.overhead.profiles.json_text import Node
+from admc.overhead.profiles.profile import Figure
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
 from dsl.text import Span
 

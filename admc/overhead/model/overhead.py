@@ -11,7 +11,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
-from admc.overhead.amounts import Whole
+from admc.overhead.profiles.amounts import Whole
 from dsl.program import Protocol, Side
 
 

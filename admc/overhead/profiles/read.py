@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-from admc.overhead import checks
-from admc.overhead.fields import NAME, SHAPE, shown
-from admc.overhead.json_text import JsonError, Node, parse
-from admc.overhead.profile import (
+from admc.overhead.profiles import checks
+from admc.overhead.profiles.fields import NAME, SHAPE, shown
+from admc.overhead.profiles.json_text import JsonError, Node, parse
+from admc.overhead.profiles.profile import (
     SCHEMA_VERSION,
     STATISTICS,
     UNITS,
@@ -29,8 +29,8 @@ from admc.overhead.profile import (
     SidecarCost,
     component_order,
 )
-from admc.overhead.read_laws import LawFields
-from admc.overhead.vocabulary import kinds_of_component, known_components
+from admc.overhead.profiles.read_laws import LawFields
+from admc.overhead.profiles.vocabulary import kinds_of_component, known_components
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
 from dsl.program import Protocol, Side
 from dsl.text import SourceText

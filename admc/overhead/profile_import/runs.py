@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from admc.overhead.vocabulary import kinds_of_component, known_components
+from admc.overhead.profiles.vocabulary import kinds_of_component, known_components
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
 from dsl.program import Protocol, Side
 from dsl.text import SourceText, Span

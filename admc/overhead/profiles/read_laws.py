@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from admc.overhead.checks import Problem
-from admc.overhead.fields import FIGURE, SHAPE, Fields
-from admc.overhead.json_text import Node
-from admc.overhead.profile import Curve, Figure, Knot, Law, Sizes
+from admc.overhead.profiles.checks import Problem
+from admc.overhead.profiles.fields import FIGURE, SHAPE, Fields
+from admc.overhead.profiles.json_text import Node
+from admc.overhead.profiles.profile import Curve, Figure, Knot, Law, Sizes
 from dsl.text import Span
 
 MAX_KNOTS: Final = 100

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from admc.exits import CommandError, Exit, wrong_usage
 from admc.files import read_bounded
-from admc.overhead import fit, meshinsight, pickle_data, runs
-from admc.overhead.profile import Platform, Profile, Proxy
-from admc.overhead.read import read_profile
-from admc.overhead.write import to_json
+from admc.overhead.profile_import import fit, meshinsight, pickle_data, runs
+from admc.overhead.profiles.profile import Platform, Profile, Proxy
+from admc.overhead.profiles.read import read_profile
+from admc.overhead.profiles.write import to_json
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.files.reading import decode
 from dsl.text import SourceText

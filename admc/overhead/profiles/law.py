@@ -17,7 +17,7 @@ from functools import lru_cache
 from math import lcm
 from typing import Final, NamedTuple
 
-from admc.overhead.profile import CPU, Curve, Figure, Law, Sizes
+from admc.overhead.profiles.profile import CPU, Curve, Figure, Law, Sizes
 
 ZERO: Final = Fraction(0)
 ONE: Final = Fraction(1)

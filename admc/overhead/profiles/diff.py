@@ -7,8 +7,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from admc.overhead.law import Function, function, total
-from admc.overhead.profile import LATENCY, QUANTITIES, HopCost, Law, Profile, Sizes, law
+from admc.overhead.profiles.law import Function, function, total
+from admc.overhead.profiles.profile import LATENCY, QUANTITIES, HopCost, Law, Profile, Sizes, law
 from dsl.program import Protocol
 
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from admc.overhead.amounts import NANO, Whole, added, whole
-from admc.overhead.estimate import connections, traffic
-from admc.overhead.law import Amount, Function, amount, total
-from admc.overhead.layout import LoadedHop, can_host, of_full_mesh
-from admc.overhead.overhead import Totals
-from admc.overhead.prices import Prices, Traffic
-from admc.overhead.profile import CPU, LATENCY, Figure, Profile
+from admc.overhead.model.estimate import connections, traffic
+from admc.overhead.model.layout import LoadedHop, can_host, of_full_mesh
+from admc.overhead.model.overhead import Totals
+from admc.overhead.model.prices import Prices, Traffic
+from admc.overhead.profiles.amounts import NANO, Whole, added, whole
+from admc.overhead.profiles.law import Amount, Function, amount, total
+from admc.overhead.profiles.profile import CPU, LATENCY, Figure, Profile
 from dsl.program import Program, Protocol, Service
 from solver.placement import Placement
 

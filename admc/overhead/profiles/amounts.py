@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Final, NamedTuple
 
-from admc.overhead.law import Amount
+from admc.overhead.profiles.law import Amount
 
 NANO: Final = 1_000_000_000
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-from admc.overhead.law import Estimate, Function, function, together
-from admc.overhead.profile import CPU, LATENCY, QUANTITIES, ComponentCost, Profile, law
-from admc.overhead.vocabulary import written
+from admc.overhead.profiles.law import Estimate, Function, function, together
+from admc.overhead.profiles.profile import CPU, LATENCY, QUANTITIES, ComponentCost, Profile, law
+from admc.overhead.profiles.vocabulary import written
 from dsl.program import Policy, Protocol, Side
 
 

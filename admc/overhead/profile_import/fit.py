@@ -15,7 +15,8 @@ from fractions import Fraction
 from statistics import median
 from typing import Final, NamedTuple
 
-from admc.overhead.profile import (
+from admc.overhead.profile_import.runs import HOP, IDLE, NONE, OWN, Arm, Run
+from admc.overhead.profiles.profile import (
     CPU,
     LATENCY,
     ComponentCost,
@@ -33,7 +34,6 @@ from admc.overhead.profile import (
     Sizes,
     component_order,
 )
-from admc.overhead.runs import HOP, IDLE, NONE, OWN, Arm, Run
 from dsl.program import Protocol
 
 CONFIDENCE: Final = 0.90

@@ -14,11 +14,9 @@ from functools import cache
 from math import lcm
 from typing import Final, NamedTuple
 
-from admc.overhead.amounts import NANO, Whole, added, mean, mean_whole, shares, whole
-from admc.overhead.law import Amount, Estimate, amount, total
-from admc.overhead.layout import Enforced, Layout, LoadedHop
-from admc.overhead.notes import Notes
-from admc.overhead.overhead import (
+from admc.overhead.model.layout import Enforced, Layout, LoadedHop
+from admc.overhead.model.notes import Notes
+from admc.overhead.model.overhead import (
     AdmOverhead,
     CallLatency,
     ComponentShare,
@@ -28,8 +26,10 @@ from admc.overhead.overhead import (
     PartShare,
     Totals,
 )
-from admc.overhead.prices import PartFunctions, Prices, Traffic, cpu_of, latency_of
-from admc.overhead.profile import CPU, LATENCY, Figure, Profile
+from admc.overhead.model.prices import PartFunctions, Prices, Traffic, cpu_of, latency_of
+from admc.overhead.profiles.amounts import NANO, Whole, added, mean, mean_whole, shares, whole
+from admc.overhead.profiles.law import Amount, Estimate, amount, total
+from admc.overhead.profiles.profile import CPU, LATENCY, Figure, Profile
 from dsl.program import Program, Protocol, Service
 
 _NANO_OF_MICRO: Final = 1000
