@@ -34,10 +34,12 @@ class Grid(NamedTuple):
     requests: int
     """Requests that make a slice shorter than `slow_seconds`."""
     warm: float
+    idle: int
+    """Seconds without requests."""
 
 
-FULL: Final = Grid(SIZES, 5, LOWEST_RATE, 1.0, 0.4, 40, 0.1)
-QUICK: Final = Grid((100, 16384), 3, 20.0, 0.5, 0.25, 60, 0.06)
+FULL: Final = Grid(SIZES, 5, LOWEST_RATE, 1.0, 0.4, 40, 0.1, 8)
+QUICK: Final = Grid((100, 16384), 3, 20.0, 0.5, 0.25, 60, 0.06, 4)
 
 
 class Cell(NamedTuple):

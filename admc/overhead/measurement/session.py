@@ -46,8 +46,7 @@ def run(task: Task, channel: Channel) -> None:
     """Raises `ProcessError`, `NetworkError`, `OSError`, `EmitError`."""
     until = time.monotonic() + task.seconds
     mode = _mode(channel)
-    quick = task.grid is design.QUICK
-    found = idle(mode, task.folder, task.tools, task.header, 4 if quick else 8, 1.0, channel.progress)
+    found = idle(mode, task.folder, task.tools, task.header, task.grid.idle, 1.0, channel.progress)
     _report_idle(found, channel)
     arms = (*_bare(task.protocols), *_of_uses(task.uses))
     layout = Layout(arms, mode, task.grid.sizes, task.folder / "tapped")
