@@ -194,9 +194,12 @@ def is_narrow(ours: Sequence[Sample], theirs: Sequence[Sample]) -> bool:
 
 
 def unreached(turns: Mapping[str, int], narrow: Mapping[str, bool]) -> tuple[str, ...]:
-    """What the budget was too short for, by the name of a group."""
-    return tuple(
-        f"{name}: {turns[name]} turns" + ("" if turns[name] >= LEAST_TURNS else ", and intervals need five")
-        for name, done in narrow.items()
-        if not done
-    )
+    """What the budget was too short for, by the names of groups."""
+    few = [name for name, done in narrow.items() if not done and turns[name] < LEAST_TURNS]
+    wide = [f"{name} ({turns[name]} turns)" for name, done in narrow.items() if not done and turns[name] >= LEAST_TURNS]
+    found = []
+    if few:
+        found.append(f"no intervals, since the budget ended before {LEAST_TURNS} turns: {'; '.join(few)}")
+    if wide:
+        found.append(f"intervals wider than {NARROW:.0%} of what the sidecar takes, to each side: {'; '.join(wide)}")
+    return tuple(found)

@@ -165,7 +165,7 @@ class _Session:
             complete += in_time
         self.channel.about("turns", complete)
         for line in design.unreached(done, narrow):
-            self.channel.note(f"the budget was too short for {line}")
+            self.channel.note(line)
 
     def _turn(self, group: Group, turn: int) -> None:
         left = max(0.0, self.until - time.monotonic())

@@ -100,7 +100,8 @@ def _policies(
         ]
         if fitting:
             found[at].append(chance.choice(fitting))
-    return found
+    # A buffer comes first: behind a filter that holds requests up, it would not see all of a body.
+    return [sorted(each, key=lambda use: use.key.name != "buffer") for each in found]
 
 
 def _between(chance: random.Random, low: float, high: float) -> float:

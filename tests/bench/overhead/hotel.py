@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 
+UNUSED = 0.001
+"""The rate of a call that the load does not lead to: a model has no rate of zero."""
+
+
 class Hotel(NamedTuple):
     """`measured` has each half. `at_least`: the profile or the program lacks something of the prediction."""
 
@@ -86,7 +90,7 @@ def with_rates(program: Program, rate: float) -> Program:
     for page in PAGES:
         _walk(ENTRY[1], page.steps, rate * page.share / shares, rates)
     calls = tuple(
-        call._replace(rate=rates.get((call.source, call.destination), 0.0), size=call.size or PLAIN_BYTES)
+        call._replace(rate=rates.get((call.source, call.destination), UNUSED), size=call.size or PLAIN_BYTES)
         for call in program.calls
     )
     return replace(program, calls=calls)

@@ -110,7 +110,7 @@ def test_a_short_measurement_makes_a_profile(
     assert sidecar.memory_hop.value > 1_000
     assert 0 < sidecar.idle_cpu.value < 1
     assert ("redirected by the emitted rules" in profile.method.text) == (found.about["mode"] == "redirect")
-    assert any("the budget was too short" in note for note in made.made.notes)
+    assert any("no intervals, since the budget ended" in note for note in made.made.notes)
 
 
 def _refuse() -> None:
