@@ -10,9 +10,10 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import IO, Any, Final, NamedTuple
 
 from admc.overhead.measurement.channel import Channel
@@ -23,6 +24,7 @@ from admc.overhead.profile_import.runs import Arm
 from dsl.program import Protocol, Side
 
 _PARENT_DEATH: Final = 1
+_END_SECONDS: Final = 20.0
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -48,18 +50,28 @@ def started(run: Callable[[Channel], None]) -> Iterator[Iterator[Message]]:
     parent = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
+    # A signal between the fork and what follows it would find a process that nothing ends.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     pid = os.fork()
     if pid == 0:
-        os.close(reading)
         _measure(run, writing, parent)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as lines:
-        try:
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as lines:
             yield _messages(lines)
-        finally:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-            os.waitpid(pid, 0)
+    finally:
+        _end(pid)
+
+
+def _end(pid: int) -> None:
+    """Waits until a process has ended, with its own ones. Kills it if it takes too long; its own ones end with it."""
+    deadline = time.monotonic() + _END_SECONDS
+    os.kill(pid, signal.SIGTERM)  # it is not reaped yet, so its number is no other process's
+    while os.waitpid(pid, os.WNOHANG)[0] == 0:
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
 
 
 def _messages(lines: IO[bytes]) -> Iterator[Message]:
@@ -83,6 +95,7 @@ def _measure(run: Callable[[Channel], None], writing: int, parent: int) -> None:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, _ended)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
         if os.getppid() == parent:

@@ -130,8 +130,9 @@ class Tried(NamedTuple):
     """Microseconds, the median."""
 
 
-_MOST_LATENCY: Final = 20_000.0
-_MOST_LATE: Final = 2_000.0
+_MORE_LATENCY: Final = 2.0
+"""Above this multiple of the latency at a low rate, requests wait for each other."""
+_MOST_LATE: Final = 1_000.0
 
 
 def holds(tried: Tried, first: Tried) -> bool:
@@ -139,8 +140,8 @@ def holds(tried: Tried, first: Tried) -> bool:
     return (
         tried.failed == 0
         and tried.cores <= WORKER_SHARE
-        and tried.late <= max(_MOST_LATE, 4 * first.late)
-        and tried.latency <= max(_MOST_LATENCY, 4 * first.latency)
+        and tried.late <= max(_MOST_LATE, _MORE_LATENCY * first.late)
+        and tried.latency <= _MORE_LATENCY * first.latency
     )
 
 
