@@ -9,9 +9,11 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 import dsl
+from admc.overhead.model.coefficients import coefficients
 from admc.overhead.model.estimate import estimate
 from admc.overhead.model.layout import of_full_mesh, of_placement
 from admc.overhead.model.overhead import Overhead
+from dsl.program import Side
 from solver.place import place
 from tests.bench.cost.arm import Load, Subject, run
 from tests.bench.cost.figures import Window
@@ -39,6 +41,8 @@ class Hotel(NamedTuple):
     measured: tuple[Cost, ...]
     predicted: Cost
     at_least: bool
+    bound: float | None
+    """The solver's coefficients of the same plan, through the CPU that the full model predicts; None for a full mesh."""
 
 
 def hotel(
@@ -80,7 +84,23 @@ def _compared(
         for each, other in zip(ours, none, strict=True)
     )
     predicted = Cost(found.totals.cpu.value / load.rate / 1e3, _added(loaded, found, none, load))
-    return Hotel(mode, measured, predicted, found.totals.cpu.at_least or found.totals.latency.at_least)
+    at_least = found.totals.cpu.at_least or found.totals.latency.at_least
+    above = None if mode is Mode.FULL else bound(loaded, placement, profile) / found.totals.cpu.value
+    return Hotel(mode, measured, predicted, at_least, above)
+
+
+def bound(program: Program, placement: Placement, profile: Profile) -> int:
+    """Nano-cores of a plan by the solver's coefficients, each hop at its own rate."""
+    costs = coefficients(program, placement, profile)
+    total = 0
+    for name, hops in of_placement(program, placement).items():
+        total += costs.adm[name].cpu
+        enforced: set[tuple[str, Side, str, str]] = set()
+        for hop in hops:
+            total += costs.hop[name, hop.side, hop.destination, hop.port.number].cpu
+            enforced |= {(name, hop.side, each.policy.name, hop.destination) for each in hop.enforced}
+        total += sum(costs.enforcement[key].cpu for key in enforced if key in costs.enforcement)
+    return total
 
 
 def with_rates(program: Program, rate: float) -> Program:

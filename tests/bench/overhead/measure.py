@@ -22,6 +22,8 @@ from tests.bench.overhead.predict import Cost
 
 REFERENCE = Configuration("reference", (Arm("reference_0", "reference", Side.INGRESS, Protocol.HTTP, (), 100.0, 1000),))
 HALVES = 2
+BETWEEN_REFERENCES = 3
+"""Sidecars that are measured between two slices of the reference."""
 
 
 class Settings(NamedTuple):
@@ -35,7 +37,7 @@ class Settings(NamedTuple):
     """Sidecars that run at the same time, the reference aside."""
 
 
-USUAL = Settings(24, 8, 3, 1.2, 8)
+USUAL = Settings(24, 8, 4, 1.2, 8)
 
 
 class Half(NamedTuple):
@@ -92,15 +94,18 @@ def _parts(items: Sequence[Configuration], size: int) -> Iterator[Sequence[Confi
 
 
 def _turns(bed: Bed, some: Sequence[Configuration], settings: Settings, channel: Channel) -> None:
-    costs: dict[str, list[tuple[Cost, Cost]]] = {each.name: [] for each in some}
+    costs: dict[str, list[Cost]] = {each.name: [] for each in (*some, REFERENCE)}
+    by_name = {each.name: each for each in some}
     for turn in range(settings.turns):
-        for name in design.in_turn([each.name for each in some], turn):
-            configuration = next(each for each in some if each.name == name)
-            reference = cost(bed, REFERENCE, settings.seconds / 2)
-            costs[name].append((cost(bed, configuration, settings.seconds), reference))
-    for name, found in costs.items():
-        middle = [[median(pair[which][quantity] for pair in found) for quantity in range(2)] for which in range(2)]
-        channel.about(name, middle)
+        for at, name in enumerate(design.in_turn(list(by_name), turn)):
+            if at % BETWEEN_REFERENCES == 0:
+                costs[REFERENCE.name].append(cost(bed, REFERENCE, settings.seconds / 2))
+            costs[name].append(cost(bed, by_name[name], settings.seconds))
+    middle = {
+        name: [median(each[quantity] for each in found) for quantity in range(2)] for name, found in costs.items()
+    }
+    for name in by_name:
+        channel.about(name, [middle[name], middle[REFERENCE.name]])
 
 
 def cost(bed: Bed, configuration: Configuration, seconds: float) -> Cost:

@@ -184,3 +184,8 @@ def _print_hotel(console: Console, found: Sequence[Hotel], by: Factors) -> None:
                 f"{error(said, cost):.0%}",
             )
     console.print(table)
+    for each in found:
+        if each.bound is not None:
+            console.print(
+                f"  {each.mode}: CPU by the solver's coefficients is {each.bound:.2f} times that of the full model"
+            )

@@ -17,14 +17,17 @@ from admc.overhead.measurement import programs
 from admc.overhead.measurement.bed import Tools
 from admc.overhead.measurement.design import SIZES
 from admc.overhead.measurement.uses import of_prelude
+from admc.overhead.model.estimate import estimate
+from admc.overhead.model.layout import of_placement
 from admc.overhead.profiles.profile import ComponentCost, Figure, HopCost, Knot, Law, Part, Profile, Sizes
 from admc.overhead.profiles.source import built_in
 from dsl.program import Protocol, Side
 from emitters.envoy import Mode
+from solver.place import place
 from tests.bench import __main__ as bench
 from tests.bench.cost.suite import HOTEL
 from tests.bench.overhead.draw import COSTLY, LOWEST, MOST_POLICIES, Configuration, draw
-from tests.bench.overhead.hotel import UNUSED, with_rates
+from tests.bench.overhead.hotel import UNUSED, bound, with_rates
 from tests.bench.overhead.judge import Factors, Judged, Row, factors, judged
 from tests.bench.overhead.measure import REFERENCE, Half, Settings, layout
 from tests.bench.overhead.predict import Cost, Prediction, naive, predictor, training_mean
@@ -148,6 +151,13 @@ def test_rates_of_hotel_reservation_are_those_of_its_requests() -> None:
     assert rates["frontend", "profile"] == pytest.approx(198)
     assert rates["rate", "mongodb-rate"] == pytest.approx(12)
     assert rates["geo", "mongodb-geo"] == UNUSED
+
+
+def test_the_solvers_coefficients_are_a_bound_of_the_full_model() -> None:
+    program = with_rates(dsl.load(HOTEL), 200.0)
+    placement = place(program)
+    model = estimate(program, of_placement(program, placement), _profile()).totals.cpu.value
+    assert model <= bound(program, placement, _profile()) < 2 * model
 
 
 # ---- judging ----
