@@ -42,7 +42,7 @@ class Hotel(NamedTuple):
     predicted: Cost
     at_least: bool
     bound: float | None
-    """The solver's coefficients of the same plan, through the CPU that the full model predicts; None for a full mesh."""
+    """The solver's coefficients of the plan, through the CPU that the full model predicts; None for a full mesh."""
 
 
 def hotel(
