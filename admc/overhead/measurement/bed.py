@@ -109,7 +109,7 @@ class Bed:
             sidecar.await_ready()
 
     def _process(self, stack: ExitStack, name: str, command: list[str], place: str) -> Process:
-        made = Process(name, command, self._folder, self._network.places.get(place))
+        made = Process(name, command, self._folder, self._network.places.get(place), answers=True)
         stack.callback(made.end)
         return made
 

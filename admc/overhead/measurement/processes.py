@@ -26,24 +26,24 @@ class ProcessError(Exception):
 
 
 class Process:
-    """A program in a place, with its error output in a file."""
+    """A program in a place, with its output in files."""
 
-    def __init__(self, name: str, command: Sequence[str], folder: Path, network: int | None) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], folder: Path, network: int | None, *, answers: bool = False
+    ) -> None:
+        """`answers`: its output is read line by line. Else it is a file: a pipe that is not read would fill up."""
         self.name = name
         self._network = network
-        self.log = folder / f"{name}.log"
+        self.log, self.output = folder / f"{name}.log", folder / f"{name}.out"
         launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
-        with inside(network), self.log.open("wb") as errors:
+        with inside(network), self.log.open("wb") as errors, self.output.open("wb") as out:
             self.popen = subprocess.Popen(  # noqa: S603 - programs that the command has found or built
                 [*launcher, *command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=subprocess.PIPE if answers else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if answers else out,
                 stderr=errors,
                 start_new_session=True,
             )
-
-        self._input = cast("IO[bytes]", self.popen.stdin)
-        self._output = cast("IO[bytes]", self.popen.stdout)
 
     @property
     def pid(self) -> int:
@@ -51,8 +51,9 @@ class Process:
 
     def line(self, seconds: float) -> str:
         """The next line of its output. Raises `ProcessError`."""
-        ready, _, _ = select.select([self._output], [], [], seconds)
-        found = self._output.readline() if ready else b""
+        output = cast("IO[bytes]", self.popen.stdout)
+        ready, _, _ = select.select([output], [], [], seconds)
+        found = output.readline() if ready else b""
         if not found:
             how = "does not answer" if not ready else "ended"
             raise ProcessError(f"`{self.name}` {how}: {self.last_words()}")
@@ -60,9 +61,10 @@ class Process:
 
     def tell(self, asked: Mapping[str, Any]) -> None:
         """A line of JSON to its input. Raises `ProcessError`."""
+        to = cast("IO[bytes]", self.popen.stdin)
         try:
-            self._input.write(json.dumps(asked).encode() + b"\n")
-            self._input.flush()
+            to.write(json.dumps(asked).encode() + b"\n")
+            to.flush()
         except OSError as error:
             raise ProcessError(f"`{self.name}` ended: {self.last_words()}") from error
 
@@ -74,9 +76,10 @@ class Process:
         with suppress(ProcessLookupError):
             self.popen.kill()
         self.popen.wait()
-        for stream in (self._input, self._output):
-            with suppress(OSError):
-                stream.close()
+        for stream in (self.popen.stdin, self.popen.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
 
 
 class Sidecar(Process):

@@ -16,20 +16,25 @@ from pathlib import Path
 import pytest
 
 from admc.overhead.measurement import design, measured, programs
-from admc.overhead.measurement.bed import Tools
+from admc.overhead.measurement.bed import Bed, Load, Tools
+from admc.overhead.measurement.channel import Channel
 from admc.overhead.measurement.child import FailedError, row_content, row_of, started
 from admc.overhead.measurement.design import Grid
-from admc.overhead.measurement.network import NetworkError
+from admc.overhead.measurement.layout import Arm, Layout
+from admc.overhead.measurement.network import NetworkError, isolate
 from admc.overhead.measurement.session import Task, run
 from admc.overhead.measurement.table import Row, table
 from admc.overhead.measurement.uses import Use, of_prelude
-from admc.overhead.profile_import.runs import Arm, read_runs
+from admc.overhead.profile_import.runs import Arm as Key
+from admc.overhead.profile_import.runs import read_runs
 from admc.overhead.profiles.read import read_profile
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.program import Protocol, Side
 from dsl.text import SourceText
+from emitters.envoy import Mode
 from tests.admc.command import Admc
 from tests.system import go
+from tests.testbed.mesh.needed import NEEDS_MESH
 
 TINY = Grid((100, 4096), 2, 40.0, 0.1, 0.1, 10, 0.02, 1)
 SECONDS = 60.0
@@ -127,6 +132,25 @@ def test_an_arm_whose_requests_fail_is_left_out_and_said(task: Task) -> None:
     )
     assert any(row.arm.name == "hop" for row in found.rows)
     assert not any(row.arm.name == "local_ratelimit" for row in found.rows)
+
+
+@NEEDS_GO
+@NEEDS_MESH
+def test_a_sidecar_writes_its_access_log_whole(task: Task) -> None:
+    """More than a pipe holds: Envoy would stop to write where its output is not taken."""
+
+    def logged(channel: Channel) -> None:
+        isolate()
+        arm = Arm("logged", "pod", Side.INGRESS, Protocol.HTTP, (_use("access_log"),))
+        with Bed(Layout((arm,), Mode.REDIRECT, (100,), task.folder / "tapped"), task.folder, task.tools) as bed:
+            sent = bed.measure([Load(bed.layout.through(arm), 1000, 100)], 0.6, 0.0, ["pod"]).loads[0].sent
+            output = bed.sidecars["pod"].output
+            _await(lambda: output.read_bytes().count(b"\n") >= sent)
+            channel.about("bytes", output.stat().st_size)
+
+    with started(logged) as messages:
+        found = dict(message.content for message in messages if message.subject == "about")
+    assert found["bytes"] > 1 << 16
 
 
 @pytest.mark.long
@@ -290,10 +314,10 @@ def _drained(task: Task) -> None:
 
 @pytest.fixture
 def rows() -> list[Row]:
-    compressor = Arm("compressor", Side.EGRESS, "compression", (("algorithm", "zstd"), ("min_size", "30")))
+    compressor = Key("compressor", Side.EGRESS, "compression", (("algorithm", "zstd"), ("min_size", "30")))
     return [
-        Row("1", Arm("idle"), None, None, None, None, 0.00000001, 5_000_000),
-        Row("1", Arm("none"), Protocol.HTTP, 5.0, 100, 123.4567, None),
+        Row("1", Key("idle"), None, None, None, None, 0.00000001, 5_000_000),
+        Row("1", Key("none"), Protocol.HTTP, 5.0, 100, 123.4567, None),
         Row("1", compressor, Protocol.HTTP, 5.0, 100, 999.0, 0.01),
     ]
 
