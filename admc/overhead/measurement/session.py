@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from admc.overhead.measurement import design
-from admc.overhead.measurement.bed import Bed, Load, Tools
+from admc.overhead.measurement.bed import Bed, Load, Measured, Tools
 from admc.overhead.measurement.channel import Channel
 from admc.overhead.measurement.design import Cell, Grid, Group, Sample, Tried
 from admc.overhead.measurement.layout import Arm, Layout
@@ -141,7 +141,7 @@ class _Session:
         load = Load(self.bed.layout.through(self.arms[bare(protocol, Side.INGRESS)]), rate, self.task.grid.sizes[-1])
         found = self.bed.measure([load], _PROBE_SECONDS, 0.1, [_POD])
         one = found.loads[0]
-        return Tried(found.cpu[_POD] / found.seconds, one.latency, one.failed, one.late)
+        return Tried(_cores(found, rate), one.latency, one.failed, one.late)
 
     # ---- turns ----
 
@@ -194,7 +194,7 @@ class _Session:
         if one.failed:
             self.channel.note(f"{name} at {cell.rate:g}/s, {cell.size} bytes: a slice is left out ({one.error})")
             return None
-        cores = found.cpu[_POD] / found.seconds
+        cores = _cores(found, cell.rate)
         self.channel.row(
             Row(
                 f"{turn + 1}",
@@ -223,3 +223,8 @@ class _Session:
                 if len(ours) != len(theirs) or not design.is_narrow(ours, theirs):
                     return False
         return True
+
+
+def _cores(found: Measured, rate: float) -> float:
+    """CPU of the requests that were sent, at their rate: a slice ends a little later than its last request."""
+    return found.cpu[_POD] / found.loads[0].sent * rate
