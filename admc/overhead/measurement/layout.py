@@ -18,7 +18,7 @@ from typing import Any, Final
 from admc.overhead.measurement.samples import TAPPED
 from admc.overhead.measurement.uses import CALLER, SHADOWS, TARGET, Use, merged
 from dsl.diagnostics.diagnostic import Diagnostics
-from dsl.program import Call, Policy, Port, Program, Protocol, Side
+from dsl.program import Call, Policy, Port, Program, Protocol, Side, Value
 from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.addresses.index import AddressIndex
 from emitters.envoy import Mode
@@ -131,9 +131,9 @@ class Layout:
     ) -> Policy:
         source, destination = self._ends(arm)
         port = self.ports[arm.name].number
-        arguments = {
-            name: self.tapped.as_posix() if value == TAPPED else value for name, value in use.arguments.items()
-        }
+        # At egress the caller is the pod itself.
+        here: Mapping[Value, Value] = {TAPPED: self.tapped.as_posix(), (CALLER,): (source,)}
+        arguments = {name: here.get(value, value) for name, value in use.arguments.items()}
         return Policy(
             name=f"{use.kind.name}-{port}-{number}".replace("_", "-"),
             kind=use.kind,

@@ -26,6 +26,10 @@ BETWEEN_REFERENCES = 3
 """Sidecars that are measured between two slices of the reference."""
 
 
+class FailingError(Exception):
+    """Requests through a sidecar, or past it, are not answered."""
+
+
 class Settings(NamedTuple):
     number: int
     several: int
@@ -54,9 +58,13 @@ def layout(configurations: Sequence[Configuration], mode: Mode, folder: Path) ->
 
 
 def measured(
-    configurations: Sequence[Configuration], tools: Tools, settings: Settings, progress: Callable[[str], None]
+    configurations: Sequence[Configuration],
+    tools: Tools,
+    settings: Settings,
+    progress: Callable[[str], None],
+    note: Callable[[str], None],
 ) -> Mapping[str, tuple[Half, ...]]:
-    """By name, each half. Raises `admc.overhead.measurement.child.FailedError`."""
+    """By name, each half; what cannot be measured is missing, and a note says why. Raises `admc.overhead.measurement.child.FailedError`."""
     found: dict[str, list[Half]] = {}
     with (
         tempfile.TemporaryDirectory(prefix="admc-overhead-") as folder,
@@ -66,9 +74,11 @@ def measured(
             if subject == "about":
                 name, (sidecar, reference) = content
                 found.setdefault(name, []).append(Half(Cost(*sidecar), Cost(*reference)))
-            elif subject in ("progress", "note"):
+            elif subject == "note":
+                note(content)
+            elif subject == "progress":
                 progress(content)
-    return {name: tuple(halves) for name, halves in found.items()}
+    return {name: tuple(halves) for name, halves in found.items() if len(halves) == HALVES}
 
 
 def _run(
@@ -96,16 +106,25 @@ def _parts(items: Sequence[Configuration], size: int) -> Iterator[Sequence[Confi
 def _turns(bed: Bed, some: Sequence[Configuration], settings: Settings, channel: Channel) -> None:
     costs: dict[str, list[Cost]] = {each.name: [] for each in (*some, REFERENCE)}
     by_name = {each.name: each for each in some}
+    failed: dict[str, str] = {}
     for turn in range(settings.turns):
         for at, name in enumerate(design.in_turn(list(by_name), turn)):
             if at % BETWEEN_REFERENCES == 0:
                 costs[REFERENCE.name].append(cost(bed, REFERENCE, settings.seconds / 2))
-            costs[name].append(cost(bed, by_name[name], settings.seconds))
-    middle = {
-        name: [median(each[quantity] for each in found) for quantity in range(2)] for name, found in costs.items()
-    }
-    for name in by_name:
-        channel.about(name, [middle[name], middle[REFERENCE.name]])
+            try:
+                costs[name].append(cost(bed, by_name[name], settings.seconds))
+            except FailingError as error:
+                failed[name] = str(error)
+    reference = _middle(costs[REFERENCE.name])
+    for name, configuration in by_name.items():
+        if name in failed:
+            channel.note(f"NOT MEASURED, since requests fail: {configuration}: {failed[name]}")
+        else:
+            channel.about(name, [_middle(costs[name]), reference])
+
+
+def _middle(costs: Sequence[Cost]) -> list[float]:
+    return [median(each[quantity] for each in costs) for quantity in range(2)]
 
 
 def cost(bed: Bed, configuration: Configuration, seconds: float) -> Cost:
@@ -122,7 +141,7 @@ def cost(bed: Bed, configuration: Configuration, seconds: float) -> Cost:
     bed.forget_taps()
     failed = [each.error for each in (*ours.loads, *none.loads) if each.failed]
     if failed:
-        raise OSError(f"requests of {configuration} fail: {failed[0]}")
+        raise FailingError(failed[0])
     requests = sum(each.sent for each in ours.loads)
     added = sum(
         (one.latency - other.latency) * (hop.rate or 0.0)

@@ -58,6 +58,9 @@ def overhead(
         if console.is_terminal:
             console.print(stage, style="dim")
 
+    def note(text: str) -> None:
+        console.print(Text(text, style="red"), soft_wrap=True)
+
     try:
         tools = Tools(programs.envoy()[0], programs.app())
         path = profile or _profile(folder, progress)
@@ -67,7 +70,7 @@ def overhead(
     console.print(f"profile `{found.profile.name}`, sha256 {found.sha256}")
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
     console.print(f"seed {seed}\n")
-    result = compared(found.profile, seed, tools, settings, folder, progress)
+    result = compared(found.profile, seed, tools, settings, folder, progress, note)
     print_result(console, result)
     if with_hotel:
         _print_hotel(console, hotel(found.profile, Path(tools.app), folder, progress), result.factors)
@@ -87,13 +90,14 @@ def compared(
     settings: Settings,
     folder: Path,
     progress: Callable[[str], None],
+    note: Callable[[str], None],
 ) -> Result:
     drawn = draw(seed, profile, of_prelude(), settings.number, settings.several)
     configurations = [within(profile, each, folder) for each in drawn]
     shape = layout(configurations, Mode.REDIRECT, folder)
     predict, others = predictor(profile, shape), naive(profile, shape)
     predictions = {each.name: predict(each) for each in (*configurations, REFERENCE)}
-    found = measured(configurations, tools, settings, progress)
+    found = measured(configurations, tools, settings, progress, note)
     rows = tuple(
         Row(
             str(each),
@@ -102,7 +106,10 @@ def compared(
             {name: of(each) for name, of in others.items()},
         )
         for each in configurations
+        if each.name in found
     )
+    if len(rows) < len(configurations):
+        note(f"{len(rows)} of {len(configurations)} sidecars were measured")
     by = factors(rows, predictions[REFERENCE.name].value, {name: of(REFERENCE) for name, of in others.items()})
     return Result(rows, by, {quantity: judged(rows, quantity, by) for quantity in QUANTITIES})
 

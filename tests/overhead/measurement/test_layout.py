@@ -82,3 +82,10 @@ def test_policies_of_the_same_hop_keep_their_order(tmp_path: Path) -> None:
     layout = Layout((Arm("x", "pod", Side.INGRESS, Protocol.HTTP, tuple(uses)),), Mode.REDIRECT, (100,), tmp_path)
     (hop,) = layout.hops["pod"]
     assert [policy.kind.name for policy in hop.policies] == [use.kind.name for use in uses]
+
+
+def test_at_egress_the_pod_itself_is_the_caller_that_is_allowed(tmp_path: Path) -> None:
+    allow = next(use for use in of_prelude() if use.kind.name == "allow")
+    arms = [Arm(side.value, "pod", side, allow.protocol, (allow,)) for side in Side]
+    policies = Layout(tuple(arms), Mode.REDIRECT, (100,), tmp_path).program.policies
+    assert [policy.arguments["callers"] for policy in policies] == [("caller",), ("pod",)]
