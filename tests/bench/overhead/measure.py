@@ -64,7 +64,10 @@ def measured(
     progress: Callable[[str], None],
     note: Callable[[str], None],
 ) -> Mapping[str, tuple[Half, ...]]:
-    """By name, each half; what cannot be measured is missing, and a note says why. Raises `admc.overhead.measurement.child.FailedError`."""
+    """By name, each half; what cannot be measured is missing, and a note says why.
+
+    Raises `admc.overhead.measurement.child.FailedError`.
+    """
     found: dict[str, list[Half]] = {}
     with (
         tempfile.TemporaryDirectory(prefix="admc-overhead-") as folder,
