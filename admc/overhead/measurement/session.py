@@ -195,6 +195,8 @@ class _Session:
             self.channel.note(f"{name} at {cell.rate:g}/s, {cell.size} bytes: a slice is left out ({one.error})")
             return None
         cores = _cores(found, cell.rate)
+        if cores > design.WORKER_SHARE:
+            self.channel.note(f"{name} at {cell.rate:g}/s, {cell.size} bytes: no latency, since it saturates a worker")
         self.channel.row(
             Row(
                 f"{turn + 1}",
@@ -202,7 +204,7 @@ class _Session:
                 group.protocol,
                 cell.rate,
                 cell.size,
-                one.latency,
+                one.latency if cores <= design.WORKER_SHARE else None,
                 None if name == runs.NONE else cores,
             )
         )
