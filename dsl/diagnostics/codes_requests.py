@@ -1,4 +1,4 @@
-"""Codes about requests. This module holds data only."""
+"""Codes about requests and tests. This module holds data only."""
 
 from __future__ import annotations
 
@@ -43,5 +43,15 @@ REQUESTS: dict[str, tuple[str, str, str, str]] = {
         f"{_SHOP}call web -> api, db\nrequest buy on internet -> web {{ rate 5/s\n"
         + "  call api { chance 50% }\n" * 12
         + "}\n",
+    ),
+}
+
+TESTS: dict[str, tuple[str, str, str, str]] = {
+    "ADM130": (
+        "a test stands in a program",
+        "Tests about a program `shop.adm` stand in a file of their own beside it, `shop.test.adm`, which has no other "
+        "statements. `admc test shop.adm` runs them. A program is the same with and without its tests.",
+        f"{_SHOP}call web -> api\ntest reached = web -> api is admitted\n",
+        f"{_SHOP}call web -> api\n",
     ),
 }

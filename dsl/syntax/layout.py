@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from dsl.syntax.scan import begins, is_step
-from dsl.syntax.tokens import CONTINUATION, KEYWORDS, Token
+from dsl.syntax.tokens import CONTINUATION, KEYWORDS, TEST, Token
 
 WIDTH = 100
 """Most columns of a line, not counting the comment at its end."""
@@ -34,7 +34,7 @@ def statement(tokens: list[Token]) -> int:
     depth = 0
     previous = ""
     for index, token in enumerate(tokens):
-        if depth == 0 and previous != "@" and token.text in KEYWORDS:
+        if depth == 0 and previous != "@" and token.text in (*KEYWORDS, TEST):
             return index
         depth += deeper(token)
         previous = token.text
@@ -43,8 +43,10 @@ def statement(tokens: list[Token]) -> int:
 
 def body(tokens: list[Token], keyword: str) -> int | None:
     """Index of the body's bracket, or None. The brackets of a set come before it, after `call`, `->` or `,`."""
-    if keyword not in BODIES and keyword != REQUEST:
+    if keyword not in (*BODIES, REQUEST, TEST):
         return None
+    if keyword == TEST and all(token.text != "->" for token in tokens):
+        return None  # the brackets of `adm at {a, b}`
     depth = 0
     before = keyword
     for index, token in enumerate(tokens):
@@ -65,8 +67,8 @@ def lines(tokens: list[Token], keyword: str) -> list[str]:
         *accumulate(0 if token.type in _SIGNIFICANT else len(piece) for token, piece in _pairs(tokens, pieces)),
     ]
     depths = _depths(tokens)
-    # The braces of a request are a better place than its `->`.
-    ranks = [max(1, depth) for depth in depths] if keyword == REQUEST else depths
+    # The braces of a request or a test are a better place than its `->`.
+    ranks = [max(1, depth) for depth in depths] if keyword in (REQUEST, TEST) else depths
     places = _places(tokens, keyword, pieces)
     found: list[str] = []
     start = index = best = 0  # `best` is where to break the line from `start` on, if it is not `start`
@@ -212,6 +214,8 @@ def _item_starts(tokens: list[Token], keyword: str) -> frozenset[int]:
     words = [tokens[index] for index in order]
     if keyword == REQUEST:
         return frozenset(order[at] for at in _step_starts(words))
+    if keyword == TEST:
+        return frozenset(order[at] for at in _test_item_starts(words))
     starts: set[int] = set()
     at = 0
     while at < len(words) and words[at].text != "}":
@@ -234,6 +238,17 @@ def _item_starts(tokens: list[Token], keyword: str) -> frozenset[int]:
         elif word not in ("untrusted", "host_network"):
             at += 1
     return frozenset(starts)
+
+
+def _test_item_starts(words: list[Token]) -> Iterator[int]:
+    """Indices at which items begin in the braces of a test: `path "/a"`, `header("x") "1"`, `no header("x")`."""
+    at = 0
+    while at < len(words) and words[at].text != "}":
+        yield at
+        at += words[at].text == "no"
+        header = at < len(words) and words[at].text == "header"
+        at += 4 if header else 2
+        at += header and at < len(words) and words[at].type == "STRING"
 
 
 def _step_starts(words: list[Token]) -> Iterator[int]:

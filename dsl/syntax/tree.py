@@ -321,7 +321,59 @@ class Profile(NamedTuple):
     span: Span
 
 
-Statement = App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile | Request
+# ---- tests ----
+
+
+class TestItem(NamedTuple):
+    """`path "/a"`, `method "GET"`, `header("x") "1"`, `no header("x")`, `passes POLICY`; `word` is the first keyword
+    that is not `no`."""
+
+    word: str
+    absent: bool
+    name: String | Word | None
+    """The header's name, or the policy of `passes`."""
+    value: String | None
+    span: Span
+
+
+class Outcome(NamedTuple):
+    """`is refused by P`, `is admitted`, `meets P, Q`, `meets only P`; `word` is `refused`, `admitted` or `meets`."""
+
+    word: str
+    only: bool
+    policies: tuple[Word, ...]
+    span: Span
+
+
+class ExpectedCall(NamedTuple):
+    source: Word
+    callee: Reference
+    items: tuple[TestItem, ...]
+    outcome: Outcome
+
+
+class ExpectedAdm(NamedTuple):
+    """`adm at SELECTOR`, or `no adm at SELECTOR`."""
+
+    present: bool
+    at: Selection
+
+
+class ExpectedNumber(NamedTuple):
+    """`adms <= 4`."""
+
+    measure: str
+    operator: str
+    number: Number
+
+
+class Test(NamedTuple):
+    name: Word
+    expectation: ExpectedCall | ExpectedAdm | ExpectedNumber
+    span: Span
+
+
+Statement = App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile | Request | Test
 
 
 class Broken(NamedTuple):
