@@ -23,6 +23,7 @@ from admc.cli.profile import app as profile
 from admc.cli.rollout import rollout
 from admc.cli.serve import serve
 from admc.cli.status import status
+from admc.cli.test import run_tests
 from admc.cli.try_ import try_
 from admc.exits import Exit, wrong_usage
 from admc.terminal import visible
@@ -45,6 +46,7 @@ app.command("fmt", cls=Command)(fmt)
 app.command("explain", cls=Command)(explain)
 app.command("graph", cls=Command)(graph)
 app.command("overhead", cls=Command)(overhead)
+app.command("test", cls=Command)(run_tests)
 app.command("try", cls=Command)(try_)
 app.command("serve", cls=Command)(serve)
 app.command("status", cls=Command)(status)

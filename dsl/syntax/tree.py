@@ -373,7 +373,9 @@ class Test(NamedTuple):
     span: Span
 
 
-Statement = App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile | Request | Test
+Statement = (
+    App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile | Request | Test
+)
 
 
 class Broken(NamedTuple):
