@@ -12,7 +12,7 @@ from dsl.checks.disjoint import disjoint
 from dsl.match import And, Comparison, Field, Match, Not
 from dsl.program import Policy
 
-MAX_WAYS = 4096
+MAX_WAYS = 1024
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Way:
     def __init__(self, given: tuple[bool, ...] = ()) -> None:
         self._given = given
         self._known: dict[object, bool] = {}
-        self._literals: list[Match] = []
+        self._literals: dict[Field, tuple[Match, ...]] = {}
         self.flips: list[Flip] = []
 
     def holds(self, fact: Fact) -> bool:
@@ -55,15 +55,18 @@ class Way:
     def _decide(self, fact: Fact) -> bool:
         comparison = fact.comparison
         if comparison is not None:
-            if disjoint(And((*self._literals, comparison)), None):
+            # Comparisons of other fields exclude nothing here.
+            literals = self._literals.get(comparison.field, ())
+            if literals and disjoint(And((*literals, comparison)), None):
                 return False
-            if disjoint(And((*self._literals, Not(comparison))), None):
+            if literals and disjoint(And((*literals, Not(comparison))), None):
                 return True
         at = len(self.flips)
         holds = self._given[at] if at < len(self._given) else False
         self.flips.append(Flip(fact, holds))
         if comparison is not None:
-            self._literals.append(comparison if holds else Not(comparison))
+            literals = self._literals.get(comparison.field, ())
+            self._literals[comparison.field] = (*literals, comparison if holds else Not(comparison))
         return holds
 
 

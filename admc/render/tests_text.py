@@ -20,7 +20,7 @@ def _program(program: FileResults) -> str:
     width = min(max(len(test.name) for test, _ in program.results), _WIDEST)
     lines = [f"{shown}: {_summary([result for _, result in program.results])}"]
     for test, result in program.results:
-        line = f"  {_word(result):<9}  {test.name:<{width}}"
+        line = f"  {_word(result):<9}  {visible(test.name):<{width}}"
         if isinstance(result, Failed):
             line += f"  line {test.span.line}: {visible(result.found)}"
         lines.append(line.rstrip())
