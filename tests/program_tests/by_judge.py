@@ -14,8 +14,9 @@ from tests.fidelity.state import World
 if TYPE_CHECKING:
     from dsl.program import Policy, Program
     from tests.fidelity.judge import Handler, Inner, Place, Run
-    from tests.fidelity.message import Answer, Message, Sent
+    from tests.fidelity.message import Answer, Message, Sent, Sighting
 
+_MET = "met "
 _ENDS = "ends "
 
 
@@ -32,16 +33,21 @@ def answers(program: Program, sent: Sent, *, declared: bool) -> set[Answered]:
         applying = tuple(policy for policy in program.policies if policy.kind.guard or policy.open_sources)
         program = replace(program, policies=applying)
     watch = _Watch()
-    judge = Judge(
-        program, lambda _seen, _count: Behaviour(None), {name: watch(each) for name, each in HANDLERS.items()}
-    )
+    judge = Judge(program, _serve, {name: watch(each) for name, each in HANDLERS.items()})
     found = set()
     for outcome in judge.outcomes(World(), sent):
-        met = frozenset(name for name in outcome.counted if not name.startswith(_ENDS))
+        met = frozenset(name.removeprefix(_MET) for name in outcome.counted if name.startswith(_MET))
         ended = {at: name for name, at in outcome.counted.items() if name.startswith(_ENDS)}
-        last = ended[max(ended)].removeprefix(_ENDS) if ended and outcome.answer.by is None else None
+        refused = outcome.answer.by in (None, "judge")  # a refused caller receives the authorization service's answer
+        last = ended[max(ended)].removeprefix(_ENDS) if ended and refused else None
         found.add(Answered(met, last))
     return found
+
+
+def _serve(seen: Sighting, _count: int) -> Behaviour:
+    """Every service answers at once; the authorization service refuses some requests."""
+    refuses = seen.service == "judge" and ("x-in", "client") in seen.headers
+    return Behaviour(403 if refuses else None)
 
 
 class _Watch:
@@ -55,7 +61,7 @@ class _Watch:
         def watched(run: Run, policy: Policy, place: Place, message: Message, inner: Inner) -> Answer:
             if self.copying:
                 return handler(run, policy, place, message, inner)
-            run.counted[policy.name] += 1
+            run.counted[_MET + policy.name] += 1
             went_on: list[Message] = []
 
             def inside(changed: Message) -> Answer:
@@ -63,7 +69,7 @@ class _Watch:
                 return self._switched(False, lambda: inner(changed))
 
             answer = self._switched(policy.kind.name == "mirror", lambda: handler(run, policy, place, message, inside))
-            ended = answer.by is None and (answer.gave_up if policy.kind.name == "timeout" else not went_on)
+            ended = answer.by in (None, "judge") and (answer.gave_up if policy.kind.name == "timeout" else not went_on)
             if ended and policy.kind.name != "split":
                 run.counted[_ENDS + policy.name] = next(self.clock)
             return answer

@@ -203,6 +203,16 @@ def test_the_tests_of_the_examples_pass(admc: Admc) -> None:
     assert admc("fmt", "--check", ROOT / "examples").code == Exit.DONE
 
 
+def test_the_example_of_the_page_holds(admc: Admc, folder: Path) -> None:
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    write(folder, page.partition("```adm\n")[2].partition("```")[0], "hotel.test.adm")
+    write(folder, (ROOT / "examples" / "hotel_reservation" / "policies.adm").read_text(encoding="utf-8"), "hotel.adm")
+    run = admc("test", "hotel.adm")
+    assert run.code == Exit.DONE, run.out
+    assert "4 tests, all passed" in run.out
+    assert admc("fmt", "--check", "hotel.test.adm").code == Exit.DONE
+
+
 def test_a_program_is_compiled_now(admc: Admc, folder: Path) -> None:
     """An old plan beside the program changes nothing."""
     assert admc("compile", "good/good.adm").code == Exit.DONE
