@@ -346,3 +346,30 @@ def test_output(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, for
     run = admc("overhead", "shop.adm", "--format", format_)
     assert (run.code, run.err) == (0, "")
     compare(f"overhead-requests.{format_}", run.out)
+
+
+# ---- what `minimize latency` does not see ----
+
+BUSY = """app shop
+external client
+service web, api, db, batch { http 80 }
+call client -> web { size 100B }
+call web -> api { size 100B }
+call api -> db { size 100B }
+call batch -> db { rate 1500/s  size 100B }
+policy count = request_count() on api -> db
+request look on client -> web { rate 5/s  call api { call db } }
+"""
+
+
+def test_the_sum_over_calls_and_the_longest_path_differ() -> None:
+    """At the egress of `api` few requests pay, each much: its sidecar is cold. At the ingress of `db` it is busy."""
+    sums, paths = {}, {}
+    for side in ("egress", "ingress"):
+        program = load_text(f"{BUSY}pin count at {side}\n")
+        placement = place(program)
+        overhead = estimate(program, of_placement(program, placement), profile())
+        (found,) = of_requests(program, placement, profile(), overhead)
+        sums[side], paths[side] = overhead.totals.latency.value, found.plan.mean.value
+    assert sums["egress"] < sums["ingress"] / 50
+    assert paths["ingress"] < paths["egress"] / 3
