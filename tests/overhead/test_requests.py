@@ -273,12 +273,21 @@ request buy on web -> api { rate 5/s  call db { chance 50% } }
 
 
 def test_intervals() -> None:
-    """At 5/s a hop adds 840 us and the policy 4, each with an interval of a tenth."""
+    """At 5/s a hop adds 840 us and the policy 4, each with an interval of a tenth: as in the estimate of the hop."""
     found = of(SHOP, profile())
-    assert found.plan.mean == Whole(844_000, 759_600, 928_400)
-    assert found.plan.worst == found.plan.mean
+    program = load_text(SHOP)
+    ((hop,),) = (adm.hops for adm in estimate(program, of_placement(program, place(program)), profile()).adms)
+    assert found.plan.mean == found.plan.worst == hop.latency
+    assert found.plan.mean.value == 844_000
     # 7.3 mcores at 5/s and 4 us of the policy
-    assert found.plan.cpu == Whole(1_460_000 + 4_000, 1_317_600, 1_610_400)
+    cpu = found.plan.cpu
+    assert cpu.value == 1_460_000 + 4_000
+    assert cpu.low is not None
+    assert cpu.high is not None
+    assert hop.cpu.low is not None
+    assert hop.cpu.high is not None
+    assert 1_317_600 <= cpu.low <= hop.cpu.low // 5 + 1
+    assert hop.cpu.high // 5 <= cpu.high <= 1_610_400
     assert found.hosting.mean.low is not None
     assert found.hosting.worst.value > found.hosting.mean.value > found.plan.mean.value
 
