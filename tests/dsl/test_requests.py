@@ -14,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl
-from dsl.diagnostics.diagnostic import Diagnostic
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
 from dsl.program import Program
 from dsl.requests import MAX_OUTCOMES, MAX_STEPS, Group, Grouping, Step, outcomes
+from dsl.syntax.parser import parse
 from dsl.text import SourceText, Span
 from tests.dsl.programs import codes, findings, load
+from tests.dsl.strategies import programs
+from tests.dsl.test_properties import _bare
 from tests.properties import examples
 
 HEAD = """app hotel
@@ -106,7 +109,7 @@ def test_the_order_of_steps_means_nothing(trees: list[Any], rnd: random.Random) 
 
     def text() -> str:
         steps = [_text(tree, rnd) for tree in trees]
-        lines = ["rate 5/s", *steps[1:], *(f"together {{ {step} {step} }}" for step in steps[:1])]
+        lines = ["rate 5/s", *steps[1:], *(f"together {{ {step} {step} }}" for step in steps[:2])]
         rnd.shuffle(lines)
         return head + "request r on out -> a {\n" + "\n".join(lines) + "\n}\n"
 
@@ -156,6 +159,8 @@ def test_rates_are_compared_exactly() -> None:
     text = HEAD.replace("rate 800/s", "rate 300/m") + requests
     assert rates(load(text))["internet frontend:5000"] == 5
     assert codes(text + "request more on internet -> frontend { rate 0.001/h }\n") == ["ADM118"]
+    same = HEAD.replace("rate 800/s", "rate 10/m") + "request r on internet -> frontend { rate 10/m }\n"
+    assert codes(same) == []
 
 
 def test_rates_reach_the_hops_level_without_a_profile() -> None:
@@ -247,6 +252,7 @@ def _counted(step: Step) -> int:
             ["ADM117 search", "ADM117 user"],
         ),
         ("request r on frontend -> search { call serch { call geo } }", ["ADM101 serch", "ADM112 geo"]),
+        ("request r on frontend -> search { call serch { call user } }", ["ADM101 serch"]),
         ("request r on frontend -> user { rate 0/s }", ["ADM203 0/s"]),
         ("request r on frontend -> user { rate 5ms }", ["ADM202 5ms"]),
         ("request r on frontend -> user { rate 5/s rate 5/s }", ["ADM109 rate 5/s"]),
@@ -321,9 +327,9 @@ def test_a_call_that_may_be_declared_in_a_broken_line_is_not_reported() -> None:
     ("text", "found"),
     [
         # not closed: a statement in the next line begins anew
-        ("request r on frontend -> search {\n  call rate {\ncall rate -> geo:admin", ["ADM005 {"]),
-        ("request r on frontend -> search {\n  call rate\ncall rate, user -> geo:admin", ["ADM005 {"]),
-        ("request r on frontend -> search {\n  call rate\ncall {rate, user} -> geo:admin", ["ADM005 {"]),
+        ("request r on frontend -> search {\n  call rate {\ncall rate -> geo:admn", ["ADM005 {", "ADM104 admn"]),
+        ("request r on frontend -> search {\n  call rate\ncall rate, user -> geo:admn", ["ADM005 {", "ADM104 admn"]),
+        ("request r on frontend -> search {\n  call rate\ncall {rate, user} -> geo:admn", ["ADM005 {", "ADM104 admn"]),
         ("request r on frontend -> search {\n  call rate\nservice x { htp 80 }", ["ADM005 {", "ADM001 htp"]),
         (
             "request r on frontend -> search {\n  call rate\nrequest s on frontend -> nowhere",
@@ -354,6 +360,28 @@ def test_a_call_that_may_be_declared_in_a_broken_line_is_not_reported() -> None:
 )
 def test_a_broken_request_affects_no_other_statement(text: str, found: list[str]) -> None:
     assert [_shown(each) for each in findings(HEAD + text)] == found
+
+
+@examples(80)
+@given(programs(), st.data())
+def test_a_missing_or_needless_brace_affects_no_other_statement(
+    program: tuple[list[str], list[str]], data: st.DataObject
+) -> None:
+    lines = [line for line in (*program[0], *program[1]) if not line.startswith("request")]
+    broken = [line for line in program[0] if line.startswith("request") and "{" in line]
+    if not broken:
+        return
+    text = data.draw(st.sampled_from(broken))
+    at = data.draw(st.sampled_from([index for index, sign in enumerate(text) if sign in "{}"]))
+    damaged = data.draw(st.sampled_from([text[:at] + text[at + 1 :], text[:at] + text[at] + text[at:]]))
+    place = data.draw(st.integers(0, len(lines)))
+    found = _statements("\n".join([*lines[:place], damaged, *lines[place:]]))
+    expected = _statements("\n".join(lines))
+    assert [each for each in found if each in expected] == expected
+
+
+def _statements(text: str) -> list[Any]:
+    return [_bare(each) for each in parse(SourceText("policies.adm", text), Diagnostics()).statements]
 
 
 def test_names_that_are_words_of_the_language() -> None:
