@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import dsl
 from admc.program_tests.model import AdmExpectation, Admitted, CallExpectation, Meets, NumberExpectation, Refused
 from admc.program_tests.resolve import resolve_tests
-from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, ProgramError
 from dsl.syntax import tree
 from dsl.syntax.parser import parse
 from dsl.syntax.tokens import KEYWORDS
@@ -141,7 +141,7 @@ test f = adms <= 1
 def test_a_test_in_a_program_is_an_error_that_says_where_it_belongs() -> None:
     assert codes(PROGRAM + "test few = adms <= 1\n") == ["ADM130"]
     files = {"shop.test.adm": b"test few = adms <= 1\n"}
-    with pytest.raises(dsl.diagnostics.diagnostic.ProgramError) as error:
+    with pytest.raises(ProgramError) as error:
         load('use "shop.test.adm"\n' + PROGRAM, files)
     assert [each.code for each in error.value.diagnostics] == ["ADM130"]
     assert "`admc test` reads `shop.test.adm`" in (error.value.diagnostics[0].hint or "")
