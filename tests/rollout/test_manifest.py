@@ -55,6 +55,16 @@ def test_a_manifest_comes_back_as_it_was() -> None:
     assert SECRET.hex() not in repr(from_json(to_json(MANIFEST)))
 
 
+def test_labels_that_an_earlier_server_went_back_from_come_first() -> None:
+    document = json.loads(to_json(MANIFEST))
+    held = document["rollout"]["may_have"]
+    document["rollout"]["may_have"] = [held[0], {**held[0], "label": {**held[0]["label"], "base": "new"}}, held[1]]
+    document["rollout"]["may_have"][1].update(left=True, proven=False)
+    state = from_json(json.dumps(document).encode()).rollout
+    assert state is not None
+    assert [each.label for each in state.may_have] == [Label("new"), *(each.label for each in STATE.may_have)]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_every_state_of_a_simulation_comes_back(seed: int) -> None:
     simulation = Simulation(seed)

@@ -80,6 +80,7 @@ class _Holding(NamedTuple):
     label: Label
     services: tuple[str, ...]
     left: bool
+    """Earlier servers kept labels that a rollout was taken back from in their place. Now these come first."""
     proven: bool
 
 
@@ -202,7 +203,7 @@ def _rollout_row(state: RolloutState) -> _Rollout:
         kept.setdefault(chain.service, []).append(chain.name)
     return _Rollout(
         state.now,
-        tuple(_Holding(each.label, tuple(sorted(each.services)), each.left, each.proven) for each in state.may_have),
+        tuple(_Holding(each.label, tuple(sorted(each.services)), False, each.proven) for each in state.may_have),
         state.back,
         state.moves,
         base64.b64encode(state.secret).decode(),
@@ -217,9 +218,10 @@ def _state(row: _Rollout) -> RolloutState:
         secret = base64.b64decode(row.secret, validate=True)
     except (binascii.Error, ValueError) as error:
         raise ManifestError("its secret is not in base 64") from error
+    may_have = sorted(row.may_have, key=lambda each: not each.left)
     return RolloutState(
         row.now,
-        tuple(Holding(each.label, frozenset(each.services), each.left, each.proven) for each in row.may_have),
+        tuple(Holding(each.label, frozenset(each.services), each.proven) for each in may_have),
         row.back,
         row.moves,
         secret,
