@@ -106,11 +106,7 @@ class Rollout:
             if self.state is None:
                 await self._begin(planned)
                 return
-            name = planned.digest
-            if name in self.plans:
-                await asyncio.to_thread(self.plans.relocate, name, planned)
-            else:
-                self.plans.put(planned)
+            name = await asyncio.to_thread(self.plans.put, planned)
             try:
                 await asyncio.to_thread(self.plans.compare, name)
                 if name != self.state.newest:
@@ -119,13 +115,13 @@ class Rollout:
             finally:
                 self.plans.forget_all_but(plans_of(self.state))
             # While the plan waits, its addresses are published with the label that proxies have.
-            await asyncio.to_thread(self.plans.relocate, name, planned)
+            await asyncio.to_thread(self.plans.relocate, planned)
             await self._again()
 
     async def relocate(self, planned: Planned) -> None:
         """Publish the same plan at other addresses."""
         async with self._turn:
-            await asyncio.to_thread(self.plans.relocate, planned.digest, planned)
+            await asyncio.to_thread(self.plans.relocate, planned)
             await self._again()
 
     async def abort(self) -> str:
