@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.rollout.captures import captures
 from admc.rollout.model import Placed, StepName
 from admc.rollout.resources import resources
 from admc.rollout.retention import retained
@@ -119,8 +120,8 @@ def test_a_policy_moves_to_adms_that_were_not_there(sides: tuple[str, str], tmp_
                 for name, step in steps(old, new, KEY).items():
                     rollout.take(step)
                     if name is StepName.PREPARE:
-                        for service, placement in step.redirected.items():
-                            rollout.load(placement, service)
+                        for service in captures(step.merged):
+                            rollout.load(step.merged, service)
                         rollout.wait_until_older_connections_are_closed()
                     wait_for_workers(callers)
                 rollout.rest(new)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from admc.rollout.model import Step
     from admc.rollout.reducer import Observation
     from admc.rollout.rollout_state import RolloutState
-    from admc.serve.build.source import State
     from admc.serve.rollout.plans import Planned
     from xds_server.transport.server import XdsServer
 
@@ -153,14 +152,9 @@ class Rollout:
             for name in planned:
                 await asyncio.to_thread(self.plans.compare, name)
             await asyncio.to_thread(self.plans.has_steps, position.rollout.now.base, position.rollout.newest)
-            if position.rollout.now.goal is not None:
-                step = self._step(position.rollout)
-                redirected = step is not None and self.plans.state(position.rollout.now).source.mode is Mode.REDIRECT
-                old = self.plans[position.rollout.now.base].placed
-                await asyncio.to_thread(self._redirection.resume, old, redirected=redirected)
-                if step is not None and redirected:
-                    addresses = self.plans.state(position.rollout.now).addresses
-                    await asyncio.to_thread(self._redirection.ask, step.redirected, addresses)
+            if self._redirects(position.rollout.now):
+                await asyncio.to_thread(self._redirection.resume)
+            await self._ask(position.rollout)
             state = await self._with_renamed(position.rollout)
             await self._publish(state, state.now.base)
             self.state = state
@@ -200,6 +194,8 @@ class Rollout:
         name = self.plans.put(planned)
         state = begun(name, secrets.token_bytes(SECRET_BYTES))
         try:
+            if self._redirects(state.now):
+                await asyncio.to_thread(self._redirection.begin, planned.placed)
             await self._store(self._position(state))
         except CommandError:
             LOG.warning("first_plan_not_kept")
@@ -250,7 +246,8 @@ class Rollout:
         try:
             await self._advance(reduce(state, seen))
             if self._arrives and self.state == state and all(each.has_now for each in seen.clients):
-                await self._arrive()
+                self._arrives = False
+                LOG.info("rollout_over", extra={"state": self.plans[state.now.base].state.version})
         except CommandError as error:
             # The rollout stays at this label until the folder can be written, or the addresses change.
             self._failed()
@@ -292,14 +289,6 @@ class Rollout:
                 await self._publish(state, state.now.base)
             self.state = state
 
-    async def _arrive(self) -> None:
-        """Every proxy has the plan at rest. Raises `CommandError` if the folder cannot be written."""
-        assert self.state is not None  # noqa: S101 - the caller looked
-        plan = self.plans[self.state.now.base]
-        await asyncio.to_thread(self._redirection.rest, plan.placed)
-        self._arrives = False
-        LOG.info("rollout_over", extra={"state": plan.state.version})
-
     async def _again(self) -> None:
         """Publish the same label at other addresses."""
         state = self.state
@@ -316,18 +305,19 @@ class Rollout:
         if count:
             LOG.info("published", extra={"groups": count, "state": self.plans[after].state.version})
 
+    def _redirects(self, label: Label) -> bool:
+        return self.plans.state(label).source.mode is Mode.REDIRECT
+
     async def _ask(self, state: RolloutState) -> None:
         """Request the redirection that a label needs."""
-        step, at = self._step(state), self.plans.state(state.now)
-        if at.source.mode is not Mode.REDIRECT:
+        if not self._redirects(state.now):
             return
-        before, placed = self.state, self.plans[state.now.base].placed
+        before, step = self.state, self._step(state)
         if before is not None and before.now.goal is None and before.now != state.now:
-            old = self.plans[before.now.base].placed
-            await asyncio.to_thread(self._redirection.begin, old, redirected=True)
-        redirected = dict.fromkeys(hosts(state.now, self.plans), placed) if step is None else step.redirected
-        if before is not None:  # the rules of the first plan count as loaded
-            await asyncio.to_thread(self._redirection.ask, redirected, at.addresses)
+            old = self.plans[before.now.base].placed if self._redirects(before.now) else None
+            await asyncio.to_thread(self._redirection.begin, old)
+        placed = self.plans[state.now.base].placed if step is None else step.merged
+        await asyncio.to_thread(self._redirection.ask, placed, self.plans.state(state.now).addresses)
 
     def _log(self, before: RolloutState, state: RolloutState) -> None:
         step = self._step(state)
@@ -363,15 +353,11 @@ class Rollout:
         async with self._turn:
             await store(self.position)
 
-    async def keep(self, *, force: State | None = None) -> bool:
-        """Write the files of redirection again that were changed from outside; returns whether there were any. Raises
+    async def keep(self) -> bool:
+        """Write the files of redirection again if one was changed from outside; returns whether one was. Raises
         `CommandError`."""
         async with self._turn:
-            state, rest = self.state, None
-            if state is not None and state.now.goal is None and force is not None:
-                redirected = force.source.mode is Mode.REDIRECT
-                rest = (self.plans[state.now.base].placed, force.addresses) if redirected else None
-            return await asyncio.to_thread(self._redirection.keep, rest)
+            return await asyncio.to_thread(self._redirection.keep)
 
     async def _confirm(self) -> None:
         """Read the confirmations of requested redirection."""
