@@ -153,7 +153,7 @@ def _observed(state: RolloutState, seen: Observation) -> RolloutState:
     served = frozenset(name for name, clients in by_service.items() if any(each.served for each in clients))
     may_have = []
     for holding in state.may_have:
-        services = holding.services & by_service.keys()
+        services = holding.services.intersection(by_service)
         left = services | served if holding.label == state.now else services - caught_up
         may_have.append(holding._replace(services=left))
     if all(each.has_now for each in seen.clients):
