@@ -63,14 +63,16 @@ class Client(NamedTuple):
     """Its source lists it, and it is not connected."""
     older: frozenset[str] = frozenset()
     """Names of chains that it still subscribes to and that `now` does not have."""
+    node: str = ""
+    """Its name, if it is connected."""
 
 
 class Observation(NamedTuple):
     """What can be seen at one moment, of what `now` is."""
 
     clients: tuple[Client, ...]
-    ready: bool
-    """Redirection is loaded, as `now` needs it."""
+    missing: tuple[str, ...]
+    """The services whose redirection is not loaded as `now` needs it."""
     moves: Between
     """The services at the ends of the destinations that change at both their ends between two plans."""
     changes: Between
@@ -217,7 +219,7 @@ def _move(state: RolloutState, seen: Observation) -> RolloutState:
     # Chains change where a move begins and where it ends. Connections that are older lack filters of one plan.
     if (last if state.back else first) and any(each.older for each in seen.concerned):
         return state
-    if first and not state.back and not seen.ready:
+    if first and not state.back and seen.missing:
         return state
     return _publish(state, seen, state.now.neighbour(back=state.back))
 

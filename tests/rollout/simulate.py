@@ -129,8 +129,8 @@ class Simulation:
         for name in self.world.services:
             chains[name] = frozenset(self.world.chain(now, hop) for hop in self.world.hops(name))
         involved = None if now.goal is None else self.world.changes(now.base, now.goal)
-        ready = now.move in self.ready
-        return Observation(tuple(clients), ready, self.world.moves, self.world.changes, involved, chains)
+        missing = () if now.move in self.ready else ("a",)
+        return Observation(tuple(clients), missing, self.world.moves, self.world.changes, involved, chains)
 
     def _control(self, command: Command | None = None) -> None:
         server = self.server

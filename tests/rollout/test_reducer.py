@@ -26,7 +26,7 @@ def changes(old: str, new: str) -> frozenset[str]:
 
 
 def seen(*clients: Client, ready: bool = True) -> Observation:
-    return Observation(clients or (client("web"), client("cart")), ready, between, changes)
+    return Observation(clients or (client("web"), client("cart")), () if ready else ("web",), between, changes)
 
 
 def client(service: str, *, has: bool = True, refuses: bool = False, older: str = "", fresh: bool = False) -> Client:

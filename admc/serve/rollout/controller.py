@@ -24,6 +24,7 @@ from admc.serve.rollout.redirection import Redirection
 from admc.serve.state_dir.manifest import SECRET_BYTES, plans_of
 from admc.serve.state_dir.store import Position
 from emitters.envoy import Mode
+from xds_server.resources.snapshot import SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from admc.rollout.reducer import Observation
     from admc.rollout.rollout_state import RolloutState
     from admc.serve.rollout.plans import Planned
+    from admc.serve.rollout.publisher import Prepared
     from xds_server.transport.server import XdsServer
 
     Store = Callable[[Position | None], Awaitable[None]]
@@ -88,6 +90,12 @@ class Rollout:
         if state is None:
             return False
         return state.now.goal is not None or state.queued is not None or self._arrives
+
+    @property
+    def _present(self) -> RolloutState:
+        """The state, once a first plan is published."""
+        assert self.state is not None  # noqa: S101 - the caller looked
+        return self.state
 
     @property
     def text(self) -> str:
@@ -156,7 +164,7 @@ class Rollout:
                 await asyncio.to_thread(self._redirection.resume)
             await self._ask(position.rollout)
             state = await self._with_renamed(position.rollout)
-            await self._publish(state, state.now.base)
+            await self._publish(state)
             self.state = state
             self._arrives = state.now.goal is None and state.proven != state.now
 
@@ -199,14 +207,13 @@ class Rollout:
             await self._store(self._position(state))
         except CommandError:
             LOG.warning("first_plan_not_kept")
-        await self._publish(state, name)
+        await self._publish(state)
         self.state = state
 
     def _try(self, name: str, bases: Sequence[str]) -> None:
         """Build the steps that will lead to a plan, from the first of some plans from which they are safe. Raises
         `CommandError` if none are, so that the caller does not take the plan for the active one."""
-        state = self.state
-        assert state is not None  # noqa: S101 - the caller looked
+        state = self._present
         move = state.moves + 1
         for base in bases:
             label = Label(base, name, STEPS[0], move)
@@ -219,28 +226,22 @@ class Rollout:
                 return
 
     def _observe(self) -> Observation:
-        state = self.state
-        assert state is not None  # noqa: S101 - the caller looked
-        step = self._step(state)
-        ready = step is None or not self._redirection.missing(step)
-        return self.publisher.observe(state, self.plans, None if step is None else step.services, ready=ready)
+        step = self._step(self._present)
+        missing = () if step is None else self._redirection.missing(step)
+        return self.publisher.observe(self._present, self.plans, None if step is None else step.services, missing)
 
     def _step(self, state: RolloutState) -> Step | None:
         return None if state.now.goal is None else self.plans.step(state.now, state.key)
 
     async def _command(self, command: Command) -> None:
-        assert self.state is not None  # noqa: S101 - the caller looked
-        await self._advance(reduce(self.state, self._observe(), command), stored=True)
+        await self._advance(reduce(self._present, self._observe(), command), stored=True)
         await self._look()
 
     async def _look(self) -> None:
-        state = self.state
-        assert state is not None  # noqa: S101 - the caller looked
+        state = self._present
         began = time.monotonic()
         seen = self._observe()
-        step = self._step(state)
-        missing = () if step is None else self._redirection.missing(step)
-        self._wait(progress.waits(state, seen, self.plans, missing))
+        self._wait(progress.waits(state, seen, self.plans))
         ended = time.monotonic()
         self._due = ended + (ended - began) / LOOK_SHARE
         try:
@@ -248,7 +249,7 @@ class Rollout:
             if self._arrives and self.state == state and all(each.has_now for each in seen.clients):
                 self._arrives = False
                 LOG.info("rollout_over", extra={"state": self.plans[state.now.base].state.version})
-        except CommandError as error:
+        except (CommandError, SnapshotError) as error:
             # The rollout stays at this label until the folder can be written, or the addresses change.
             self._failed()
             self.waits = progress.causes(error)
@@ -266,18 +267,20 @@ class Rollout:
         self.waits = waits
 
     async def _advance(self, state: RolloutState, *, stored: bool = False) -> None:
-        """Store a state, and publish its label. Raises `CommandError`: then nothing has changed."""
-        before = self.state
-        assert before is not None  # noqa: S101 - the caller looked
+        """Store a state, and publish its label. Raises `CommandError` or `SnapshotError`: then nothing has
+        changed."""
+        before = self._present
         if state == before:
             return
         if state.now != before.now:
             await self._ask(state)
-            await asyncio.to_thread(self.plans.content, state.now, state.key)  # Envoy may not be able to express it
+            prepared = await self._prepared(
+                state, before.now.goal or before.now.base
+            )  # there may be no snapshots of it
             await self._store(self._position(state))
             self._stored = state
             self.publisher.labelled()
-            await self._publish(state, before.now.goal or before.now.base)
+            await self._hand_over(state, prepared)
             self.state, self._stored = state, None
             self._arrives = state.now.goal is None
             self._log(before, state)
@@ -286,24 +289,31 @@ class Rollout:
             if stored or state.back != before.back:
                 await self._store(self._position(state))
             if state.kept != before.kept:
-                await self._publish(state, state.now.base)
+                await self._publish(state)
             self.state = state
 
     async def _again(self) -> None:
         """Publish the same label at other addresses."""
-        state = self.state
-        assert state is not None  # noqa: S101 - the caller looked
+        state = self._present
         await self._ask(state)
-        await self._publish(state, state.now.base)
+        await self._publish(state)
 
-    async def _publish(self, state: RolloutState, before: str) -> None:
+    async def _publish(self, state: RolloutState) -> None:
+        """Publish a label again, or the first one."""
+        await self._hand_over(state, await self._prepared(state, state.now.base))
+
+    async def _prepared(self, state: RolloutState, before: str) -> Prepared:
+        """What to publish of a state after the plan before. Raises `CommandError` or `SnapshotError`."""
         content = await asyncio.to_thread(self.plans.content, state.now, state.key)
         after = state.now.goal or state.now.base
         guards = await asyncio.to_thread(self.plans.guards, before, after) if before in self.plans else frozenset()
-        prepared = await asyncio.to_thread(self.publisher.prepared, state, content, guards)
+        return await asyncio.to_thread(self.publisher.prepared, state, content, guards)
+
+    async def _hand_over(self, state: RolloutState, prepared: Prepared) -> None:
         count = await self.publisher.publish(prepared)
         if count:
-            LOG.info("published", extra={"groups": count, "state": self.plans[after].state.version})
+            version = self.plans[state.now.goal or state.now.base].state.version
+            LOG.info("published", extra={"groups": count, "state": version})
 
     def _redirects(self, label: Label) -> bool:
         return self.plans.state(label).source.mode is Mode.REDIRECT
