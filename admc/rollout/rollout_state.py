@@ -99,10 +99,6 @@ class RolloutState:
         is of no use in the next."""
         return hashlib.blake2b(str(self.now.move).encode(), key=self.secret, digest_size=32).digest()
 
-    def holders(self, label: Label) -> frozenset[str]:
-        """The services of which some proxy may have a label."""
-        return next((holding.services for holding in self.may_have if holding.label == label), NO_SERVICES)
-
     @property
     def before(self) -> tuple[Label, ...]:
         """The labels that `now` replaced, one after the other, and to which the rollout may be taken back: the last

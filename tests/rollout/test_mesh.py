@@ -9,7 +9,7 @@ import pytest
 
 from admc.rollout.captures import captures
 from admc.rollout.model import Placed, StepName
-from admc.rollout.resources import resources
+from admc.rollout.resources import Emitted
 from admc.rollout.retention import retained
 from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
@@ -71,7 +71,7 @@ class Rollout:
         self._publish({each.service: snapshot(each) for each in made})
 
     def take(self, step: Step) -> None:
-        made = resources(step, self._addresses, Mode.REDIRECT)
+        made = Emitted(step, self._addresses, Mode.REDIRECT).at(step)
         self._publish({service: snapshot(each) for service, each in made.items()})
 
     def load(self, placed: Placed, *services: str) -> None:
