@@ -273,11 +273,14 @@ class Rollout:
         if state == before:
             return
         if state.now != before.now:
+            # There may be no snapshots of it, and then its redirection is not needed either.
+            prepared = await self._prepared(state, before.now.goal or before.now.base)
             await self._ask(state)
-            prepared = await self._prepared(
-                state, before.now.goal or before.now.base
-            )  # there may be no snapshots of it
-            await self._store(self._position(state))
+            try:
+                await self._store(self._position(state))
+            except CommandError:
+                await self._ask(before)  # the label that proxies have goes on needing its redirection
+                raise
             self._stored = state
             self.publisher.labelled()
             await self._hand_over(state, prepared)
