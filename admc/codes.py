@@ -354,9 +354,9 @@ _USAGE = {
         "A plan that moves policies from one end of a call to the other is taken in four steps, in which each request "
         "meets what exactly one of the two plans enforces. There are no such steps where policies move both ways at "
         "one port; where a port gets another number, target or protocol while policies move at it; and where requests "
-        "that ADMs send by themselves (`external_authorization`, `mirror`, `split`) begin or end while policies for "
-        "them move at their destination. The server refuses the plan and goes on with the one that it has. Make two "
-        "plans of it, one after the other: the message says which.",
+        "that ADMs send by themselves (`external_authorization`, `mirror`, `split`) begin or end for a destination "
+        "that moves, to one that moves as well, or begin and end at one destination. The server refuses the plan and "
+        "goes on with the one that it has. Make two plans of it, one after the other: the message says which.",
     ),
     "ADM856": Code(
         "the server did not abort or continue the rollout",

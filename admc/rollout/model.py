@@ -65,9 +65,9 @@ class HopPart(NamedTuple):
     """A hop of an ADM: the same in all steps."""
 
     hop: Hop
-    """To a port that moves, it has policies of both plans; else, those of the new one."""
-    moves: bool
-    """Its filter chain has the filters of both plans."""
+    """To a port that moves, it has policies of both plans."""
+    plan: Plan | None
+    """The plan whose filter chain it has; None: the chain has the filters of both."""
     steady: frozenset[str] = frozenset()
     """Names of filters, `/POLICY:KIND`, of guards that are there in both plans, and change in arguments alone."""
 

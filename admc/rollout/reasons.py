@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING
 from dsl.program import Side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from admc.rollout.diff import Diff
     from admc.rollout.model import Port
 
 
-def reasons(diff: Diff) -> tuple[str, ...]:
-    """Sentences about all steps, in canonical order."""
+def reasons(diff: Diff, late: Iterable[str]) -> tuple[str, ...]:
+    """Sentences about all steps, in canonical order. `late`: destinations that change with the new plan only."""
     found = [
         sentence
         for port in sorted(diff.moving)
         for sentence in (*_moves(diff, port, Side.INGRESS), *_moves(diff, port, Side.EGRESS), *_stays(diff, port))
+    ]
+    found += [
+        f"policies of calls to `{name}` change with the new plan: ADMs begin to send requests of their own for them"
+        for name in sorted(late)
     ]
     return tuple(dict.fromkeys(found))
 

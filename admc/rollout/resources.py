@@ -45,7 +45,7 @@ class Emitted:
             return {each.service: each for each in made}
 
         parts = {service: part for service, part in step.parts.items() if only is None or service in only}
-        mixed = {service: held for service, held in parts.items() if any(each.moves for each in held)}
+        mixed = {service: held for service, held in parts.items() if any(each.plan is not Plan.NEW for each in held)}
         new = emitted(step.new, parts.keys())
         old = emitted(step.old, mixed.keys()) if mixed else {}
         frames = {service: tuple(map(_in_listener, held)) for service, held in mixed.items()}
@@ -80,7 +80,7 @@ def _lacking(parts: Sequence[HopPart], plans: Mapping[Plan, AdmResources]) -> tu
     return tuple(
         each.hop._replace(policies=())
         for each in parts
-        if each.moves
+        if each.plan is None
         and each.hop.carries_requests
         and each.hop.side is Side.INGRESS
         and any(each.hop.name not in found for found in chains)
@@ -145,9 +145,9 @@ class _Mixed:
     def _chain(self, part: HopPart, extensions: dict[str, Any]) -> Any:
         """The filter chain of a hop. Its route table is noted, and the configurations of guards that stay are set."""
         name = part.hop.name
-        if not part.moves:
-            found = self._chains[Plan.NEW][name]
-            self._routes[found.table] = self._tables[Plan.NEW][found.table]
+        if part.plan is not None:
+            found = self._chains[part.plan][name]
+            self._routes[found.table] = self._tables[part.plan][found.table]
             return found.chain
         own = {plan: self._chains[plan][name] for plan in Plan}
         found = combined(name, own[Plan.OLD], own[Plan.NEW])

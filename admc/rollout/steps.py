@@ -3,7 +3,8 @@
     old, new, key -> {StepName: Step}
 
 A port that moves goes through the steps of `schedule`. A port at which one end changes is swapped with the filter
-chains of that end, in `prepare`.
+chains of that end: in `prepare`, or, where that must not be before other ports have moved (`own_requests`), with the
+new plan at the end.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from admc.rollout.captures import captures_of
 from admc.rollout.diff import Diff, version
-from admc.rollout.model import HopPart, Placed, Step, StepName
+from admc.rollout.model import HopPart, Placed, Plan, Step, StepName
+from admc.rollout.own_requests import late_destinations
 from admc.rollout.reasons import reasons
-from admc.rollout.refusals import check_own_requests, marker_meaning
+from admc.rollout.refusals import marker_meaning
 from admc.rollout.schedule import overlay
 from emitters.envoy.names import filter_name
 
@@ -39,7 +41,7 @@ class _Steps:
     def __init__(self, diff: Diff, key: bytes) -> None:
         self._diff = diff
         self._marked = {port: marker_meaning(diff, port) for port in sorted(diff.moving)}
-        check_own_requests(diff)
+        self._late = late_destinations(diff)
         ends = ":".join(version(placed) for placed in diff.frame.plans)
         self._secrets = {port[0]: _secret(key, ends, port[0]) for port in self._marked}
         self._parts: dict[str, list[tuple[HopKey, HopPart]]] = {}
@@ -73,7 +75,7 @@ class _Steps:
             needs_redirection=captures_of(coming) if prepares else {},
             closes=tuple(sorted(closes - closed)) if prepares else (),
             opens=tuple(sorted(closed - closes)) if releases else (),
-            reasons=reasons(diff) if prepares else (),
+            reasons=reasons(diff, self._late) if prepares else (),
             secrets=frozenset(self._secrets.values()),
         )
 
@@ -81,10 +83,11 @@ class _Steps:
         """None: the ADM has no filter chain for a hop."""
         frame = self._diff.frame
         if key.port not in self._diff.moving:
-            hop = frame.hops[1].get(key)
-            return None if hop is None else HopPart(hop, moves=False)
+            plan = Plan.OLD if key.destination in self._late else Plan.NEW
+            hop = frame.hops[plan is Plan.NEW].get(key)
+            return None if hop is None else HopPart(hop, plan)
         steady = frozenset(filter_name("", policy) for policy in frame.steady_guards(key))
-        return HopPart(frame.union(key), moves=True, steady=steady)
+        return HopPart(frame.union(key), None, steady)
 
 
 def _secret(key: bytes, ends: str, destination: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 import pytest
 
@@ -50,9 +49,9 @@ def refused(old: Placed, new: Placed) -> str:
     return found.message
 
 
-def moving(step: Step, service: str) -> dict[str, bool]:
-    """The hops of an ADM, each with whether its filter chain has the filters of both plans."""
-    return {part.hop.name: part.moves for part in step.parts.get(service, ())}
+def plans(step: Step, service: str) -> dict[str, Plan | None]:
+    """The hops of an ADM, each with the plan whose filter chain it has."""
+    return {part.hop.name: part.plan for part in step.parts.get(service, ())}
 
 
 def judged(old: Placed, new: Placed) -> None:
@@ -169,16 +168,26 @@ def test_what_moves_both_ways_is_refused() -> None:
 
 
 @pytest.mark.parametrize("forward", ["mirror(to: e)", "split(to: e, percent: 5%)"])
-def test_what_an_adm_sends_by_itself_neither_begins_nor_ends_where_its_destination_moves(forward: str) -> None:
+def test_what_is_sent_to_a_destination_that_moves_begins_at_the_end_and_stops_at_the_beginning(forward: str) -> None:
     sends = f"policy f = {forward} on s -> d\n"
     with_it = placed(sends + MOVED.replace("SIDE", "ingress"))
     without = placed(MOVED.replace("SIDE", "egress"))
-    assert "requests of its own to `e` for `f`" in refused(with_it, without)
-    assert "requests of its own to `e` for `f`" in refused(without, with_it)
-    # The way round.
-    between = placed(MOVED.replace("SIDE", "ingress"))
-    for one, other in pairwise((with_it, between, without, between, with_it)):
-        judged(one, other)
+    begins = steps(without, with_it, b"key")
+    assert all("egress/d:80" not in plans(step, "s") for step in begins.values())
+    stops = steps(with_it, without, b"key")
+    assert all("egress/d:80" not in plans(step, "s") for step in stops.values())
+    judged(with_it, without)
+    judged(without, with_it)
+
+
+def test_other_changes_at_that_destination_wait_too() -> None:
+    counts = "policy c = request_count() on s -> d\npin c at egress\n"
+    old = placed(counts + MOVED.replace("SIDE", "egress"))
+    new = placed("policy f = mirror(to: e) on s -> d\n" + MOVED.replace("SIDE", "ingress"))
+    found = steps(old, new, b"key")
+    assert {plans(step, "s")["egress/d:80"] for step in found.values()} == {Plan.OLD}
+    assert any("`d` change with the new plan" in reason for reason in found[StepName.PREPARE].reasons)
+    judged(old, new)
 
 
 def test_what_begins_or_stops_at_a_destination_that_moves_itself_is_refused() -> None:
@@ -203,16 +212,16 @@ def test_what_is_sent_before_and_afterwards_is_no_obstacle() -> None:
     judged(new, old)
 
 
-def test_what_an_adm_sends_begins_where_its_receiver_goes_on_enforcing_the_same_on_it() -> None:
+def test_what_begins_waits_for_what_its_receiver_enforces_on_the_sender() -> None:
     text = 'policy x = deny() on s -> e when path == "PATH"\npin x at ingress\n'
     text += "policy m = request_count() on d -> e\npin m at SIDE\n"
     old = placed(text.replace("PATH", "/a").replace("SIDE", "ingress"))
-    other = placed(SENDS + text.replace("PATH", "/b").replace("SIDE", "egress"))
-    assert "requests of its own to `e` for `f`" in refused(old, other)
-    new = placed(SENDS + text.replace("PATH", "/a").replace("SIDE", "egress"))
-    assert moving(steps(old, new, b"key")[StepName.PREPARE], "s") == {"egress/d:80": False}
-    judged(old, new)
-    judged(new, old)
+    for path, waits in (("/b", True), ("/a", False)):
+        new = placed(SENDS + text.replace("PATH", path).replace("SIDE", "egress"))
+        found = steps(old, new, b"key")
+        assert all(("egress/d:80" in plans(step, "s")) is not waits for step in found.values())
+        judged(old, new)
+        judged(new, old)
 
 
 def test_one_that_stops_and_one_that_begins_at_one_destination_are_refused() -> None:
@@ -305,7 +314,7 @@ def test_two_ports_that_lead_to_one_target_are_two_for_senders() -> None:
     old, new = placed(text.replace("SIDE", "ingress"), app), placed(text.replace("SIDE", "egress"), app)
     assert Diff(old, new).moved == {"s", "t", "d"}
     for step in steps(old, new, b"key").values():
-        assert moving(step, "s").keys() == {"egress/d:80", "egress/d:81"}
+        assert plans(step, "s").keys() == {"egress/d:80", "egress/d:81"}
         senders, receivers = (
             {(service, f"egress/d:{port}") for service, port in (("s", 80), ("s", 81), ("t", 81))},
             {("d", "ingress/80"), ("d", "ingress/81")},

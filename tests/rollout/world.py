@@ -89,10 +89,10 @@ class Plans:
         found = {}
         numbers = {Plan.OLD: old, Plan.NEW: new}
         for service, parts in step.parts.items():
-            for hop, moves, _ in parts:
+            for hop, plan, _ in parts:
                 key = (service, hop.side, hop.destination, hop.port.target)
-                if not moves:
-                    own = self.hops[new][key]
+                if plan is not None:
+                    own = self.hops[numbers[plan]][key]
                     found[key] = State(chain_of(own), Table(own.policies))
                     continue
                 both = {each: self.hops[number].get(key) for each, number in numbers.items()}

@@ -140,8 +140,8 @@ def _stepping(
     service: str, part: HopPart, step: Step, own: Mapping[Plan, Mapping[tuple[str, str], Hop]], addresses: Addresses
 ) -> _Made:
     hop = part.hop
-    if not part.moves:
-        return _rest(own[Plan.NEW][service, hop.name], addresses)
+    if part.plan is not None:
+        return _rest(own[part.plan][service, hop.name], addresses)
     held = {each: found.get((service, hop.name)) for each, found in own.items()}
     chains = {each: _own(hop.name, () if it is None else it.policies) for each, it in held.items()}
     old, new = chains[Plan.OLD], chains[Plan.NEW]
