@@ -278,6 +278,26 @@ def test_a_profile_of_latency_alone() -> None:
     assert sum(part.latency for part in hop.parts if part.latency is not None) == 17_600
 
 
+def _without_cpu(*names: str) -> Profile:
+    def change(document: Document) -> None:
+        for part in document["hops"][0]["parts"]:
+            if part["name"] in names:
+                part["cpu"] = None
+
+    return profile(change)
+
+
+@pytest.mark.parametrize(
+    ("names", "subject"),
+    [(("kernel",), "kernel of http hop: cpu"), (("user", "kernel"), "http hop: cpu")],
+)
+def test_missing_parts_are_said_together(names: tuple[str, ...], subject: str) -> None:
+    found = overhead(ONE, _without_cpu(*names))
+    assert [each.subject for each in found.missing if each.lack is Lack.HOP] == [subject]
+    assert found.totals.cpu.at_least
+    assert not found.totals.latency.at_least
+
+
 def test_tcp_by_meshinsight() -> None:
     (hop,) = only(
         overhead(ONE.replace("http 8080", "tcp 8080").replace("request_count", "access_log"), MESHINSIGHT)

@@ -153,9 +153,7 @@ class _Model:
             return Base(None, ()), components
         subject = f"{hop.port.protocol} hop"
         costs = [cpu_of(part, rate, passing) for part in parts]
-        at_least = bool(passing.unrated)
-        for part, cost in zip(parts, costs, strict=True):
-            at_least = self._complete(hop, Lack.HOP, f"{part.name} of {subject}", cost, CPU) or at_least
+        at_least = self._parts_complete(hop, parts, costs, CPU) or bool(passing.unrated)
         slopes = self.prices.slope_known(hop.port.protocol, CPU)
         at_least = self._bytes(hop, subject, passing, [cost for cost in costs if cost is not None], slopes) or at_least
         base = whole(total(cost.amount for cost in costs if cost is not None), NANO, at_least=at_least)
@@ -186,6 +184,14 @@ class _Model:
             call = self.program.calls[index]
             if call.rate is None:
                 self.notes.lacks(Lack.RATE, f"{call.source} -> {call.destination}", hop.service)
+
+    def _parts_complete(
+        self, hop: LoadedHop, parts: Sequence[PartFunctions], costs: Sequence[object | None], quantity: str
+    ) -> bool:
+        """Whether a part of the base lacks a figure; notes all such parts at once."""
+        names = [part.name for part, cost in zip(parts, costs, strict=True) if cost is None]
+        of = "" if len(names) == len(parts) else f"{', '.join(names)} of "
+        return self._complete(hop, Lack.HOP, f"{of}{hop.port.protocol} hop", None if names else parts, quantity)
 
     def _complete(self, hop: LoadedHop, lack: Lack, subject: str, cost: object | None, quantity: str) -> bool:
         """Whether a figure is missing; notes that."""
@@ -279,9 +285,7 @@ class _Model:
             return Base(None, (None,) * len(parts))
         subject = f"{hop.port.protocol} hop"
         found = [latency_of(part, rate, size) for part in parts]
-        at_least = False
-        for part, each in zip(parts, found, strict=True):
-            at_least = self._complete(hop, Lack.HOP, f"{part.name} of {subject}", each, LATENCY) or at_least
+        at_least = self._parts_complete(hop, parts, found, LATENCY)
         known = [each for each in found if each is not None]
         slopes = self.prices.slope_known(hop.port.protocol, LATENCY)
         at_least = self._outside(hop, subject, known, slopes, size) or at_least
