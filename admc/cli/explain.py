@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -140,7 +141,8 @@ def _answers(path: Path, name: str | None, include: list[Path] | None) -> list[E
             return [explain_application(program, placement)]
         answers = []
         if name in program.services:
-            answers.append(explain_service(program, placement, name, _solve))
+            without = partial(_solve, folder_of(path))
+            answers.append(explain_service(program, placement, name, without))
         if name in program.policy_by_name:
             answers.append(explain_policy(program, placement, name))
         if name in program.kinds and not answers:
@@ -150,10 +152,10 @@ def _answers(path: Path, name: str | None, include: list[Path] | None) -> list[E
         progress.clear()
 
 
-def _solve(program: Program) -> Placement:
-    from solver.place import place
+def _solve(folder: str, program: Program) -> Placement:
+    from admc.compile.pipeline import solve
 
-    return place(program)
+    return solve(program, folder)[0]
 
 
 def _check_name(program: Program, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from admc.plan.model import (
     FREE,
@@ -28,7 +28,10 @@ from admc.plan.model import (
 from admc.plan.reasons import adm_reasons
 from dsl.program import Metric, Policy, Program, Side, Verb
 from dsl.text import Span
-from solver.placement import Costs, Decision, Placement, Reason
+from solver.placement import Decision, Placement, Reason
+
+if TYPE_CHECKING:
+    from admc.overhead.report import Report
 
 SIDES = (Side.INGRESS, Side.EGRESS)
 
@@ -46,7 +49,8 @@ _MEASURED = {Metric.CPU, Metric.LATENCY, Metric.OVERHEAD}
 """Metrics of the objective that need a profile."""
 
 
-def build(program: Program, placement: Placement, costs: Costs) -> Plan:
+def build(program: Program, placement: Placement, overhead: Report | None) -> Plan:
+    """`overhead` is the estimate by the program's profile, if it has one."""
     shares = shares_by_service(program, placement)
     return Plan(
         app=program.app,
@@ -57,7 +61,7 @@ def build(program: Program, placement: Placement, costs: Costs) -> Plan:
             placement.status,
             tuple(
                 Objective(*level)
-                if costs.known or level.metric not in _MEASURED
+                if overhead is not None or level.metric not in _MEASURED
                 else Objective(level.metric, None, None)
                 for level in placement.objectives
             ),

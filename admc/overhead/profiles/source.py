@@ -6,7 +6,7 @@ Compile, explain and serve get the profile of a program here, so that all of the
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,7 +73,9 @@ def built_in(name: str) -> NamedProfile:
     return _read(name, SourceText(f"{name}{ENDING}", text), "")
 
 
+@lru_cache(maxsize=2)
 def _read(named: str, text: SourceText, folder: str) -> NamedProfile:
+    """Several stages of a compile ask for the profile of one program."""
     diagnostics = Diagnostics()
     profile = read_profile(text, diagnostics)
     if profile is None:

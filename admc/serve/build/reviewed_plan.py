@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from admc.compile.pipeline import expressible, folder_of, load_program
+from admc.compile.pipeline import costs_of, expressible, folder_of, load_program
 from admc.exits import CommandError, wrong_usage
 from admc.plan.read import read_plan
 from admc.serve.file_watch import look
@@ -61,9 +61,11 @@ def checked(path: Path, plan: Plan, program: Program) -> Placement:
     """The placement of a plan, if the verifier accepts it for this program. Raises `CommandError`."""
     _same_files(path, plan, program)
     placement = _placement(path, plan, program)
+    from solver.rules.options import decision_points
     from solver.verify.verifier import verify
 
-    violations = verify(program, placement, older_levels=plan.schema_version == 1)
+    costs = costs_of(program, decision_points(program) if program.profile else (), folder_of(path))
+    violations = verify(program, placement, costs, older_levels=plan.schema_version == 1)
     if violations:
         messages = "; ".join(violation.message for violation in violations[:SHOWN])
         raise _unfit(path, messages, "compile again to write a new one; a plan must not be edited", code="ADM853")
