@@ -5,6 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 CODES: Mapping[str, tuple[str, ...]] = {
+    "ADM857": (
+        "a change of `admc overhead` cannot be applied",
+        "`--what-if NAME.QUANTITY=CHANGE` multiplies figures of the profile. NAME is a part or a component that the "
+        "profile has, or `sidecar`. QUANTITY is `latency`, `cpu` or `memory`. CHANGE is a percentage, `-50%`, or "
+        "a factor, `x0.5`. `--traffic x10` multiplies all rates. `--replan` needs one of them, or `--profile`.",
+        "",
+        "admc overhead policies.adm --what-if ipc.latency=-50% --traffic x10 --replan",
+    ),
+    "ADM858": (
+        "a price list cannot be used",
+        "`--prices` names a JSON file with a currency, the prices of a core and of a GiB for a month, and what a "
+        "sidecar reserves of both. `admc/prices.schema.json` is its schema, and docs/profiles.md describes it.",
+        "",
+        "admc overhead policies.adm --prices prices.json",
+    ),
     "ADM860": (
         "a profile is not JSON",
         "The place is that of the first mistake. A profile is JSON without `NaN` and `Infinity`, with each key once in "

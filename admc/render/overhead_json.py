@@ -7,36 +7,41 @@ from decimal import Decimal
 from fractions import Fraction
 
 from admc.overhead.model.overhead import AdmOverhead, ComponentShare, HopOverhead, Overhead, Totals
+from admc.overhead.money.bill import Bill
 from admc.overhead.profiles.amounts import Whole
 from admc.overhead.profiles.write import json_text
 from admc.overhead.report import Report
+from admc.render import money
 from admc.render.decimals import fixed
 from dsl.program import Program
 from emitters.hops import hop_name
 
 
-def render(program: Program, report: Report) -> str:
+def render(program: Program, report: Report, bill: Bill | None = None) -> str:
+    return json_text(document(program, report, bill))
+
+
+def document(program: Program, report: Report, bill: Bill | None = None) -> dict[str, object]:
     named = report.profile
     overhead = report.overhead
-    return json_text(
-        {
-            "app": program.app,
-            "profile": {
-                "named": named.named,
-                "name": named.profile.name,
-                "sha256": named.sha256,
-                "platform": named.profile.platform._asdict(),
-            },
-            "units": {"cpu": "nano-cores", "latency": "ns", "memory": "bytes", "rate": "requests/s"},
-            "totals": {
-                "plan": _totals(overhead.totals),
-                "full_mesh": _totals(report.full_mesh.hosting),
-                "full_mesh_everywhere": _totals(report.full_mesh.everywhere),
-            },
-            "adms": [_adm(program, adm) for adm in overhead.adms],
-            **_lacks(overhead),
-        }
-    )
+    return {
+        "app": program.app,
+        "profile": {
+            "named": named.named,
+            "name": named.profile.name,
+            "sha256": named.sha256,
+            "platform": named.profile.platform._asdict(),
+        },
+        "units": {"cpu": "nano-cores", "latency": "ns", "memory": "bytes", "rate": "requests/s"},
+        "totals": {
+            "plan": _totals(overhead.totals),
+            "full_mesh": _totals(report.full_mesh.hosting),
+            "full_mesh_everywhere": _totals(report.full_mesh.everywhere),
+        },
+        "money": None if bill is None else money.document(bill),
+        "adms": [_adm(program, adm) for adm in overhead.adms],
+        **_lacks(overhead),
+    }
 
 
 def _lacks(overhead: Overhead) -> dict[str, object]:

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from admc.overhead.model.overhead import AdmOverhead, HopOverhead, Lack, Missing, Totals
+from admc.overhead.model.overhead import AdmOverhead, Extrapolated, HopOverhead, Lack, Missing, Totals
+from admc.overhead.money.bill import Bill
 from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.report import Report
+from admc.render import money
 from admc.render.columns import table
 from admc.render.decimals import fixed, significant
 from admc.terminal import counted, visible
@@ -18,6 +20,7 @@ from emitters.hops import hop_name
 ROWS: Final = 40
 NAMES: Final = 6
 MEGA: Final = 1_000_000
+MESH: Final = "a full mesh enforces each policy where the plan does; it has more sidecars and hops"
 _LACKS: Final = {
     Lack.COMPONENT: "the profile has no figure for",
     Lack.HOP: "the profile has no figure for",
@@ -31,7 +34,7 @@ _LACKS: Final = {
 }
 
 
-def render(program: Program, report: Report) -> str:
+def render(program: Program, report: Report, bill: Bill | None = None) -> str:
     profile = report.profile
     lines = [
         f"{visible(program.app)}, estimated by the profile {visible(profile.named)} (sha256 {profile.sha256[:12]}), "
@@ -39,6 +42,7 @@ def render(program: Program, report: Report) -> str:
         "",
         *_totals(report),
         "",
+        *([] if bill is None else [*money.lines(bill), ""]),
         *_adms(program, report.overhead.adms),
     ]
     notes = [*_missing(report), *_extrapolated(report)]
@@ -53,16 +57,16 @@ def _totals(report: Report) -> list[str]:
         ("full mesh, everywhere", report.full_mesh.everywhere),
     ):
         rows.append((name, *_row(totals)))
-    return table(rows, right=(1, 2, 3, 4, 5))
+    return [*table(rows, right=(1, 2, 3, 4, 5)), f"({MESH})"]
 
 
 def _row(totals: Totals) -> tuple[str, str, str, str, str]:
     return (
         str(totals.sidecars),
         str(totals.hops),
-        _shown(totals.cpu, NANO),
-        _shown(totals.memory, MEGA),
-        _shown(totals.latency, 1000),
+        shown(totals.cpu, NANO),
+        shown(totals.memory, MEGA),
+        shown(totals.latency, 1000),
     )
 
 
@@ -71,7 +75,7 @@ def _adms(program: Program, adms: tuple[AdmOverhead, ...]) -> list[str]:
     for adm in adms[:ROWS]:
         saturated = "saturated" if adm.saturated else ""
         rate = _rate(program, adm.rate, adm.hops)
-        rows.append((adm.service, str(adm.replicas), rate, _shown(adm.cpu, NANO), _shown(adm.memory, MEGA), saturated))
+        rows.append((adm.service, str(adm.replicas), rate, shown(adm.cpu, NANO), shown(adm.memory, MEGA), saturated))
         rows += [_hop(program, hop) for hop in adm.hops]
     lines = table(rows, right=(1, 2, 3, 4, 5))
     if len(adms) > ROWS:
@@ -92,13 +96,13 @@ def _hop(program: Program, hop: HopOverhead) -> tuple[str, str, str, str, str, s
         f"  {hop_name(hop.side, hop.destination, hop.port)} ({hop.protocol})",
         "",
         _rate(program, hop.rate, [hop]),
-        _shown(hop.cpu, NANO),
+        shown(hop.cpu, NANO),
         "",
-        _shown(hop.latency, 1000),
+        shown(hop.latency, 1000),
     )
 
 
-def _shown(amount: Whole | None, unit: int) -> str:
+def shown(amount: Whole | None, unit: int) -> str:
     """An amount in a unit, with its interval, or as a lower bound. A lower bound of zero is no figure."""
     if amount is None or (amount.at_least and not amount.value):
         return "-"
@@ -113,7 +117,7 @@ def _shown(amount: Whole | None, unit: int) -> str:
 
 def _missing(report: Report) -> Iterator[str]:
     for each in report.overhead.missing[:ROWS]:
-        yield f"at least: {lacking(each)} ({_names(each.services)})"
+        yield f"at least: {lacking(each)} ({names(each.services)})"
     if len(report.overhead.missing) > ROWS:
         yield f"... and {counted(len(report.overhead.missing) - ROWS, 'more reason')}; `--format json` has them all"
 
@@ -126,9 +130,13 @@ def lacking(each: Missing) -> str:
 
 def _extrapolated(report: Report) -> Iterator[str]:
     for each in report.overhead.extrapolated[:ROWS]:
-        yield f"extrapolated: {visible(each.subject)}, at another {each.what} than measured ({_names(each.services)})"
+        yield extrapolation(each)
 
 
-def _names(services: tuple[str, ...]) -> str:
+def extrapolation(each: Extrapolated) -> str:
+    return f"extrapolated: {visible(each.subject)}, at another {each.what} than measured ({names(each.services)})"
+
+
+def names(services: tuple[str, ...]) -> str:
     shown = ", ".join(visible(name) for name in services[:NAMES])
     return shown + (f" and {len(services) - NAMES} more" if len(services) > NAMES else "")

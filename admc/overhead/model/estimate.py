@@ -85,6 +85,7 @@ class _Model:
             cpu=added(adm.cpu for adm in adms),
             memory=added(adm.memory for adm in adms),
             latency=self._weighted(adms),
+            saturated=sum(adm.replicas for adm in adms if adm.saturated),
         )
         saturated = tuple(adm.service for adm in adms if adm.saturated)
         return Overhead(adms, totals, self.notes.missing(), self.notes.extrapolated(), saturated)

@@ -45,6 +45,7 @@ def _sum(found: Iterable[Totals]) -> Totals:
         added(row.cpu for row in rows),
         added(row.memory for row in rows),
         added(row.latency for row in rows),
+        sum(row.saturated for row in rows),
     )
 
 
@@ -65,7 +66,8 @@ class _Sidecars:
         limit = self.profile.saturation
         saturated = limit is not None and cpu.value > Fraction(limit) * service.replicas * NANO
         latency = None if saturated else self._requests(LATENCY, hops, together, rate, 1000)
-        return Totals(service.replicas, len(hops), cpu, self._memory(service, hops), added((latency,)))
+        memory = self._memory(service, hops)
+        return Totals(service.replicas, len(hops), cpu, memory, added((latency,)), service.replicas if saturated else 0)
 
     def _requests(
         self,
