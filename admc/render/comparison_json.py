@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from admc.overhead.money.bill import Bill
 from admc.overhead.profiles.write import json_text
-from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, TotalsPair
+from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, RequestPair, TotalsPair
 from admc.overhead.what_if.scenario import Scenario
 from admc.render import overhead_json
 from admc.render.decimals import fixed
@@ -28,6 +28,7 @@ def render(programs: tuple[Program, Program], comparison: Comparison, bills: tup
                 "full_mesh": _totals(comparison.full_mesh),
                 "full_mesh_everywhere": _totals(comparison.everywhere),
                 "adms": [_adm(adm) for adm in comparison.adms],
+                "requests": [_request(request) for request in comparison.requests],
             },
             "unused": [change.text for change in comparison.unused],
             "cautions": list(comparison.cautions),
@@ -73,6 +74,15 @@ def _hop(hop: HopPair) -> dict[str, object]:
         "planned": list(hop.planned),
         "cpu": _difference(hop.cpu),
         "latency": _difference(hop.latency),
+    }
+
+
+def _request(request: RequestPair) -> dict[str, object]:
+    return {
+        "request": request.name,
+        "latency_mean": _difference(request.mean),
+        "latency_worst": _difference(request.worst),
+        "cpu_of_request": _difference(request.cpu),
     }
 
 

@@ -8,11 +8,11 @@ from typing import Final
 
 from admc.overhead.money.bill import Bill, Money
 from admc.overhead.profiles.amounts import NANO, Whole
-from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, TotalsPair, notes
+from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, RequestPair, TotalsPair, notes
 from admc.render import money
 from admc.render.columns import table
 from admc.render.decimals import significant
-from admc.render.overhead_text import MEGA, MESH, ROWS, extrapolation, lacking, names, shown
+from admc.render.overhead_text import EVERYWHERE, HOSTING, MEGA, MESH, ROWS, extrapolation, lacking, names, shown
 from admc.terminal import counted, visible
 from dsl.program import Program
 
@@ -26,8 +26,8 @@ def render(program: Program, comparison: Comparison, bills: tuple[Bill, Bill] | 
     for at, (name, totals) in enumerate(
         (
             ("plan", comparison.plan),
-            ("full mesh, where a sidecar can be", comparison.full_mesh),
-            ("full mesh, everywhere", comparison.everywhere),
+            (HOSTING, comparison.full_mesh),
+            (EVERYWHERE, comparison.everywhere),
         )
     ):
         rows += [*([("",)] if at else []), (name,), *_totals(totals)]
@@ -36,9 +36,13 @@ def render(program: Program, comparison: Comparison, bills: tuple[Bill, Bill] | 
             rows += _money(totals, before, after, bills[0].currency)
     for adm in comparison.adms[:ROWS]:
         rows += [("",), *_adm(adm)]
+    for request in comparison.requests[:ROWS]:
+        rows += [("",), *_request(request)]
     lines = [*_head(program, comparison), "", *table(rows, right=(1, 3, 4, 5))]
     if len(comparison.adms) > ROWS:
         lines.append(f"... and {len(comparison.adms) - ROWS} more ADMs; `--format json` has them all")
+    if len(comparison.requests) > ROWS:
+        lines.append(f"... and {len(comparison.requests) - ROWS} more requests; `--format json` has them all")
     if not comparison.adms:
         lines += ["", "no ADM differs"]
     found = list(_notes(comparison))
@@ -100,6 +104,13 @@ def _hop(hop: HopPair) -> Iterator[Row]:
     if not rows and hop.planned != (True, True):
         yield _row(f"{name}{_planned(hop.planned, 'hop')}", "", "")
     yield from rows
+
+
+def _request(request: RequestPair) -> Iterator[Row | tuple[str]]:
+    yield (f"request {request.name}, with the plan",)
+    yield from _figure("  mean latency us", request.mean, MICROSECOND)
+    yield from _figure("  worst latency us", request.worst, MICROSECOND)
+    yield from _figure("  CPU us", request.cpu, MICROSECOND)
 
 
 def _planned(planned: tuple[bool, bool], what: str) -> str:

@@ -10,6 +10,7 @@ from admc.overhead.model.overhead import AdmOverhead, Extrapolated, HopOverhead,
 from admc.overhead.money.bill import Bill
 from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.report import Report
+from admc.overhead.requests.estimate import RequestOverhead
 from admc.render import money
 from admc.render.columns import table
 from admc.render.decimals import fixed, significant
@@ -21,6 +22,8 @@ ROWS: Final = 40
 NAMES: Final = 6
 MEGA: Final = 1_000_000
 MESH: Final = "a full mesh enforces each policy where the plan does; it has more sidecars and hops"
+HOSTING: Final = "full mesh, where a sidecar can be"
+EVERYWHERE: Final = "full mesh, everywhere"
 _LACKS: Final = {
     Lack.COMPONENT: "the profile has no figure for",
     Lack.HOP: "the profile has no figure for",
@@ -44,6 +47,7 @@ def render(program: Program, report: Report, bill: Bill | None = None) -> str:
         "",
         *([] if bill is None else [*money.lines(bill), ""]),
         *_adms(program, report.overhead.adms),
+        *_requests(report.requests),
     ]
     notes = [*_missing(report), *_extrapolated(report)]
     return "".join(f"{line}\n" for line in (*lines, *([""] if notes else []), *notes))
@@ -53,8 +57,8 @@ def _totals(report: Report) -> list[str]:
     rows = [("", "sidecars", "hops", "cores", "memory MB", "latency us/s")]
     for name, totals in (
         ("plan", report.overhead.totals),
-        ("full mesh, where a sidecar can be", report.full_mesh.hosting),
-        ("full mesh, everywhere", report.full_mesh.everywhere),
+        (HOSTING, report.full_mesh.hosting),
+        (EVERYWHERE, report.full_mesh.everywhere),
     ):
         rows.append((name, *_row(totals)))
     return [*table(rows, right=(1, 2, 3, 4, 5)), f"({MESH})"]
@@ -80,6 +84,21 @@ def _adms(program: Program, adms: tuple[AdmOverhead, ...]) -> list[str]:
     lines = table(rows, right=(1, 2, 3, 4, 5))
     if len(adms) > ROWS:
         lines.append(f"... and {len(adms) - ROWS} more ADMs; `--format json` has them all")
+    return lines
+
+
+def _requests(requests: tuple[RequestOverhead, ...]) -> list[str]:
+    if not requests:
+        return []
+    rows = [("a request, with", "requests/s", "mean latency us", "worst us", "CPU us")]
+    for request in requests[:ROWS]:
+        rows.append((request.name, "-" if request.rate is None else significant(request.rate), "", "", ""))
+        for name, cost in (("plan", request.plan), (HOSTING, request.hosting), (EVERYWHERE, request.everywhere)):
+            mean, worst, cpu = (shown(amount, 1000) for amount in cost)
+            rows.append((f"  {name}", "", mean, worst, cpu))
+    lines = ["", *table(rows, right=(1, 2, 3, 4))]
+    if len(requests) > ROWS:
+        lines.append(f"... and {len(requests) - ROWS} more requests; `--format json` has them all")
     return lines
 
 

@@ -84,6 +84,25 @@ def test_more_traffic_is_a_program_with_these_rates(admc: Admc, folder: Path) ->
     assert document(admc, "busy.adm", "--traffic", "x0.5")["after"]["adms"][0]["rate_of_replica"] == 15
 
 
+def test_more_traffic_counts_for_requests_too(admc: Admc, folder: Path) -> None:
+    text = (
+        "app shop\nexternal internet\nservice web, api { http 8080 }\n"
+        "call internet -> web { size 100B }\ncall web -> api { size 100B }\n"
+        "policy count = request_count() on web -> api\n"
+        "request buy on internet -> web { rate 20/s  call api { times 2 } }\n"
+        'profile "node.json"\n'
+    )
+    (folder / "buy.adm").write_text(text)
+    (folder / "busy.adm").write_text(text.replace("20/s", "60/s"))
+    found = document(admc, "buy.adm", "--traffic", "x3")
+    assert found["before"] == document(admc, "buy.adm")
+    assert found["after"] == document(admc, "busy.adm")
+    (request,) = found["differences"]["requests"]
+    one, other = (found[side]["requests"][0]["plan"]["cpu_of_request"]["value"] for side in ("before", "after"))
+    assert request["cpu_of_request"]["value"] == other - one < 0
+    assert "request buy, with the plan" in admc("overhead", "buy.adm", "--traffic", "x3").out
+
+
 def test_another_profile_is_never_mixed_with_that_of_the_program(admc: Admc, folder: Path) -> None:
     (folder / "by_other.adm").write_text(SHOP + "profile meshinsight\n")
     found = document(admc, "shop.adm", "--profile", "meshinsight")

@@ -6,7 +6,7 @@ they lack different things there is no difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ from admc.overhead.profiles.amounts import Whole
 from admc.overhead.profiles.diff import cautions
 from admc.overhead.profiles.profile import CPU, LATENCY
 from admc.overhead.report import Report
+from admc.overhead.requests.estimate import RequestOverhead
 from admc.overhead.what_if.changes import MEMORY, Change
 from admc.overhead.what_if.scenario import Scenario
 from emitters.hops import hop_name
@@ -70,6 +71,15 @@ class AdmPair(NamedTuple):
     """Those that differ."""
 
 
+class RequestPair(NamedTuple):
+    """What ADMs of the plan add to one request."""
+
+    name: str
+    mean: Pair
+    worst: Pair
+    cpu: Pair
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     scenario: Scenario
@@ -79,6 +89,8 @@ class Comparison:
     full_mesh: TotalsPair
     everywhere: TotalsPair
     adms: tuple[AdmPair, ...]
+    requests: tuple[RequestPair, ...]
+    """Those that differ."""
     unused: tuple[Change, ...]
     """Changes of parts and components that no hop of the plans has."""
     cautions: tuple[str, ...]
@@ -99,6 +111,7 @@ def compare(scenario: Scenario, before: Report, after: Report, *, one_profile: b
         _totals(before.full_mesh.hosting, after.full_mesh.hosting, mesh),
         _totals(before.full_mesh.everywhere, after.full_mesh.everywhere, mesh),
         tuple(_adms(one, other, lacks)),
+        tuple(_requests(before.requests, after.requests, lacks)),
         tuple(change for change in scenario.changes if change.name not in _met(other)),
         tuple(cautions(before.profile.profile, after.profile.profile)),
     )
@@ -188,6 +201,19 @@ def _hop(service: str, name: str, one: HopOverhead | None, other: HopOverhead | 
         lacks.pair(CPU, one.cpu if one else None, other.cpu if other else None, service),
         lacks.pair(LATENCY, one.latency if one else None, other.latency if other else None, service),
     )
+
+
+def _requests(
+    before: Sequence[RequestOverhead], after: Sequence[RequestOverhead], lacks: _Lacks
+) -> Iterator[RequestPair]:
+    """Both sides have the same requests, in the same order."""
+    for one, other in zip(before, after, strict=True):
+        pairs = [
+            lacks.pair(quantity, *found)
+            for quantity, found in zip((LATENCY, LATENCY, CPU), zip(one.plan, other.plan, strict=True), strict=True)
+        ]
+        if any(pair.differs for pair in pairs):
+            yield RequestPair(one.name, *pairs)
 
 
 def _met(found: Overhead) -> set[str]:

@@ -17,6 +17,7 @@ from admc.overhead.profiles.source import named_source, profile_of
 from admc.overhead.what_if.changed_profile import changed
 from admc.overhead.what_if.changes import CODE, Change, read_changes, read_traffic
 from dsl.program import Call, ProfileSource, Program
+from dsl.requests import Request
 from dsl.text import Span
 
 
@@ -58,7 +59,12 @@ def after(program: Program, scenario: Scenario, folder: str = "") -> Program:
             text = changed(found.profile, scenario.changes)
             result = replace(result, profile=ProfileSource(source.name, source.span, text))
     if scenario.traffic is not None:
-        result = replace(result, calls=tuple(_times(call, scenario.traffic) for call in program.calls))
+        factor = Fraction(scenario.traffic)
+        result = replace(
+            result,
+            calls=tuple(_call(call, factor) for call in program.calls),
+            requests=tuple(_request(request, factor) for request in program.requests),
+        )
     return result
 
 
@@ -74,5 +80,9 @@ def _source(program: Program, named: str) -> ProfileSource:
     return named_source(named, span)
 
 
-def _times(call: Call, factor: Decimal) -> Call:
-    return call if call.rate is None else call._replace(rate=float(exact_rate(call.rate) * Fraction(factor)))
+def _call(call: Call, factor: Fraction) -> Call:
+    return call if call.rate is None else call._replace(rate=float(exact_rate(call.rate) * factor))
+
+
+def _request(request: Request, factor: Fraction) -> Request:
+    return request if request.rate is None else replace(request, rate=request.rate * factor)
