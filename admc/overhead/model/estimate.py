@@ -27,7 +27,17 @@ from admc.overhead.model.overhead import (
     Totals,
 )
 from admc.overhead.model.prices import PartFunctions, Prices, Traffic, cpu_of, latency_of
-from admc.overhead.profiles.amounts import NANO, Whole, added, mean, mean_whole, shares, whole
+from admc.overhead.profiles.amounts import (
+    NANO,
+    ZERO,
+    Whole,
+    added,
+    independently_added,
+    mean,
+    mean_whole,
+    shares,
+    whole,
+)
 from admc.overhead.profiles.law import Amount, Estimate, amount, total
 from admc.overhead.profiles.profile import CPU, LATENCY, Figure, Profile
 from dsl.program import Program, Protocol, Service
@@ -118,7 +128,8 @@ class _Model:
         whole_rate = None if any(each.unrated for each in passing) else rate or None
         idle = self._figure(self.profile.sidecar.idle_cpu, Lack.IDLE, service, service.replicas * NANO)
         costed = [self._cpu(hop, each, rate or None) for hop, each in zip(hops, passing, strict=True)]
-        cpu = added((idle, *(cost for base, components in costed for cost in (base.whole, *components))))
+        at_hops = [self._together(hop, base.whole, found) for hop, (base, found) in zip(hops, costed, strict=True)]
+        cpu = added((idle, *at_hops))
         saturated = self._saturated(service, cpu)
         found = tuple(
             self._hop(hop, each, whole_rate, base, components, saturated=saturated)
@@ -252,7 +263,7 @@ class _Model:
             hop.port.protocol,
             passing.rate,
             base.whole,
-            added((base.whole, *components)),
+            self._together(hop, base.whole, components),
             mean_whole([each.latency for each in calls], weights),
             shared,
             shares,
@@ -271,8 +282,19 @@ class _Model:
         if found is None:
             return None
         size = self.program.calls[index].size
-        met = (by_size[size] for by_size, scope in zip(found.policies, found.scopes, strict=True) if index in scope)
-        return added((found.base[size].whole, *met))
+        met = (
+            by_size[size] if index in scope else ZERO
+            for by_size, scope in zip(found.policies, found.scopes, strict=True)
+        )
+        return self._together(hop, found.base[size].whole, met)
+
+    def _together(self, hop: LoadedHop, base: Whole | None, policies: Iterable[Whole | None]) -> Whole:
+        """The base and all policies of a hop. Policies with one figure share its error; others are independent."""
+        by_figure: dict[int, Whole | None] = {}
+        for enforced, found in zip(hop.enforced, policies, strict=True):
+            key = id(self.prices.component(enforced.policy, hop.port.protocol, hop.side))
+            by_figure[key] = added((by_figure[key], found)) if key in by_figure else found
+        return independently_added((base, *by_figure.values()))
 
     def _share(self, hop: LoadedHop, enforced: Enforced, cpu: Whole | None, latency: Whole | None) -> ComponentShare:
         kind = enforced.policy.kind
