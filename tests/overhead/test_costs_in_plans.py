@@ -123,3 +123,19 @@ def test_the_capacity_of_each_replica_holds(admc: Admc, tmp_path: Path) -> None:
         run = admc("compile", path, "--json")
         assert run.code == code, run.out
     assert "R9" in run.out
+
+
+def test_a_plan_by_another_built_in_profile_is_refused(tmp_path: Path) -> None:
+    """The digests of files do not show that a later release brings other figures."""
+    path = write(tmp_path)
+    path.write_text(SHARED.replace('"node.json"', "meshinsight"))
+    plan = tmp_path / "policies.plan.json"
+    content = json.loads(to_json(compile_program(path).plan))
+    plan.write_text(json.dumps(content))
+    source = Source(plan, Mode.REDIRECT)
+    assert read(source, (b'{"services": {}}',)).state is not None
+    content["profile"]["sha256"] = "0" * 64
+    plan.write_text(json.dumps(content))
+    found = read(source, (b'{"services": {}}',))
+    assert [item.code for item in found.findings] == ["ADM852"]
+    assert "meshinsight" in (found.findings[0].cause or "")
