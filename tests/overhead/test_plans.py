@@ -177,3 +177,17 @@ def test_negative_ends_of_intervals_are_kept(tmp_path: Path) -> None:
     assert lows
     assert min(lows) < 0
     assert from_json(to_json(plan)) == plan
+
+
+def test_compile_says_what_the_plan_costs_beside_a_full_mesh(admc: Admc, tmp_path: Path) -> None:
+    path = write(tmp_path)
+    out = " ".join(admc("compile", path).out.split())
+    found = document(compile_program(path).plan)["overhead"]["totals"]
+    own, mesh = (found[name]["memory"]["value"] for name in ("plan", "full_mesh"))
+    assert f"{own / 1e6:.1f} MB of memory, {100 * own / mesh:.0f}% of a full mesh" in out
+    assert f"overhead: at least {found['plan']['cpu']['value'] / 1e9:.4f} cores (a full mesh: at least " in out
+    path.write_text(SHARED.replace("access_log", "request_count").replace(" 30/s", " 40/s"))
+    out = " ".join(admc("compile", path, "--format", "markdown").out.split())
+    assert "overhead" in out
+    path.write_text(SHARED.replace('profile "node.json"\n', ""))
+    assert "overhead" not in admc("compile", path).out
