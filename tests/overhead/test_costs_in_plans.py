@@ -123,3 +123,51 @@ def test_the_capacity_of_each_replica_holds(admc: Admc, tmp_path: Path) -> None:
         run = admc("compile", path, "--json")
         assert run.code == code, run.out
     assert "R9" in run.out
+
+
+def test_a_plan_by_another_built_in_profile_is_refused(tmp_path: Path) -> None:
+    """The digests of files do not show that a later release brings other figures."""
+    path = write(tmp_path)
+    path.write_text(SHARED.replace('"node.json"', "meshinsight"))
+    plan = tmp_path / "policies.plan.json"
+    content = json.loads(to_json(compile_program(path).plan))
+    plan.write_text(json.dumps(content))
+    source = Source(plan, Mode.REDIRECT)
+    assert read(source, (b'{"services": {}}',)).state is not None
+    content["profile"]["sha256"] = "0" * 64
+    plan.write_text(json.dumps(content))
+    found = read(source, (b'{"services": {}}',))
+    assert [item.code for item in found.findings] == ["ADM852"]
+    assert "meshinsight" in (found.findings[0].cause or "")
+
+
+CHOICE = """app shop
+
+service a, b { http 8080 }
+call a -> b { rate 20/s  size 100B }
+
+policy count = request_count() on a -> b
+profile "node.json"
+"""
+
+
+def test_explain_says_what_the_other_side_would_cost(admc: Admc, tmp_path: Path) -> None:
+    """In the profile `request_count` takes 2 us more at egress, which are 20 times in a second."""
+    path = write(tmp_path)
+    path.write_text(CHOICE)
+    told = admc("explain", path, "count").out
+    assert "could be at the senders to `b`: no rule forbids it, but it would cost 0.00004 cores more" in _flat(told)
+    path.write_text(CHOICE + "objective minimize latency\n")
+    assert "but it would add 0.04 ms of latency in each second" in _flat(admc("explain", path, "b").out)
+    path.write_text(CHOICE.replace('profile "node.json"\n', ""))
+    assert "no rule forbids it, but it is no better for the objective" in _flat(admc("explain", path, "count").out)
+
+
+def test_explain_names_no_cost_where_something_else_decided(admc: Admc, tmp_path: Path) -> None:
+    path = write(tmp_path)
+    told = _flat(admc("explain", path, "logs").out)
+    assert "cores more" not in told
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

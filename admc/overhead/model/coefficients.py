@@ -39,28 +39,29 @@ def coefficients(program: Program, points: Sequence[DecisionPoint], profile: Pro
             row = traffic(program, hop.calls)
             cpu, latency = (prices.whole_hops.get((hop.port.protocol, quantity)) for quantity in (CPU, LATENCY))
             key = Hop(name, hop.side, hop.destination, hop.port.number)
-            hops[key] = _cost(cpu, latency, row, replicas)
-            for policy, cost in _policies(program, prices, hop, replicas):
+            hops[key] = _cost(cpu, latency, row, row.rate / replicas)
+            for policy, cost in _policies(program, prices, hop, row.rate / replicas):
                 share = name, hop.side, policy, hop.destination
                 before = enforcements.get(share, Cost())
                 enforcements[share] = Cost(before.cpu + cost.cpu, before.latency + cost.latency)
     return Costs(adm, enforcements, known=True, hop=hops)
 
 
-def _policies(program: Program, prices: Prices, hop: LoadedHop, replicas: int) -> list[tuple[str, Cost]]:
+def _policies(program: Program, prices: Prices, hop: LoadedHop, rate: Fraction) -> list[tuple[str, Cost]]:
+    """The sidecar works at the rate of the hop at least, whatever part of it a policy is for."""
     found = []
     for enforced in hop.enforced:
         cost = prices.component(enforced.policy, hop.port.protocol, hop.side)
         if cost is not None:
             functions = prices.functions(cost).functions
             row = traffic(program, enforced.calls)
-            found.append((enforced.policy.name, _cost(functions[CPU], functions[LATENCY], row, replicas)))
+            found.append((enforced.policy.name, _cost(functions[CPU], functions[LATENCY], row, rate)))
     return found
 
 
-def _cost(cpu: Function | None, latency: Function | None, row: Traffic, replicas: int) -> Cost:
-    rate: Fraction | None = row.rate / replicas or None
+def _cost(cpu: Function | None, latency: Function | None, row: Traffic, rate: Fraction) -> Cost:
+    """Of some traffic in a sidecar that works at `rate` (of one replica)."""
     return Cost(
-        0 if cpu is None else whole(cpu.of_traffic(rate, row.by_size).amount, NANO).value,
-        0 if latency is None else whole(latency.of_traffic(rate, row.by_size).amount, 1000).value,
+        0 if cpu is None else whole(cpu.of_traffic(rate or None, row.by_size).amount, NANO).value,
+        0 if latency is None else whole(latency.of_traffic(rate or None, row.by_size).amount, 1000).value,
     )

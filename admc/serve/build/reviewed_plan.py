@@ -60,6 +60,7 @@ def placed(
 def checked(path: Path, plan: Plan, program: Program) -> Placement:
     """The placement of a plan, if the verifier accepts it for this program. Raises `CommandError`."""
     _same_files(path, plan, program)
+    _same_profile(path, plan, program)
     placement = _placement(path, plan, program)
     from solver.rules.options import decision_points
     from solver.verify.verifier import verify
@@ -83,6 +84,22 @@ def _same_files(path: Path, plan: Plan, program: Program) -> None:
             path,
             f"{names} {'has' if len(others) == 1 else 'have'} changed since",
             "compile again to write a new plan, or put back what it was made from",
+        )
+
+
+def _same_profile(path: Path, plan: Plan, program: Program) -> None:
+    """A profile that admc brings is no file of the program, and may be another one in another release."""
+    if plan.profile is None and program.profile is None:
+        return
+    from admc.overhead.profiles.source import profile_of
+
+    found = profile_of(program, folder_of(path))
+    if (found and found.sha256) != (plan.profile and plan.profile.sha256):
+        named = found.named if found is not None else "none"
+        raise _unfit(
+            path,
+            f"the profile `{named}` has changed since",
+            "compile again to write a new plan: costs are estimated by other figures now",
         )
 
 
