@@ -10,6 +10,7 @@ from admc.overhead.model.overhead import AdmOverhead, ComponentShare, HopOverhea
 from admc.overhead.profiles.amounts import Whole
 from admc.overhead.profiles.write import json_text
 from admc.overhead.report import Report
+from admc.overhead.requests.estimate import RequestCost, RequestOverhead
 from admc.render.decimals import fixed
 from dsl.program import Program
 from emitters.hops import hop_name
@@ -27,13 +28,20 @@ def render(program: Program, report: Report) -> str:
                 "sha256": named.sha256,
                 "platform": named.profile.platform._asdict(),
             },
-            "units": {"cpu": "nano-cores", "latency": "ns", "memory": "bytes", "rate": "requests/s"},
+            "units": {
+                "cpu": "nano-cores",
+                "latency": "ns",
+                "memory": "bytes",
+                "rate": "requests/s",
+                "cpu_of_request": "ns",
+            },
             "totals": {
                 "plan": _totals(overhead.totals),
                 "full_mesh": _totals(report.full_mesh.hosting),
                 "full_mesh_everywhere": _totals(report.full_mesh.everywhere),
             },
             "adms": [_adm(program, adm) for adm in overhead.adms],
+            "requests": [_request(request) for request in report.requests],
             **_lacks(overhead),
         }
     )
@@ -95,6 +103,24 @@ def _hop(program: Program, hop: HopOverhead) -> dict[str, object]:
             }
             for each in hop.calls
         ],
+    }
+
+
+def _request(request: RequestOverhead) -> dict[str, object]:
+    return {
+        "request": request.name,
+        "rate": None if request.rate is None else Decimal(fixed(request.rate, 6)),
+        "plan": _cost(request.plan),
+        "full_mesh": _cost(request.hosting),
+        "full_mesh_everywhere": _cost(request.everywhere),
+    }
+
+
+def _cost(cost: RequestCost) -> dict[str, object]:
+    return {
+        "latency_mean": _whole(cost.mean),
+        "latency_worst": _whole(cost.worst),
+        "cpu_of_request": _whole(cost.cpu),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from admc.overhead.model.overhead import AdmOverhead, HopOverhead, Lack, Missing, Totals
 from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.report import Report
+from admc.overhead.requests.estimate import RequestOverhead
 from admc.render.columns import table
 from admc.render.decimals import fixed, significant
 from admc.terminal import counted, visible
@@ -18,6 +19,8 @@ from emitters.hops import hop_name
 ROWS: Final = 40
 NAMES: Final = 6
 MEGA: Final = 1_000_000
+HOSTING: Final = "full mesh, where a sidecar can be"
+EVERYWHERE: Final = "full mesh, everywhere"
 _LACKS: Final = {
     Lack.COMPONENT: "the profile has no figure for",
     Lack.HOP: "the profile has no figure for",
@@ -40,6 +43,7 @@ def render(program: Program, report: Report) -> str:
         *_totals(report),
         "",
         *_adms(program, report.overhead.adms),
+        *_requests(report.requests),
     ]
     notes = [*_missing(report), *_extrapolated(report)]
     return "".join(f"{line}\n" for line in (*lines, *([""] if notes else []), *notes))
@@ -49,8 +53,8 @@ def _totals(report: Report) -> list[str]:
     rows = [("", "sidecars", "hops", "cores", "memory MB", "latency us/s")]
     for name, totals in (
         ("plan", report.overhead.totals),
-        ("full mesh, where a sidecar can be", report.full_mesh.hosting),
-        ("full mesh, everywhere", report.full_mesh.everywhere),
+        (HOSTING, report.full_mesh.hosting),
+        (EVERYWHERE, report.full_mesh.everywhere),
     ):
         rows.append((name, *_row(totals)))
     return table(rows, right=(1, 2, 3, 4, 5))
@@ -76,6 +80,21 @@ def _adms(program: Program, adms: tuple[AdmOverhead, ...]) -> list[str]:
     lines = table(rows, right=(1, 2, 3, 4, 5))
     if len(adms) > ROWS:
         lines.append(f"... and {len(adms) - ROWS} more ADMs; `--format json` has them all")
+    return lines
+
+
+def _requests(requests: tuple[RequestOverhead, ...]) -> list[str]:
+    if not requests:
+        return []
+    rows = [("a request, with", "requests/s", "mean latency us", "worst us", "CPU us")]
+    for request in requests[:ROWS]:
+        rows.append((request.name, "-" if request.rate is None else significant(request.rate), "", "", ""))
+        for name, cost in (("plan", request.plan), (HOSTING, request.hosting), (EVERYWHERE, request.everywhere)):
+            mean, worst, cpu = (_shown(amount, 1000) for amount in cost)
+            rows.append((f"  {name}", "", mean, worst, cpu))
+    lines = ["", *table(rows, right=(1, 2, 3, 4))]
+    if len(requests) > ROWS:
+        lines.append(f"... and {len(requests) - ROWS} more requests; `--format json` has them all")
     return lines
 
 
