@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from admc.cli.options import EffortOption, IncludeOption, ProgramArgument
+from admc.cli.trace_options import FilesOption, SampledOption, share
 from admc.exits import CommandError, Exit
+
+if TYPE_CHECKING:
+    from admc.overhead.profiles.source import NamedProfile
+    from admc.overhead.traces.report import TraceReport
 
 SHOWN = 8
 """Reasons of an error; the output without `--require-priced` has all."""
@@ -26,6 +31,8 @@ def overhead(
     require_priced: Annotated[
         bool, typer.Option("--require-priced", help="Exit 4 if a cost is not in the profile or the program.")
     ] = False,
+    traces: FilesOption = None,
+    sampled: SampledOption = "100%",
     format_: Annotated[
         OverheadFormat, typer.Option("--format", help="The format of the estimate.")
     ] = OverheadFormat.TEXT,
@@ -35,11 +42,17 @@ def overhead(
     from admc.compile.pipeline import folder_of, load_program, place_program
     from admc.overhead.report import report
 
+    of_all = share(sampled)
     progress = Progress()
     try:
         loaded = load_program(program, include=include)
         placement, _seconds = place_program(loaded, folder_of(program), effort=effort, progress=progress)
         found = report(loaded, placement, folder_of(program))
+        if traces:
+            from admc.overhead.traces.report import trace_report
+
+            progress("traces")
+            requests = trace_report(loaded, placement, found.profile.profile, traces, of_all)
     finally:
         progress.clear()
     missing = found.overhead.missing
@@ -47,7 +60,9 @@ def overhead(
         from admc.render.overhead_text import lacking
 
         raise _unpriced([lacking(each) for each in missing])
-    if format_ is OverheadFormat.JSON:
+    if traces:
+        write_out(_of_traces(loaded.app, found.profile, requests, format_))
+    elif format_ is OverheadFormat.JSON:
         from admc.render import overhead_json
 
         write_out(overhead_json.render(loaded, found))
@@ -56,6 +71,16 @@ def overhead(
 
         write_out(overhead_text.render(loaded, found))
     return Exit.DONE
+
+
+def _of_traces(app: str, profile: NamedProfile, requests: TraceReport, format_: OverheadFormat) -> str:
+    if format_ is OverheadFormat.JSON:
+        from admc.render import traces_json
+
+        return traces_json.render(app, profile, requests)
+    from admc.render import traces_text
+
+    return traces_text.render(app, profile.named, requests)
 
 
 def _unpriced(reasons: list[str]) -> CommandError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from admc.overhead.codes_traces import CODES as TRACES
+
 CODES: Mapping[str, tuple[str, ...]] = {
     "ADM860": (
         "a profile is not JSON",
@@ -84,4 +86,5 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "",
         "admc overhead policies.adm --require-priced",
     ),
+    **TRACES,
 }

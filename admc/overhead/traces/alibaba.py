@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from admc.exits import CommandError, wrong_usage
+from admc.exits import wrong_usage
+from admc.overhead.traces.failures import unreadable
 from admc.overhead.traces.rows import Batch, Encoded
 from dsl.diagnostics.diagnostic import did_you_mean
 
@@ -38,11 +39,6 @@ HEADER: Final = 1 << 16
 MAX_ROW_GROUP: Final = 1 << 30
 """Most bytes of a row group, uncompressed."""
 _ROW: Final = re.compile(r"[Rr]ow #(\d+)")
-_CODE: Final = "ADM880"
-
-
-def unreadable(path: Path, cause: str, hint: str | None = None) -> CommandError:
-    return wrong_usage(_CODE, f"`{path}` cannot be read as traces", cause=cause, hint=hint)
 
 
 def csv_batches(path: Path) -> Iterator[Batch]:
@@ -127,7 +123,9 @@ def _chosen(path: Path, header: list[str]) -> dict[str, str]:
         if len(fitting) != 1:
             said = "is missing" if not fitting else "stands twice"
             hint = None if fitting else did_you_mean(column, header)
-            raise unreadable(path, f"the column `{column}` {said}", hint or "docs/traces.md has the formats and columns")
+            raise unreadable(
+                path, f"the column `{column}` {said}", hint or "docs/traces.md has the formats and columns"
+            )
         found[column] = fitting[0]
     return found
 

@@ -1,6 +1,6 @@
 """Which declared call a recorded call is: by the names of caller and callee.
 
-With a program, only its services and calls are known. Without one, each name that the language allows is taken as it is.
+With a program, only its services and calls are known. Without one, each name that the language allows is taken.
 """
 
 from __future__ import annotations

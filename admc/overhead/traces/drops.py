@@ -81,7 +81,8 @@ class Dropped(NamedTuple):
     reason: Reason
     trees: int
     calls: int
-    first: Place
+    first: Place | None
+    """None if no place is known."""
     names: tuple[str, ...] = ()
     """Unknown services, or undeclared calls: the most frequent ones."""
 
@@ -96,7 +97,7 @@ class Drops:
     def __init__(self) -> None:
         self._trees: Counter[Reason] = Counter()
         self._calls: Counter[Reason] = Counter()
-        self._first: dict[Reason, Place] = {}
+        self._first: dict[Reason, Place | None] = {}
         self._names: dict[Reason, Counter[str]] = {}
         self.duplicates = 0
         """Rows or spans that stand twice; one of them is taken."""
@@ -104,7 +105,7 @@ class Drops:
         """Rows or spans without a trace, an id or a time."""
         self.first_malformed = ""
 
-    def add(self, reason: Reason, trees: int, calls: int, first: Callable[[], Place]) -> None:
+    def add(self, reason: Reason, trees: int, calls: int, first: Callable[[], Place | None]) -> None:
         """`first` is asked for the place of the first tree, if the reason is new."""
         if reason not in self._first:
             self._first[reason] = first()
@@ -122,6 +123,10 @@ class Drops:
             self.first_malformed = first
         self.malformed += count
 
+    def _most_frequent(self, reason: Reason) -> tuple[str, ...]:
+        names = self._names.get(reason) or Counter[str]()
+        return tuple(sorted(names, key=lambda name: (-names[name], name)))
+
     def all(self) -> tuple[Dropped, ...]:
         return tuple(
             Dropped(
@@ -129,10 +134,7 @@ class Drops:
                 self._trees[reason],
                 self._calls[reason],
                 self._first[reason],
-                tuple(
-                    name
-                    for name, _ in sorted(self._names.get(reason, Counter()).items(), key=lambda each: (-each[1], each[0]))
-                ),
+                self._most_frequent(reason),
             )
             for reason in Reason
             if self._trees[reason]

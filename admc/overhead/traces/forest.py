@@ -53,8 +53,8 @@ class Linked:
 
 
 class Forest(NamedTuple):
-    """Trees ready for evaluation. `order` has all calls that delay their parent, level by level from the roots' callees:
-    calls of one parent are neighbours, and so are those of them that run together."""
+    """Trees ready for evaluation. `order` has all calls that delay their parent, level by level, the roots' callees
+    first: calls of one parent are neighbours, and so are those of them that run together."""
 
     linked: Linked
     work: Ints
@@ -86,8 +86,10 @@ def runs_back(linked: Linked) -> Flags:
 def too_long(linked: Linked) -> Flags:
     most = MAX_NANOSECONDS // linked.tick
     root = np.maximum(linked.parent, 0)
-    away = np.abs(linked.start - linked.inner_start[root]) > most
-    return ((linked.end - linked.start) > most) | ((linked.inner_end - linked.inner_start) > most) | away
+    found: Flags = np.abs(linked.start - linked.inner_start[root]) > most
+    found |= (linked.end - linked.start) > most
+    found |= (linked.inner_end - linked.inner_start) > most
+    return found
 
 
 def forest(linked: Linked) -> Forest:

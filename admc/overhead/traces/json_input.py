@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from admc.exits import CommandError
-from admc.overhead.traces.alibaba import unreadable
+from admc.overhead.traces.failures import unreadable
 
 MAX_FILE: Final = 2_000_000_000
 MAX_DOCUMENT: Final = 100_000_000

@@ -1,6 +1,6 @@
 """From files to forests: the format of each file by its content, and the trees part by part.
 
-    files -> Table (Alibaba), Spans (OpenTelemetry, Jaeger) -> [evaluated] -> one result for each part
+files -> Table (Alibaba), Spans (OpenTelemetry, Jaeger) -> [evaluated] -> one result for each part
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -15,15 +16,17 @@ import numpy as np
 
 from admc.exits import wrong_usage
 from admc.overhead.traces import jaeger, otlp
-from admc.overhead.traces.alibaba import csv_batches, parquet_batches, unreadable
+from admc.overhead.traces.alibaba import csv_batches, parquet_batches
 from admc.overhead.traces.calls import Ids, Result, link
 from admc.overhead.traces.directory import Directory
 from admc.overhead.traces.drops import Drops, Reason
+from admc.overhead.traces.failures import TooMuchError, unreadable
 from admc.overhead.traces.forest import Linked
 from admc.overhead.traces.json_input import documents
-from admc.overhead.traces.rows import Rows, Table, TooMuchError, too_large
+from admc.overhead.traces.rows import Rows, Table, too_large
 from admc.overhead.traces.spans import Span, Spans, parts
 
+S = TypeVar("S")
 T = TypeVar("T")
 PARQUET: Final = b"PAR1"
 WORKERS: Final = 2
@@ -79,7 +82,9 @@ def _read_json(path: Path, formats: dict[str, Spans], drops: Drops) -> None:
         key = next((key for key in formats if isinstance(document, dict) and key in document), None)
         if key is None:
             raise unreadable(
-                path, f"the document on line {line} has neither `{otlp.KEY}` nor `{jaeger.KEY}`", "docs/traces.md has the formats"
+                path,
+                f"the document on line {line} has neither `{otlp.KEY}` nor `{jaeger.KEY}`",
+                "docs/traces.md has the formats",
             )
         if key not in begun:
             formats[key].file(str(path), "span")
@@ -97,37 +102,32 @@ def _of_rows(table: Table, directory: Directory, drops: Drops, work: Callable[[L
     large = np.flatnonzero(too_large(counts))
     if len(large):
         first = int(large[0])
-        drops.add(Reason.TOO_LARGE, len(large), int(counts[large].sum()) // 2, lambda: table.place(first))
+        drops.add(Reason.TOO_LARGE, len(large), int(counts[large].sum()) // 2, partial(table.place, first))
     ids = Ids(*table.paths.columns(), *directory.ends())
 
-    def one(part: tuple[int, Rows]) -> tuple[Result, T | None]:
+    def one(part: tuple[int, Rows]) -> tuple[int, Result, T | None]:
         result = link(part[1], part[0], ids)
-        return result, work(result.linked) if len(result.traces) else None
+        return part[0], result, work(result.linked) if len(result.traces) else None
 
-    for (low, _), (result, found) in _in_order(one, table.parts(counts)):
+    for low, result, found in _in_order(one, table.parts(counts)):
         drops.duplicates += result.duplicates
         for reason in Reason:
             trees = np.flatnonzero(result.reasons == reason)
             if len(trees):
                 first = low + int(trees[0])
-                drops.add(reason, len(trees), int(result.calls[trees].sum()), lambda first=first: table.place(first))
+                drops.add(reason, len(trees), int(result.calls[trees].sum()), partial(table.place, first))
         if found is not None:
             yield found
 
 
-S = TypeVar("S")
-
-
-def _in_order(work: Callable[[tuple[int, S]], T], items: Iterable[tuple[int, S]]) -> Iterator[tuple[tuple[int, None], T]]:
+def _in_order(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
     """Results in the order of the items, of which only a few are in memory at a time."""
-    waiting: deque[tuple[int, Future[T]]] = deque()
+    waiting: deque[Future[T]] = deque()
     with ThreadPoolExecutor(WORKERS) as pool:
         for item in items:
-            waiting.append((item[0], pool.submit(work, item)))
+            waiting.append(pool.submit(work, item))
             del item
-            if len(waiting) > WORKERS:
-                number, future = waiting.popleft()
-                yield (number, None), future.result()
+            if len(waiting) >= WORKERS:
+                yield waiting.popleft().result()
         while waiting:
-            number, future = waiting.popleft()
-            yield (number, None), future.result()
+            yield waiting.popleft().result()

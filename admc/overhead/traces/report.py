@@ -1,11 +1,11 @@
 """What ADMs add to the requests of traces: each tree is evaluated by itself, and the result is percentiles.
 
-    program, placement, profile, files -> [TraceReport]
+program, placement, profile, files -> [TraceReport]
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,13 +13,16 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from admc.exits import CommandError, Exit
-from admc.overhead.model.layout import of_full_mesh, of_placement
+from admc.overhead.model.estimate import estimate
+from admc.overhead.model.layout import Layout, of_full_mesh, of_placement
+from admc.overhead.model.prices import Prices
+from admc.overhead.profiles.amounts import NANO, whole
 from admc.overhead.profiles.profile import Profile
-from admc.overhead.traces.costs import CallCosts, call_costs
+from admc.overhead.requests.calls import call_costs
 from admc.overhead.traces.directory import Directory
 from admc.overhead.traces.drops import TEXTS, Dropped, Drops, Reason
 from admc.overhead.traces.evaluate import longest_paths, sums
-from admc.overhead.traces.forest import Ints, Linked, forest
+from admc.overhead.traces.forest import Flags, Ints, Linked, forest
 from admc.overhead.traces.read import evaluated
 from dsl.diagnostics.diagnostic import Diagnostic, Severity, did_you_mean
 from dsl.program import Program
@@ -75,6 +78,15 @@ class TraceReport(NamedTuple):
     """Services and externals of the program."""
 
 
+class _Costs(NamedTuple):
+    """What a layout adds to one request of each declared call, in nanoseconds."""
+
+    latency: Ints
+    cpu: Ints
+    latency_unknown: Flags
+    cpu_unknown: Flags
+
+
 class _Part(NamedTuple):
     plan_latency: Ints
     full_latency: Ints
@@ -92,9 +104,8 @@ def trace_report(
     """Raises `CommandError` (exit 1) if a file cannot be read, or nothing remains."""
     drops = Drops()
     directory = Directory(program, drops)
-    plan = call_costs(program, of_placement(program, placement), profile)
-    full = call_costs(program, of_full_mesh(program, placement), profile)
-    columns = [np.array(each, np.int64) for each in (plan.latency, full.latency, plan.cpu, full.cpu)]
+    plan = _costs(program, of_placement(program, placement), profile)
+    full = _costs(program, of_full_mesh(program, placement), profile)
     nothing = np.zeros(len(program.calls), np.int64)
 
     def work(linked: Linked) -> _Part:
@@ -102,10 +113,10 @@ def trace_report(
         without = longest_paths(trees, nothing)
         starts = linked.start[trees.roots] * linked.tick
         return _Part(
-            longest_paths(trees, columns[0]) - without,
-            longest_paths(trees, columns[1]) - without,
-            sums(trees, columns[2]),
-            sums(trees, columns[3]),
+            longest_paths(trees, plan.latency) - without,
+            longest_paths(trees, full.latency) - without,
+            sums(trees, plan.cpu),
+            sums(trees, full.cpu),
             np.bincount(linked.call, minlength=len(nothing)).astype(np.int64),
             int(starts.min()),
             int(starts.max()),
@@ -117,8 +128,19 @@ def trace_report(
     return _report(parts, plan, full, drops, directory, sampled)
 
 
+def _costs(program: Program, layout: Layout, profile: Profile) -> _Costs:
+    found = call_costs(program, layout, estimate(program, layout, profile), Prices(profile), range(len(program.calls)))
+    rows = [found[index] for index in range(len(program.calls))]
+    return _Costs(
+        np.array([row.latency.value for row in rows], np.int64),
+        np.array([whole(row.cpu, NANO).value for row in rows], np.int64),
+        np.array([row.latency.at_least for row in rows], np.bool_),
+        np.array([row.cpu_at_least for row in rows], np.bool_),
+    )
+
+
 def _report(
-    parts: Sequence[_Part], plan: CallCosts, full: CallCosts, drops: Drops, directory: Directory, sampled: Fraction
+    parts: Sequence[_Part], plan: _Costs, full: _Costs, drops: Drops, directory: Directory, sampled: Fraction
 ) -> TraceReport:
     counts = sum((part.counts for part in parts[1:]), parts[0].counts)
     trees = sum(len(part.plan_latency) for part in parts)
@@ -127,10 +149,10 @@ def _report(
     )
     used = np.flatnonzero(counts)
 
-    def added(latency: Ints, cpu: Ints, costs: CallCosts) -> Added:
-        spent = _distribution(cpu, not all(costs.cpu_known[call] for call in used))
+    def added(latency: Ints, cpu: Ints, costs: _Costs) -> Added:
+        spent = _distribution(cpu, bool(costs.cpu_unknown[used].any()))
         return Added(
-            _distribution(latency, not all(costs.latency_known[call] for call in used)),
+            _distribution(latency, bool(costs.latency_unknown[used].any())),
             spent,
             None if taken.rate is None else spent.mean * taken.rate,
         )
@@ -150,9 +172,8 @@ def summed_up(trees: int, calls: int, first: int, last: int, drops: Drops, sampl
     return Taken(trees, calls, span, rate, drops.all(), drops.duplicates, drops.malformed, drops.first_malformed)
 
 
-def _joined(parts: object) -> Ints:
-    found: Ints = np.concatenate(list(parts))  # type: ignore[call-overload]
-    return found
+def _joined(parts: Iterable[Ints]) -> Ints:
+    return np.concatenate(list(parts))
 
 
 def _distribution(values: Ints, at_least: bool) -> Distribution:
@@ -180,12 +201,19 @@ def nothing_left(drops: Drops, directory: Directory) -> CommandError:
 def _diagnostic(dropped: Dropped, known: Sequence[str]) -> Diagnostic:
     text = TEXTS[dropped.reason]
     return Diagnostic(
-        text.code, Severity.ERROR, f"{where(dropped)}: {text.message}", None, names_of(dropped), suggestion(dropped, known)
+        text.code,
+        Severity.ERROR,
+        f"{where(dropped)}: {text.message}",
+        None,
+        names_of(dropped),
+        suggestion(dropped, known),
     )
 
 
 def where(dropped: Dropped) -> str:
     place = dropped.first
+    if place is None:
+        return f"{dropped.trees:,} traces"
     return f"{place.what} {place.number} of `{place.file}` (trace `{place.trace}`)"
 
 

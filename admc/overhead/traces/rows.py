@@ -1,6 +1,6 @@
 """Rows of Alibaba's traces as compact columns: 24 bytes each, so that 50 million fit into memory.
 
-    batches of a file -> [Table] -> parts of whole traces
+batches of a file -> [Table] -> parts of whole traces
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from admc.overhead.traces.directory import Directory
 from admc.overhead.traces.drops import Drops, Place
+from admc.overhead.traces.failures import TooMuchError
 from admc.overhead.traces.forest import MAX_CALLS, MAX_DEPTH, Ints
 
 MAX_ROWS: Final = 120_000_000
@@ -25,10 +26,6 @@ PART_ROWS: Final = 1_500_000
 """Rows of whole traces that are worked on at once."""
 _PATH: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
 _LONGEST_PATH: Final = 2000
-
-
-class TooMuchError(Exception):
-    """A limit was exceeded; the text says which."""
 
 
 class Paths:
@@ -79,7 +76,7 @@ class Rows(NamedTuple):
     """Milliseconds; negative in the row of the callee."""
 
     def take(self, chosen: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Rows:
-        return Rows(*(column[chosen] for column in self))
+        return Rows(self.trace[chosen], self.path[chosen], self.call[chosen], self.stamp[chosen], self.spent[chosen])
 
 
 class Encoded(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 from admc.overhead.traces.calls import only
 from admc.overhead.traces.directory import Directory
 from admc.overhead.traces.drops import Drops, Place, Reason
+from admc.overhead.traces.failures import TooMuchError
 from admc.overhead.traces.forest import MAX_CALLS, MAX_DEPTH, MAX_PART, Flags, Ints, Linked, runs_back, too_long
-from admc.overhead.traces.rows import TooMuchError
 
 MAX_SPANS: Final = 2_000_000
 MAX_TIME: Final = 1 << 62
@@ -144,7 +145,7 @@ def parts(spans: Spans, directory: Directory, drops: Drops) -> Iterator[tuple[Li
         trees = np.flatnonzero(reasons == reason)
         if len(trees):
             first = int(trees[0])
-            drops.add(reason, len(trees), int(numbers[trees].sum()), lambda first=first: spans.place(first))
+            drops.add(reason, len(trees), int(numbers[trees].sum()), partial(spans.place, first))
     ends = np.cumsum(np.where(reasons < 0, numbers, 0))
     low = 0
     while low < len(numbers):
@@ -210,7 +211,7 @@ def _calls(found: Columns, above: Ints) -> _Calls:
     wrapped = np.bincount(above[child & calling & ~foreign], minlength=len(above))
     leaves = calling & (callees == 0) & (wrapped == 0)
     nodes = np.flatnonzero(entered | leaves)
-    # The nearest span above that is a callee's: spans in between point to their parent, callees and the end to themselves.
+    # The nearest span above that is a callee's: spans in between point to their parent, callees to themselves.
     end = len(above)
     jump = np.append(np.where(entered, np.arange(end), np.where(child, above, end)), end)
     for _ in range(end.bit_length()):
@@ -221,9 +222,7 @@ def _calls(found: Columns, above: Ints) -> _Calls:
     return _Calls(nodes, client, np.where((host < end) & entered[np.minimum(host, end - 1)], host, -1))
 
 
-def _linked(
-    spans: Spans, found: Columns, above: Ints, calls: _Calls, directory: Directory, wrong: Ints
-) -> Linked:
+def _linked(spans: Spans, found: Columns, above: Ints, calls: _Calls, directory: Directory, wrong: Ints) -> Linked:
     nodes, client = calls.spans, calls.client
     tree = found.trace[nodes]
     leaf = np.isin(found.kind[nodes], (Kind.CLIENT, Kind.PRODUCER))

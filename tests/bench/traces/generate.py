@@ -65,7 +65,7 @@ def program() -> str:
         callees = sorted(name(int(callee)) for callee in _callees(each))
         lines.append(f"call {name(each)} -> {', '.join(callees)} {{ rate 40/s  size 400B }}")
     targets = ", ".join(name(each) for each in range(WIDTH, 4 * WIDTH, 3))
-    lines.append(f"policy logged = access_log(format: \"json\") on * -> {{{targets}}}")
+    lines.append(f'policy logged = access_log(format: "json") on * -> {{{targets}}}')
     lines.append(f"policy quota = rate_limit(requests: 5000, per: 1s) on * -> {name(5)}")
     return "\n".join(lines) + "\n"
 
@@ -183,7 +183,9 @@ def rows(found: Trees, first_trace: int, paths: Paths, random: Generator) -> pa.
     kept = ~((defect == 2) & chosen & (found.parent >= 0))
     doubled = client[(defect == 3) & chosen]
     index = np.concatenate((client[kept], server[kept], doubled))
-    sides = np.concatenate((np.ones(int(kept.sum()), bool), np.zeros(int(kept.sum()), bool), np.ones(len(doubled), bool)))
+    sides = np.concatenate(
+        (np.ones(int(kept.sum()), bool), np.zeros(int(kept.sum()), bool), np.ones(len(doubled), bool))
+    )
     stamp = np.where(sides, start[index], (found.start[index] + 30) // 1000)
     spent = np.where(sides, spent[index], -np.rint(inner[index] / 1000).astype(np.int64))
     order = np.argsort(stamp, kind="stable")
