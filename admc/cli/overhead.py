@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from admc.cli.options import EffortOption, IncludeOption, ProgramArgument
-from admc.exits import CommandError, Exit
+from admc.cli.trace_options import FilesOption, SampledOption, share
+from admc.exits import CommandError, Exit, wrong_usage
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from admc.cli.output import Progress
     from admc.overhead.money.price_list import PriceList
     from admc.overhead.what_if.run import Estimates
     from admc.overhead.what_if.scenario import Scenario
@@ -54,40 +58,88 @@ def overhead(
     require_priced: Annotated[
         bool, typer.Option("--require-priced", help="Exit 4 if a cost is not in the profile or the program.")
     ] = False,
+    traces: FilesOption = None,
+    sampled: SampledOption = "100%",
     format_: Annotated[
         OverheadFormat, typer.Option("--format", help="The format of the estimate.")
     ] = OverheadFormat.TEXT,
 ) -> int:
     """Estimate what each ADM costs, before it is deployed; compare with other figures, rates and plans."""
-    from admc.cli.output import write_out
+    from admc.cli.output import Progress, write_out
     from admc.overhead.money.price_list import named_prices
     from admc.overhead.what_if.scenario import read_scenario
 
     scenario = read_scenario(what_if or (), profile, traffic, replan=replan)
+    of_all = share(sampled)
+    if traces:
+        _alone(scenario, prices)
     price_list = None if prices is None else named_prices(prices)
-    found = _estimates(program, include, effort, scenario)
-    if require_priced and found.missing:
-        from admc.render.overhead_text import lacking
+    progress = Progress()
+    try:
+        found = _estimates(program, include, effort, scenario, progress)
+        if require_priced and found.missing:
+            from admc.render.overhead_text import lacking
 
-        raise _unpriced([lacking(each) for each in found.missing])
-    write_out(_rendered(found, price_list, format_))
+            raise _unpriced([lacking(each) for each in found.missing])
+        text = _of_traces(found, traces, of_all, progress, format_) if traces else _rendered(found, price_list, format_)
+    finally:
+        progress.clear()
+    write_out(text)
     return Exit.DONE
 
 
-def _estimates(program: Path, include: list[Path] | None, effort: float | None, scenario: Scenario) -> Estimates:
-    from admc.cli.output import Progress
+def _alone(scenario: Scenario, prices: Path | None) -> None:
+    """Raises `CommandError` for options that have no meaning beside `--traces`."""
+    given = [
+        name
+        for name, there in (
+            ("--what-if", bool(scenario.changes)),
+            ("--traffic", scenario.traffic is not None),
+            ("--replan", scenario.replan),
+            ("--prices", prices is not None),
+        )
+        if there
+    ]
+    if given:
+        raise _beside_traces(given[0])
+
+
+def _beside_traces(option: str) -> CommandError:
+    return wrong_usage(
+        "ADM857",
+        f"`--traces` cannot be combined with `{option}`",
+        cause="recorded requests are estimated as they were, by the program's own profile, without a before and after",
+        hint="give the two options to two commands",
+    )
+
+
+def _estimates(
+    program: Path, include: list[Path] | None, effort: float | None, scenario: Scenario, progress: Progress
+) -> Estimates:
     from admc.compile.pipeline import folder_of, load_program, place_program
     from admc.overhead.what_if.run import estimates
 
     folder = folder_of(program)
-    progress = Progress()
-    try:
-        loaded = load_program(program, include=include)
-        return estimates(
-            loaded, scenario, lambda each: place_program(each, folder, effort=effort, progress=progress)[0], folder
-        )
-    finally:
-        progress.clear()
+    loaded = load_program(program, include=include)
+    return estimates(
+        loaded, scenario, lambda each: place_program(each, folder, effort=effort, progress=progress)[0], folder
+    )
+
+
+def _of_traces(
+    found: Estimates, traces: list[Path], of_all: Fraction, progress: Progress, format_: OverheadFormat
+) -> str:
+    from admc.overhead.traces.report import trace_report
+    from admc.render import traces_json, traces_text
+
+    if found.comparison is not None:
+        raise _beside_traces("--profile")
+    progress("traces")
+    named = found.report.profile
+    requests = trace_report(found.program, found.placement, named.profile, traces, of_all)
+    if format_ is OverheadFormat.JSON:
+        return traces_json.render(found.program.app, named, requests)
+    return traces_text.render(found.program.app, named.named, requests)
 
 
 def _rendered(found: Estimates, prices: PriceList | None, format_: OverheadFormat) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from admc.overhead.codes_traces import CODES as TRACES
+
 CODES: Mapping[str, tuple[str, ...]] = {
     "ADM857": (
         "a change of `admc overhead` cannot be applied",
@@ -99,4 +101,5 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "",
         "admc overhead policies.adm --require-priced",
     ),
+    **TRACES,
 }

@@ -65,6 +65,8 @@ def lines(tokens: list[Token], keyword: str) -> list[str]:
         *accumulate(0 if token.type in _SIGNIFICANT else len(piece) for token, piece in _pairs(tokens, pieces)),
     ]
     depths = _depths(tokens)
+    # The braces of a request are a better place than its `->`.
+    ranks = [max(1, depth) for depth in depths] if keyword == REQUEST else depths
     places = _places(tokens, keyword, pieces)
     found: list[str] = []
     start = index = best = 0  # `best` is where to break the line from `start` on, if it is not `start`
@@ -74,7 +76,7 @@ def lines(tokens: list[Token], keyword: str) -> list[str]:
             index += 1
             start = best = index
             continue
-        if index > start and index in places and (best == start or depths[index] <= depths[best]):
+        if index > start and index in places and (best == start or ranks[index] <= ranks[best]):
             best = index
         indent = len(_indent(tokens[start], depths[start])) - len(pieces[start]) + len(pieces[start].lstrip(" "))
         if best > start and indent * (start > 0) + lengths[index + 1] - lengths[start] > WIDTH:
@@ -125,7 +127,7 @@ def _places(tokens: list[Token], keyword: str, pieces: list[str]) -> frozenset[i
         depth -= token.text in _CLOSE
         fits = (
             before == ","
-            or (before == "->" and depth == 0 and keyword != REQUEST)
+            or (before == "->" and depth == 0)
             or (before in _OPEN and token.text not in _CLOSE)
             or index in starts
             or (depth > 0 and token.text in ("and", "or"))

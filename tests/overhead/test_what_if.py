@@ -230,6 +230,22 @@ def test_what_is_refused(admc: Admc, arguments: tuple[str, ...], said: str) -> N
     assert said in run.err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--what-if", "user.cpu=-5%"),
+        ("--traffic", "x2"),
+        ("--replan", "--traffic", "x2"),
+        ("--profile", "meshinsight"),
+        ("--prices", "prices.json"),
+    ],
+)
+def test_what_cannot_be_combined_with_traces(admc: Admc, arguments: tuple[str, ...]) -> None:
+    run = admc("overhead", "shop.adm", "--traces", "traces.json", *arguments)
+    assert run.code == 1
+    assert "error[ADM857]: `--traces` cannot be combined with `--" in run.err
+
+
 def test_a_change_may_not_make_the_cpu_of_a_request_rise_with_the_rate(admc: Admc, folder: Path) -> None:
     """Then the coefficients of the solver would be no upper bound (ADM867)."""
 

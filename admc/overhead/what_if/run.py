@@ -19,6 +19,7 @@ class Estimates(NamedTuple):
     """`program` and `report`: as it is. `other` and `comparison`: after the change, if there is one."""
 
     program: Program
+    placement: Placement
     report: Report
     other: Program | None = None
     comparison: Comparison | None = None
@@ -38,8 +39,8 @@ def estimates(program: Program, scenario: Scenario, solve: Solve, folder: str = 
     base = before(program, scenario)
     found = report(base, placement, folder)
     if not compares(program, scenario):
-        return Estimates(base, found)
+        return Estimates(base, placement, found)
     one_profile = scenario.profile is None or program.profile is None
     other = after(program, scenario, folder)
     changed = report(other, solve(other) if scenario.replan else placement, folder)
-    return Estimates(base, found, other, compare(scenario, found, changed, one_profile=one_profile))
+    return Estimates(base, placement, found, other, compare(scenario, found, changed, one_profile=one_profile))
