@@ -197,7 +197,7 @@ def _unknown_statement(source: SourceText, first: Token, diagnostics: Diagnostic
     )
 
 
-_INNER = ("on", "when", "except", "and", "or", "not", "for", "template", "at", "minimize", "then")
+_INNER = ("on", "when", "except", "and", "or", "not", "for", "template", "at", "minimize", "then", "together", "async")
 """Words inside a statement that often begin a line elsewhere."""
 _REST = f"if it continues the previous statement: {hints.CONTINUES}"
 

@@ -14,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl
-from dsl.diagnostics.diagnostic import Diagnostic
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
 from dsl.program import Program
 from dsl.requests import MAX_OUTCOMES, MAX_STEPS, Group, Grouping, Step, outcomes
+from dsl.syntax.parser import parse
 from dsl.text import SourceText, Span
 from tests.dsl.programs import codes, findings, load
+from tests.dsl.strategies import programs
+from tests.dsl.test_properties import _bare
 from tests.properties import examples
 
 HEAD = """app hotel
@@ -321,9 +324,9 @@ def test_a_call_that_may_be_declared_in_a_broken_line_is_not_reported() -> None:
     ("text", "found"),
     [
         # not closed: a statement in the next line begins anew
-        ("request r on frontend -> search {\n  call rate {\ncall rate -> geo:admin", ["ADM005 {"]),
-        ("request r on frontend -> search {\n  call rate\ncall rate, user -> geo:admin", ["ADM005 {"]),
-        ("request r on frontend -> search {\n  call rate\ncall {rate, user} -> geo:admin", ["ADM005 {"]),
+        ("request r on frontend -> search {\n  call rate {\ncall rate -> geo:admn", ["ADM005 {", "ADM104 admn"]),
+        ("request r on frontend -> search {\n  call rate\ncall rate, user -> geo:admn", ["ADM005 {", "ADM104 admn"]),
+        ("request r on frontend -> search {\n  call rate\ncall {rate, user} -> geo:admn", ["ADM005 {", "ADM104 admn"]),
         ("request r on frontend -> search {\n  call rate\nservice x { htp 80 }", ["ADM005 {", "ADM001 htp"]),
         (
             "request r on frontend -> search {\n  call rate\nrequest s on frontend -> nowhere",
@@ -354,6 +357,28 @@ def test_a_call_that_may_be_declared_in_a_broken_line_is_not_reported() -> None:
 )
 def test_a_broken_request_affects_no_other_statement(text: str, found: list[str]) -> None:
     assert [_shown(each) for each in findings(HEAD + text)] == found
+
+
+@examples(80)
+@given(programs(), st.data())
+def test_a_missing_or_needless_brace_affects_no_other_statement(
+    program: tuple[list[str], list[str]], data: st.DataObject
+) -> None:
+    lines = [line for line in (*program[0], *program[1]) if not line.startswith("request")]
+    broken = [line for line in program[0] if line.startswith("request") and "{" in line]
+    if not broken:
+        return
+    text = data.draw(st.sampled_from(broken))
+    at = data.draw(st.sampled_from([index for index, sign in enumerate(text) if sign in "{}"]))
+    damaged = data.draw(st.sampled_from([text[:at] + text[at + 1 :], text[:at] + text[at] + text[at:]]))
+    place = data.draw(st.integers(0, len(lines)))
+    found = _statements("\n".join([*lines[:place], damaged, *lines[place:]]))
+    expected = _statements("\n".join(lines))
+    assert [each for each in found if each in expected] == expected
+
+
+def _statements(text: str) -> list[Any]:
+    return [_bare(each) for each in parse(SourceText("policies.adm", text), Diagnostics()).statements]
 
 
 def test_names_that_are_words_of_the_language() -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
+from math import comb
 from operator import add
 from typing import NamedTuple
 
@@ -79,9 +80,22 @@ def _pairs(one: Outcomes, other: Outcomes, combine: Callable[[Times, Times], Tim
 
 
 def _repeated(once: Outcomes, times: int) -> Outcomes:
-    if len(once.weights) == 1:
-        return _constant(tuple(times * each for each in next(iter(once.weights))))
-    return reduce(lambda found, _: _pairs(found, once, _added), range(times - 1), once)
+    """The sum of independent repetitions: how many of them have each outcome decides, and not their order."""
+    if times == 1:
+        return once
+    width = len(next(iter(once.weights)))
+    found: list[tuple[int, Times, int]] = [(times, (0,) * width, 1)]
+    for position, (path, weight) in enumerate(once.weights.items(), 1):
+        last = position == len(once.weights)
+        found = [
+            (left - some, _added(before, tuple(some * each for each in path)), share * comb(left, some) * weight**some)
+            for left, before, share in found
+            for some in ((left,) if last else range(left + 1))
+        ]
+    weights: dict[Times, int] = {}
+    for _, path, weight in found:
+        weights[path] = weights.get(path, 0) + weight
+    return Outcomes(weights, once.total**times)
 
 
 def _with_chance(made: Outcomes, chance: Fraction) -> Outcomes:
