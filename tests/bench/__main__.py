@@ -34,7 +34,7 @@ ADMC = str(Path(sys.executable).with_name("admc"))
 HOTEL = "examples/hotel_reservation/policies.adm"
 SEED = 1
 MEGABYTE = 1_000_000
-RUNS = {"commands": 7, "hotel": 7, "large": 3, "largest": 2, "cover": 1, "cost": 3, "xds": 3}
+RUNS = {"commands": 7, "hotel": 7, "large": 3, "largest": 2, "cover": 1, "cost": 3, "xds": 3, "traces": 1}
 SUITES = tuple(RUNS)
 WARMED = ("commands", "hotel")
 """So short that it matters whether the disk's cache is warm."""
@@ -225,6 +225,18 @@ def xds_(bench: Bench) -> None:
         raise SystemExit(str(error)) from None
 
 
+def traces_(bench: Bench) -> None:
+    """A million traces, as CSV and as Parquet; needs 6 GB of disk for a while."""
+    from tests.bench.traces.suite import SkippedError, traces
+
+    try:
+        traces(bench.console, bench.folder, bench.repeats("traces"))
+    except SkippedError as error:
+        if bench.named:
+            raise SystemExit(str(error)) from None
+        bench.console.print(Text(f"skipped: {error}", style="bold red"), soft_wrap=True)
+
+
 def _seconds(value: Spread) -> tuple[str, str, str]:
     return f"{value.median:.3f} s", f"{value.low:.3f}", f"{value.high:.3f}"
 
@@ -280,6 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "cover": cover_,
         "cost": cost_,
         "xds": xds_,
+        "traces": traces_,
     }
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="admc-bench-") as folder:

@@ -6,6 +6,7 @@ With a program, only its services and calls are known. Without one, each name th
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -107,6 +108,11 @@ class Directory:
             self._drops.name(Reason.UNKNOWN_SERVICE, unknown, count)
         elif code < 0:
             self._drops.name(Reason(-1 - code), f"{source or '(not recorded)'} -> {destination}", count)
+
+    def marks(self) -> NDArray[np.uint64]:
+        """A number for each call that depends on its names alone."""
+        texts = (f"{call.source} -> {call.destination}:{call.port}" for call in self.calls)
+        return np.array([int.from_bytes(blake2b(each.encode(), digest_size=8).digest()) for each in texts], np.uint64)
 
     def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Caller and callee of each call, as numbers that stand for names."""

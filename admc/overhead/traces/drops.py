@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 class Reason(IntEnum):
     """Why a tree is dropped. If a tree has several, the first in this order counts."""
 
-    TOO_LARGE = 0
-    NO_ROOT = 1
-    TWO_ROOTS = 2
-    CYCLE = 3
-    CUT_OFF = 4
-    IDS = 5
+    NO_ROOT = 0
+    TWO_ROOTS = 1
+    CYCLE = 2
+    CUT_OFF = 3
+    IDS = 4
+    TOO_LARGE = 5
     UNKNOWN_SERVICE = 6
     UNDECLARED_CALL = 7
     UNCLEAR_CALL = 8
@@ -56,7 +56,7 @@ TEXTS: Final = {
     Reason.UNCLEAR_CALL: Text(
         "ADM891",
         "the trace does not say which of several declared calls a call is",
-        "calls of one pair of services on several ports, and several outside callers, cannot be told apart",
+        "the ports of one callee, and several outside callers, look alike in a trace",
     ),
     Reason.CLOCK: Text(
         "ADM886", "a clock runs back: a call begins before its caller, or ends before it begins", "mend the clocks"

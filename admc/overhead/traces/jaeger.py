@@ -31,8 +31,8 @@ def _span(span: dict[str, Any], service: str) -> Span:
     }
     trace = text(span.get("traceID"))
     parent, follows = _parent(span, trace)
-    start, duration = whole(span.get("startTime")), whole(span.get("duration"))
-    known = start > 0 and duration >= 0
+    start, duration = whole(span.get("startTime")), span.get("duration")
+    end = start + duration if isinstance(duration, int) else -1
     return Span(
         trace,
         text(span.get("spanID")),
@@ -40,8 +40,8 @@ def _span(span: dict[str, Any], service: str) -> Span:
         _KINDS.get(tags.get("span.kind", ""), Kind.UNSTATED),
         service,
         next((tags[key] for key in PEERS if tags.get(key)), ""),
-        start * MICROSECOND if known else -1,
-        (start + duration) * MICROSECOND if known else -1,
+        start * MICROSECOND,
+        end * MICROSECOND,
         follows,
     )
 

@@ -9,11 +9,11 @@ gives another shape, and so another request.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from admc.overhead.traces.directory import Directory, Named
 from admc.overhead.traces.drops import Drops, Reason
@@ -27,7 +27,7 @@ from dsl.requests import MAX_STEPS, MAX_TIMES
 MAX_REQUESTS: Final = 1000
 MAX_NESTING: Final = 60
 """Deepest braces of a request; the language allows 64."""
-_Key = tuple[object, ...]
+_Key = tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -37,6 +37,8 @@ class Step:
     call: int
     work: int
     """Nanoseconds of all traces, and of all calls that became this step."""
+    rank: int
+    """The place of the call among all, by name."""
     made: int = 1
     """Calls of one trace that became this step."""
     times: int = 1
@@ -68,15 +70,17 @@ def imported(program: Program | None, files: Sequence[Path], sampled: Fraction) 
     directory = Directory(program, drops)
 
     def work(linked: Linked) -> Sampled:
-        return shapes_of(forest(linked))
+        return shapes_of(forest(linked), directory.marks())
 
     kept, whole = merged(evaluated(files, directory, drops, work))
     if whole is None:
         raise nothing_left(drops, directory)
     trees = whole.trees
+    order = sorted(range(len(directory.calls)), key=lambda code: _name(directory.calls[code]))
+    ranks = {code: rank for rank, code in enumerate(order)}
     shapes = []
     for shape in kept.most_frequent(MAX_REQUESTS):
-        root = _root(shape)
+        root = _root(shape, ranks)
         if _nesting(root) > MAX_NESTING or _steps(root) > MAX_STEPS:
             kept.lost_trees += shape.count
             kept.lost_calls += shape.count * len(shape.calls)
@@ -107,9 +111,13 @@ def _named(
     return tuple(found)
 
 
-def _root(shape: Shape) -> Step:
-    """The tree of a shape. Children stand after their parents, so each is finished before its parent is."""
-    steps = [Step(call, work) for call, work in zip(shape.calls, shape.work, strict=True)]
+def _name(call: Named) -> tuple[str, str, str]:
+    return call.source, call.destination, call.port or ""
+
+
+def _root(shape: Shape, ranks: Mapping[int, int]) -> Step:
+    """The tree of a shape, in an order of names. Children stand after their parents, so each is finished first."""
+    steps = [Step(call, work, ranks[call]) for call, work in zip(shape.calls, shape.work, strict=True)]
     groups: list[dict[int, list[Step]]] = [{} for _ in steps]
     for at in range(len(steps) - 1, -1, -1):
         _finish(steps[at], groups[at])
@@ -127,10 +135,10 @@ def _finish(step: Step, groups: dict[int, list[Step]]) -> None:
             step.together.append(_sorted(members))
         else:
             alone += members
-    step.together.sort(key=lambda members: repr([each.key for each in members]))
+    step.together.sort(key=lambda members: [each.key for each in members])
     step.sequence = _repeated(_sorted(alone))
     step.key = (
-        step.call,
+        step.rank,
         tuple((each.key, each.times) for each in step.sequence),
         tuple(tuple(each.key for each in members) for members in step.together),
         tuple(each.key for each in step.asynchronous),
@@ -138,7 +146,7 @@ def _finish(step: Step, groups: dict[int, list[Step]]) -> None:
 
 
 def _sorted(steps: list[Step]) -> list[Step]:
-    return sorted(steps, key=lambda step: (step.call, repr(step.key), step.work))
+    return sorted(steps, key=lambda step: (step.key, step.work))
 
 
 def _repeated(steps: list[Step]) -> list[Step]:

@@ -91,8 +91,9 @@ class _Arranged(NamedTuple):
     group_shapes: tuple[Mixed, ...]
 
 
-def shapes_of(forest: Forest) -> Sampled:
-    arranged = _arranged(forest)
+def shapes_of(forest: Forest, marks: Mixed) -> Sampled:
+    """`marks` has a number for each code of a call that depends on names alone."""
+    arranged = _arranged(forest, marks)
     order, starts, sizes = _canonical(forest, arranged)
     linked = forest.linked
     keys = np.stack([lane[forest.roots] for lane in arranged.shapes], axis=1)
@@ -136,26 +137,26 @@ def _mix(values: Mixed) -> Mixed:
     return mixed
 
 
-def _arranged(forest: Forest) -> _Arranged:
+def _arranged(forest: Forest, marks: Mixed) -> _Arranged:
     number = len(forest.linked.tree)
     sizes = np.diff(forest.group_starts, append=len(forest.order))
     group = np.arange(number) + len(sizes)
     group[forest.order] = np.repeat(np.arange(len(sizes)), sizes)
     lanes, group_lanes = [], []
     for seed in _LANES:
-        shapes, groups = _lane(forest, group, len(sizes), seed)
+        shapes, groups = _lane(forest, group, len(sizes), marks[forest.linked.call] ^ seed, seed)
         lanes.append(shapes)
         group_lanes.append(groups)
     return _Arranged(group, tuple(lanes), tuple(group_lanes))
 
 
-def _lane(forest: Forest, group: Ints, groups: int, seed: np.uint64) -> tuple[Mixed, Mixed]:
+def _lane(forest: Forest, group: Ints, groups: int, calls: Mixed, seed: np.uint64) -> tuple[Mixed, Mixed]:
     linked = forest.linked
     depth = linked.depth
     inside = np.zeros(len(depth), np.uint64)
     shapes = np.zeros(len(depth), np.uint64)
     group_sums = np.zeros(groups, np.uint64)
-    calls = _mix(linked.call.astype(np.uint64) * seed + seed)
+    calls = _mix(calls)
     by_depth = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[by_depth], np.arange(int(depth.max()) + 2))
     asynchronous = forest.asynchronous

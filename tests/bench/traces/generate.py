@@ -30,7 +30,7 @@ CHUNK: Final = 20_000
 """Traces that are generated at once."""
 SPAN_MS: Final = 3_600_000
 DEFECTS: Final = 0.005
-"""Share of the traces of which one row is missing, doubled, or about a service that the program does not have."""
+"""Share of the traces in which rows are missing, stand twice, have the id of another call, or an unknown service."""
 COLUMNS: Final = ("", "timestamp", "traceid", "rpcid", "um", "rpctype", "interface", "dm", "rt")
 
 
@@ -167,15 +167,17 @@ def _times(tree: Ints, parent: Ints, first: Ints, size: Ints, random: Generator)
     return end - duration, end
 
 
-def rows(found: Trees, first_trace: int, paths: Paths, random: Generator) -> pa.Table:
+def rows(found: Trees, first_trace: int, paths: Paths, random: Generator, defects: float) -> pa.Table:
     """Two rows for each call, in the order of their times; a few traces have a defect."""
     names = np.array([name(each) for each in range(LAYERS * WIDTH)] + ["USER", "elsewhere"])
     caller = np.where(found.parent < 0, LAYERS * WIDTH, found.service[found.parent])
     callee = found.service.copy()
     count = int(found.tree[-1]) + 1
-    defect = np.where(random.random(count) < DEFECTS, random.integers(1, 4, count), 0)[found.tree]
+    defect = np.where(random.random(count) < defects, random.integers(1, 5, count), 0)[found.tree]
     chosen = random.random(len(callee)) < 0.2
     callee = np.where((defect == 1) & chosen & (found.parent >= 0), LAYERS * WIDTH + 1, callee)
+    copied = (defect == 4) & chosen & (found.parent >= 0)
+    path = np.where(copied, np.roll(found.path, 1), found.path)
     start, spent = found.start // 1000, np.rint((found.end - found.start) / 1000).astype(np.int64)
     inner = np.maximum(0, found.end - found.start - 60)
     client = np.arange(len(callee))
@@ -196,7 +198,7 @@ def rows(found: Trees, first_trace: int, paths: Paths, random: Generator) -> pa.
             pa.array(np.arange(len(index))),
             pa.array(stamp),
             traces.take(pa.array(found.tree[index])),
-            pa.array(paths.texts).take(pa.array(found.path[index])),
+            pa.array(paths.texts).take(pa.array(path[index])),
             pa.array(names).take(pa.array(caller[index])),
             pa.array(["rpc"]).take(pa.array(np.zeros(len(index), np.int64))),
             pa.array(["a1b2c3"]).take(pa.array(np.zeros(len(index), np.int64))),
@@ -207,21 +209,21 @@ def rows(found: Trees, first_trace: int, paths: Paths, random: Generator) -> pa.
     )
 
 
-def tables(count: int, seed: int) -> Iterator[tuple[Trees, pa.Table]]:
+def tables(count: int, seed: int, defects: float = DEFECTS) -> Iterator[tuple[Trees, pa.Table]]:
     random = np.random.default_rng(seed)
     paths = Paths()
     for first in range(0, count, CHUNK):
         found = trees(min(CHUNK, count - first), random, paths)
-        yield found, rows(found, first, paths, random)
+        yield found, rows(found, first, paths, random, defects)
 
 
-def write(folder: Path, count: int, seed: int) -> Written:
+def write(folder: Path, count: int, seed: int, defects: float = DEFECTS) -> Written:
     """The same traces as CSV and as Parquet."""
     csv, parquet = folder / "calls.csv", folder / "calls.parquet"
     calls = written = 0
     outputs: list[pyarrow.csv.CSVWriter | pyarrow.parquet.ParquetWriter] = []
     try:
-        for found, table in tables(count, seed):
+        for found, table in tables(count, seed, defects):
             if not outputs:
                 quoted = pyarrow.csv.WriteOptions(quoting_style="none", quoting_header="none")
                 outputs = [
