@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from admc.overhead.what_if.run import Estimates
     from admc.overhead.what_if.scenario import Scenario
 
-SHOWN = 8
-"""Reasons of an error; the output without `--require-priced` has all."""
-
 
 class OverheadFormat(StrEnum):
     TEXT = "text"
@@ -43,7 +40,11 @@ def overhead(
     ] = None,
     profile: Annotated[
         str | None,
-        typer.Option("--profile", metavar="PROFILE", help="Compare with another profile: a file, or a built-in one."),
+        typer.Option(
+            "--profile",
+            metavar="PROFILE",
+            help="Compare with another profile, a file or a built-in one; the profile of a program that names none.",
+        ),
     ] = None,
     traffic: Annotated[
         str | None, typer.Option("--traffic", metavar="FACTOR", help="Compare with all rates multiplied: `x10`.")
@@ -78,9 +79,9 @@ def overhead(
     try:
         found = _estimates(program, include, effort, scenario, progress)
         if require_priced and found.missing:
-            from admc.render.overhead_text import lacking
+            from admc.render.overhead_notes import phrases
 
-            raise _unpriced([lacking(each) for each in found.missing])
+            raise _unpriced(phrases(found.missing))
         text = _of_traces(found, traces, of_all, progress, format_) if traces else _rendered(found, price_list, format_)
     finally:
         progress.clear()
@@ -159,11 +160,8 @@ def _rendered(found: Estimates, prices: PriceList | None, format_: OverheadForma
 
 
 def _unpriced(reasons: list[str]) -> CommandError:
-    from admc.terminal import counted
     from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
-    more = len(reasons) - SHOWN
-    shown = "; ".join(reasons[:SHOWN]) + (f"; and {counted(more, 'more reason')}" if more > 0 else "")
     return CommandError(
         Exit.GATE,
         [
@@ -172,7 +170,7 @@ def _unpriced(reasons: list[str]) -> CommandError:
                 Severity.ERROR,
                 "not every cost can be estimated, and `--require-priced` was given",
                 None,
-                cause=shown,
+                cause="; ".join(reasons),
                 hint="use a profile that has them, or give calls a rate and a size",
             )
         ],

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
 from admc.overhead.money.bill import Bill, Money
 from admc.overhead.profiles.amounts import NANO, Whole
-from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, RequestPair, TotalsPair, notes
+from admc.overhead.what_if.comparison import AdmPair, Comparison, HopPair, Pair, RequestPair, TotalsPair, lacked, shared
 from admc.render import money
 from admc.render.columns import table
 from admc.render.decimals import significant
-from admc.render.overhead_text import EVERYWHERE, HOSTING, MEGA, MESH, ROWS, extrapolation, lacking, names, shown
+from admc.render.overhead_notes import notes
+from admc.render.overhead_text import EVERYWHERE, HOSTING, MEGA, MESH, ROWS, shown
 from admc.terminal import counted, visible
 from dsl.program import Program
 
@@ -180,13 +181,12 @@ def _notes(comparison: Comparison) -> Iterator[str]:
         if counts.everywhere.saturated:
             number = counted(counts.everywhere.saturated, "sidecar")
             yield f"{when}, {number} of the full mesh would be saturated, so the sum has no latency of them"
-    found = notes(comparison)
-    for when, missing, extrapolated in zip(
-        ("", "only before: ", "only after: "), found.missing, found.extrapolated, strict=True
+    for when, missing, extrapolated in (
+        (" before and after", *shared(comparison)),
+        (" only before", *lacked(comparison.before, comparison.after)),
+        (" only after", *lacked(comparison.after, comparison.before)),
     ):
-        lines = [f"{when}at least: {lacking(each)} ({names(each.services)})" for each in missing]
-        lines += [f"{when}{extrapolation(each)}" for each in extrapolated]
-        yield from _bounded(lines)
+        yield from notes(missing, extrapolated, when)
 
 
 def _pairs(comparison: Comparison) -> list[Pair]:
@@ -199,9 +199,3 @@ def _pairs(comparison: Comparison) -> list[Pair]:
 
 def _at_least(pair: Pair) -> bool:
     return any(each is not None and each.at_least and each.value > 0 for each in (pair.before, pair.after))
-
-
-def _bounded(lines: Sequence[str]) -> Iterator[str]:
-    yield from lines[:ROWS]
-    if len(lines) > ROWS:
-        yield f"... and {counted(len(lines) - ROWS, 'more reason')}; `--format json` has them all"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
-from admc.overhead.model.overhead import AdmOverhead, Extrapolated, HopOverhead, Lack, Missing, Totals
+from admc.overhead.model.overhead import AdmOverhead, HopOverhead, Totals
 from admc.overhead.money.bill import Bill
 from admc.overhead.profiles.amounts import NANO, Whole
 from admc.overhead.report import Report
@@ -14,27 +14,16 @@ from admc.overhead.requests.estimate import RequestOverhead
 from admc.render import money
 from admc.render.columns import table
 from admc.render.decimals import fixed, significant
-from admc.terminal import counted, visible
+from admc.render.overhead_notes import notes
+from admc.terminal import visible
 from dsl.program import Program
 from emitters.hops import hop_name
 
 ROWS: Final = 40
-NAMES: Final = 6
 MEGA: Final = 1_000_000
 MESH: Final = "a full mesh enforces each policy where the plan does; it has more sidecars and hops"
 HOSTING: Final = "full mesh, where a sidecar can be"
 EVERYWHERE: Final = "full mesh, everywhere"
-_LACKS: Final = {
-    Lack.COMPONENT: "the profile has no figure for",
-    Lack.HOP: "the profile has no figure for",
-    Lack.BYTES: "the profile has no cost of bytes for",
-    Lack.RATE: "no rate, so no CPU:",
-    Lack.SIZE: "no size, so no bytes:",
-    Lack.IDLE: "the profile has no CPU of an idle sidecar",
-    Lack.MEMORY: "the profile lacks figures of memory",
-    Lack.FLOOR: "measured with a script that does nothing:",
-    Lack.SATURATED: "saturated, so no latency",
-}
 
 
 def render(program: Program, report: Report, bill: Bill | None = None) -> str:
@@ -49,8 +38,8 @@ def render(program: Program, report: Report, bill: Bill | None = None) -> str:
         *_adms(program, report.overhead.adms),
         *_requests(report.requests),
     ]
-    notes = [*_missing(report), *_extrapolated(report)]
-    return "".join(f"{line}\n" for line in (*lines, *([""] if notes else []), *notes))
+    found = notes(report.overhead.missing, report.overhead.extrapolated)
+    return "".join(f"{line}\n" for line in (*lines, *([""] if found else []), *found))
 
 
 def _totals(report: Report) -> list[str]:
@@ -132,30 +121,3 @@ def shown(amount: Whole | None, unit: int) -> str:
         return text
     places = max(0, len(text.partition(".")[2]))
     return f"{text} [{fixed(Fraction(amount.low, unit), places)}, {fixed(Fraction(amount.high, unit), places)}]"
-
-
-def _missing(report: Report) -> Iterator[str]:
-    for each in report.overhead.missing[:ROWS]:
-        yield f"at least: {lacking(each)} ({names(each.services)})"
-    if len(report.overhead.missing) > ROWS:
-        yield f"... and {counted(len(report.overhead.missing) - ROWS, 'more reason')}; `--format json` has them all"
-
-
-def lacking(each: Missing) -> str:
-    """What an estimate lacks, as a phrase."""
-    subject = "" if each.lack in (Lack.IDLE, Lack.MEMORY, Lack.SATURATED) else f" {visible(each.subject)}"
-    return f"{_LACKS[each.lack]}{subject}"
-
-
-def _extrapolated(report: Report) -> Iterator[str]:
-    for each in report.overhead.extrapolated[:ROWS]:
-        yield extrapolation(each)
-
-
-def extrapolation(each: Extrapolated) -> str:
-    return f"extrapolated: {visible(each.subject)}, at another {each.what} than measured ({names(each.services)})"
-
-
-def names(services: tuple[str, ...]) -> str:
-    shown = ", ".join(visible(name) for name in services[:NAMES])
-    return shown + (f" and {len(services) - NAMES} more" if len(services) > NAMES else "")

@@ -56,6 +56,7 @@ class Goal(NamedTuple):
     rss: int | None = None
 
 
+PROFILE, PROFILE_FACTOR = "meshinsight", 3
 LARGE, LARGEST = Size(10_000, 30_000, 2_000), Size(50_000, 150_000, 5_000)
 
 
@@ -71,8 +72,9 @@ class Bench:
     def repeats(self, suite: str) -> int:
         return self.runs or RUNS[suite]
 
-    def whole(self, suite: str, rows: Sequence[tuple[str, Sequence[str], Goal]]) -> None:
-        """A table of whole commands."""
+    def whole(self, suite: str, rows: Sequence[tuple[str, Sequence[str], Goal]]) -> list[Spread]:
+        """A table of whole commands, and the seconds of each."""
+        measured = []
         table = Table(title=f"Whole commands ({suite})", title_justify="left")
         for name in ("command", "median", "lowest", "highest", "runs", "goal", "of the goal", "peak memory"):
             table.add_column(name, justify="left" if name == "command" else "right")
@@ -81,6 +83,7 @@ class Bench:
                 self._run(command)
             found = [self._run(command) for _ in range(self.repeats(suite))]
             seconds, rss = spread([each.wall for each in found]), max(each.rss for each in found)
+            measured.append(seconds)
             memory = f"{rss / MEGABYTE:,.0f} MB"
             if goal.rss:
                 memory += f" of {goal.rss / MEGABYTE:,.0f}"
@@ -88,6 +91,7 @@ class Bench:
                 title, *_seconds(seconds), str(seconds.runs), f"{goal.seconds:g} s", _of(seconds, goal), memory
             )
         self.console.print(table)
+        return measured
 
     def stages(self, suite: str, programs: dict[str, Path]) -> dict[str, list[dict[str, Any]]]:
         """A table of stages, one column a program. What each run said of itself."""
@@ -159,9 +163,13 @@ def largest(bench: Bench) -> None:
 
 def _generated(bench: Bench, suite: str, size: Size, goal: Goal) -> None:
     path = bench.generated(suite, lambda: generate(*size, SEED))
+    priced = bench.generated(f"{suite}-profile", lambda: f"{generate(*size, SEED)}\nprofile {PROFILE}\n")
     plan = str(bench.folder / "plan.json")
-    bench.whole(suite, [(f"admc compile, {size}", [ADMC, "compile", str(path), "-o", plan], goal)])
-    bench.stages(suite, {str(size): path})
+    (without,) = bench.whole(suite, [(f"admc compile, {size}", [ADMC, "compile", str(path), "-o", plan], goal)])
+    limit = Goal(round(PROFILE_FACTOR * without.median, 3))
+    title = f"admc compile with `profile {PROFILE}`, at most {PROFILE_FACTOR} times the time without"
+    bench.whole(suite, [(title, [ADMC, "compile", str(priced), "-o", plan], limit)])
+    bench.stages(suite, {str(size): path, f"with {PROFILE}": priced})
 
 
 def cover_(bench: Bench) -> None:
@@ -253,12 +261,13 @@ def _order(stage: str) -> int:
         "parse",
         "resolve",
         "solve: options",
+        "solve: costs",
         "solve: order",
         "solve: cover",
         "solve: model",
         "solve: result",
     )
-    rest = ("solve: rest", "verify", "plan", "write")
+    rest = ("solve: rest", "verify", "overhead", "plan", "write")
     return (*order, *rest).index(stage) if stage in (*order, *rest) else len(order)
 
 

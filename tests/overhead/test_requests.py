@@ -273,9 +273,9 @@ request buy on web -> api { rate 5/s  call db { chance 50% } }
 
 
 def test_intervals() -> None:
-    """At 5/s a hop adds 840 us and the policy 4, each with an interval of a tenth."""
+    """At 5/s a hop adds 840 us and the policy 4, each with an interval of a tenth; squares of their errors add up."""
     found = of(SHOP, profile())
-    assert found.plan.mean == Whole(844_000, 759_600, 928_400)
+    assert found.plan.mean == Whole(844_000, 759_999, 928_001)
     assert found.plan.worst == found.plan.mean
     # 7.3 mcores at 5/s and 4 us of the policy
     assert found.plan.cpu == Whole(1_460_000 + 4_000, 1_317_600, 1_610_400)

@@ -114,8 +114,9 @@ def test_another_profile_is_never_mixed_with_that_of_the_program(admc: Admc, fol
     assert found["cautions"]
     # What one has and the other lacks is said.
     text = admc("overhead", "shop.adm", "--profile", "meshinsight").out
-    assert "only after: at least: the profile has no CPU of an idle sidecar (api)" in text
-    assert "only after: at least: the profile has no figure for request_count (http) (api)" in text
+    _, _, after = text.partition("missing only after, so that sums are lower bounds (`>=`):\n")
+    assert "  the profile has no CPU of an idle sidecar\n" in after
+    assert "  the profile has no figure for: request_count (http)\n" in after
     # Where both lack different things, no difference is given.
     assert found["differences"]["plan"]["cpu"] is None
     assert "no difference is given where before and after lack different figures" in text
@@ -164,8 +165,9 @@ def test_replan_obeys_capacities_at_the_new_rates(admc: Admc, folder: Path) -> N
 def test_saturation_and_extrapolation_are_said(admc: Admc, folder: Path) -> None:
     (folder / "shop.adm").write_text(BY_NODE.replace("20/s", "5/s"))
     text = admc("overhead", "shop.adm", "--traffic", "x1000").out
-    assert "only after: at least: saturated, so no latency (api)" in text
-    assert "only after: extrapolated: http hop, at another rate than measured (api)" in text
+    _, _, after = text.partition("missing only after, so that sums are lower bounds (`>=`):\n")
+    assert after.startswith("  saturated, so without latency: api\n")
+    assert "extrapolated only after, beyond what was measured:\n  in the rate: http hop\n" in after
     assert "after, 2 sidecars of the full mesh would be saturated" in text
     found = document(admc, "shop.adm", "--traffic", "x1000")
     assert found["differences"]["plan"]["latency_per_second"] is None

@@ -62,6 +62,6 @@ def _policies(program: Program, prices: Prices, hop: LoadedHop, rate: Fraction) 
 def _cost(cpu: Function | None, latency: Function | None, row: Traffic, rate: Fraction) -> Cost:
     """Of some traffic in a sidecar that works at `rate` (of one replica)."""
     return Cost(
-        0 if cpu is None else whole(cpu.of_traffic(rate or None, row.by_size).amount, NANO).value,
-        0 if latency is None else whole(latency.of_traffic(rate or None, row.by_size).amount, 1000).value,
+        0 if cpu is None else whole(cpu.of_traffic(rate or None, row.by_size, row.rate).amount, NANO).value,
+        0 if latency is None else whole(latency.of_traffic(rate or None, row.by_size, row.rate).amount, 1000).value,
     )

@@ -99,7 +99,7 @@ class _Sidecars:
         """Adds the cost of some traffic; whether something is missing in it."""
         if function is None:
             return True
-        found = function.of_traffic(rate, row.by_size)
+        found = function.of_traffic(rate, row.by_size, row.rate)
         amounts.append(found.amount)
         return found.no_slope or bool(row.unrated) or row.unsized
 

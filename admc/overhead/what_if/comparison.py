@@ -224,24 +224,22 @@ def _met(found: Overhead) -> set[str]:
     return {*parts, *components, *(["sidecar"] if found.adms else [])}
 
 
-class Notes(NamedTuple):
-    """What estimates lack, and where they are extrapolated: in both, before alone and after alone."""
-
-    missing: tuple[tuple[Missing, ...], tuple[Missing, ...], tuple[Missing, ...]]
-    extrapolated: tuple[tuple[Extrapolated, ...], tuple[Extrapolated, ...], tuple[Extrapolated, ...]]
+Lacked = tuple[tuple[Missing, ...], tuple[Extrapolated, ...]]
+"""What an estimate lacks, and where it is extrapolated."""
 
 
-def notes(comparison: Comparison) -> Notes:
+def shared(comparison: Comparison) -> Lacked:
+    """What both estimates lack."""
     one, other = comparison.before.overhead, comparison.after.overhead
-    return Notes(
-        (
-            tuple(each for each in one.missing if each in other.missing),
-            tuple(each for each in one.missing if each not in other.missing),
-            tuple(each for each in other.missing if each not in one.missing),
-        ),
-        (
-            tuple(each for each in one.extrapolated if each in other.extrapolated),
-            tuple(each for each in one.extrapolated if each not in other.extrapolated),
-            tuple(each for each in other.extrapolated if each not in one.extrapolated),
-        ),
+    return (
+        tuple(each for each in one.missing if each in other.missing),
+        tuple(each for each in one.extrapolated if each in other.extrapolated),
+    )
+
+
+def lacked(one: Report, other: Report) -> Lacked:
+    """What one estimate lacks, and the other does not."""
+    return (
+        tuple(each for each in one.overhead.missing if each not in other.overhead.missing),
+        tuple(each for each in one.overhead.extrapolated if each not in other.overhead.extrapolated),
     )
