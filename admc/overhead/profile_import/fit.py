@@ -1,9 +1,9 @@
 """Makes a profile from raw runs: differences within a turn, medians over turns, intervals by order statistics.
 
-A hop is what a bare hop adds to no proxy; a component is what one policy adds to the bare hop. Both are compared within
-one turn, so that slow changes of the machine cancel out. In each turn a straight line over the sizes gives the figure
-at the smallest size and the cost of a byte. The interval of a median holds for any distribution, and needs no random
-draws: the same runs give the same profile.
+A hop is what a bare hop adds to no proxy; a component is what one policy adds to the bare hop, to that of its own side
+where hops have a side. Both are compared within one turn, so that slow changes of the machine cancel out. In each turn
+a straight line over the sizes gives the figure at the smallest size and the cost of a byte. The interval of a median
+holds for any distribution, and needs no random draws: the same runs give the same profile.
 
 Measured values are whole numbers of `1 / UNIT`, which is exact and many times faster than `Fraction` where a table has
 100,000 runs. A figure becomes a `Fraction` when it is a median over turns.
@@ -38,7 +38,7 @@ from admc.overhead.profiles.profile import (
     Sizes,
     component_order,
 )
-from dsl.program import Protocol
+from dsl.program import Protocol, Side
 
 CONFIDENCE: Final = 0.90
 PART: Final = "whole"
@@ -117,7 +117,7 @@ def fit(runs: Sequence[Run], name: str, platform: Platform, proxy: Proxy, satura
     components = [
         cost
         for protocol, arm in arms
-        if arm.name not in (NONE, HOP) and (cost := maker.component(protocol, arm)) is not None
+        if arm.name not in (NONE, HOP, IDLE) and (cost := maker.component(protocol, arm)) is not None
     ]
     found = Profile(
         name=name,
@@ -175,7 +175,7 @@ class _Maker:
         if arm.name.startswith(OWN):
             self.own.add(name)
         what = f"component {name} ({protocol})"
-        base = Arm(HOP)
+        base = self._base(protocol, arm)
         latency = self._law(LATENCY, what, self._latency(protocol, arm, base))
         cpu = self._law(CPU, what, self._difference(protocol, arm, base, CPU))
         sizes = _sizes(self.runs.of(arm, protocol, LATENCY), self.runs.of(arm, protocol, CPU))
@@ -199,6 +199,11 @@ class _Maker:
             _figure(bytes_, 0),
         )
 
+    def _base(self, protocol: Protocol, arm: Arm) -> Arm:
+        """The bare hop that a component is compared with. Without a side it was measured at ingress."""
+        sided = Arm(HOP, arm.side or Side.INGRESS)
+        return sided if self.runs.of(sided, protocol, LATENCY) or self.runs.of(sided, protocol, CPU) else Arm(HOP)
+
     def _latency(self, protocol: Protocol, arm: Arm, base: Arm) -> _Differences:
         return self._difference(protocol, arm, base, LATENCY)
 
@@ -221,22 +226,22 @@ class _Maker:
         bases: list[Estimate] = []
         slopes: list[Estimate] = []
         kept: list[Decimal] = []
+        sloped: list[Decimal] = []
         for rate in rates:
             base, slope = self._lines(quantity, what, rate, smallest, turns)
             if base is None:
                 continue
             kept.append(rate)
             bases.append(base)
-            slopes += [] if slope is None else [slope]
+            if slope is not None:
+                sloped.append(rate)
+                slopes.append(slope)
         if not kept:
             return None
-        if slopes and len(slopes) < len(kept):
-            self.notes.append(f"{what}: the cost of a byte is left out, since some rates have one size only")
-            slopes = []
         if quantity == CPU:
             bases = self._falling(f"{what}: CPU of a request", kept, bases)
-            slopes = self._falling(f"{what}: CPU of a byte", kept, slopes)
-        per_byte = _curve(quantity, kept, slopes, _BYTE_PLACES[quantity]) if slopes else None
+            slopes = self._falling(f"{what}: CPU of a byte", sloped, slopes)
+        per_byte = _curve(quantity, sloped, slopes, _BYTE_PLACES[quantity]) if slopes else None
         return Law(_curve(quantity, kept, bases, _PLACES[quantity]), per_byte)
 
     def _lines(

@@ -40,7 +40,7 @@ def imported(path: Path, name: str, platform: str | None) -> Made:
             cause=f"at byte {error.position}" if error.position else None,
             hint="nothing in it was executed; `admc profile import` reads profiles of MeshInsight's tool only",
         ) from error
-    return _checked(
+    return checked(
         path,
         Made(result.profile, tuple(f"not taken: {figure}: {reason}" for figure, reason in result.not_taken)),
     )
@@ -77,7 +77,7 @@ def fitted(path: Path, name: str, machine: str, system: str, proxy: str, saturat
             cause="; ".join(result.notes[:3]) or None,
             hint=f"each turn has the arms `{runs.NONE}` and `{runs.HOP}` at the same rate and size",
         )
-    return _checked(path, Made(result.profile, result.notes))
+    return checked(path, Made(result.profile, result.notes))
 
 
 def _named(name: str) -> None:
@@ -94,7 +94,7 @@ def _cores(text: str) -> Decimal:
     return number
 
 
-def _checked(path: Path, made: Made) -> Made:
+def checked(path: Path, made: Made) -> Made:
     """The same after a reader has accepted its JSON: what admc writes, it reads. Raises `CommandError`.
 
     The JSON is not written yet, so the errors have no place in it; they name the file that it was made of.
