@@ -24,7 +24,7 @@ from tests.overhead import gap
 from tests.overhead.documents import profile
 from tests.properties import examples
 from tests.solver.generate import OBJECTIVES, Case, case
-from tests.solver.test_optimal import RANDOM, check_solver
+from tests.solver.test_optimal import RANDOM, check_model, check_solver
 
 NODE = profile()
 
@@ -32,6 +32,16 @@ NODE = profile()
 @examples(125, suppress_health_check=list(HealthCheck))
 @given(RANDOM)
 def test_with_the_costs_of_a_profile_the_solver_finds_the_optimum(rng: random.Random) -> None:
+    event("feasible" if check_solver(priced_case(rng)) else "infeasible")
+
+
+@examples(25, suppress_health_check=list(HealthCheck))
+@given(RANDOM)
+def test_with_the_costs_of_a_profile_the_model_alone_finds_the_optimum(rng: random.Random) -> None:
+    check_model(priced_case(rng))
+
+
+def priced_case(rng: random.Random) -> Case:
     """With capacities around the load of one sidecar, so that R9 decides some of them."""
     of = case(rng, priced=False)
     services = {
@@ -43,8 +53,7 @@ def test_with_the_costs_of_a_profile_the_solver_finds_the_optimum(rng: random.Ra
         replace(each, kind=replace(each.kind, component=rng.choice(gap.COMPONENTS))) for each in of.program.policies
     )
     program = replace(of.program, services=services, calls=calls, policies=policies, objective=rng.choice(OBJECTIVES))
-    costs = coefficients(program, decision_points(program), NODE)
-    event("feasible" if check_solver(Case(program, costs, of.previous)) else "infeasible")
+    return Case(program, coefficients(program, decision_points(program), NODE), of.previous)
 
 
 @examples(20, suppress_health_check=list(HealthCheck))
