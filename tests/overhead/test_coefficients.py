@@ -16,7 +16,7 @@ from solver.place import place
 from solver.placement import Costs, Hop
 from solver.rules.options import decision_points
 from tests.generate import generate
-from tests.overhead.documents import profile
+from tests.overhead.documents import Document, profile
 from tests.overhead.test_estimate import ONE
 
 NODE = profile()
@@ -67,3 +67,16 @@ def test_both_sides_have_coefficients() -> None:
     found = coefficients(program, decision_points(program), NODE)
     assert {(host, side.value) for host, side, _, _ in found.hop} == {("web", "egress"), ("api", "ingress")}
     assert set(found.adm) == {"web", "api"}
+
+
+@pytest.mark.parametrize(("seconds", "nano_cores"), [("0.00004", 667), ("0.0000000900001", 2), ("0.0000000899999", 1)])
+def test_a_coefficient_is_rounded_once_to_whole_nano_cores(seconds: str, nano_cores: int) -> None:
+    """A filter of 40 us of CPU at one request a minute is 667 nano-cores, and no whole micro-core."""
+
+    def slow(document: Document) -> None:
+        for component in document["components"]:
+            component["cpu"]["base"] = [{"rate": 1, "value": float(seconds), "interval": None}]
+
+    program = load_text(f"app shop\n{ONE}".replace("rate 5/s", "rate 1/m"))
+    costs = coefficients(program, decision_points(program), profile(slow))
+    assert nano_cores in {cost.cpu for cost in costs.enforcement.values()}

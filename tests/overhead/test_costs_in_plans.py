@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from admc.compile.pipeline import compile_program
 from admc.plan.to_json import to_json
 from admc.serve.build.source import Source, read, restored
 from emitters.envoy import Mode
-from tests.admc.command import Admc
+from tests.admc.command import ROOT, Admc
 from tests.overhead.documents import changed
 
 SHARED = """app shop
@@ -71,6 +73,16 @@ def test_serve_agrees_with_compile_byte_for_byte(tmp_path: Path) -> None:
     # What a restarted server restores is verified by the same costs.
     assert found.state is not None
     assert restored(Source(path, Mode.REDIRECT), found.recipe).placement.objectives == found.state.placement.objectives
+
+
+def test_a_small_program_with_costs_needs_no_or_tools(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from admc.compile.pipeline import compile_program\n"
+        f"compile_program(Path({str(write(tmp_path))!r}))\n"
+        "print(sorted(name for name in sys.modules if name.partition('.')[0] == 'ortools'))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60)
+    assert run.stdout == "[]\n"
 
 
 def test_a_plan_that_is_its_own_earlier_plan_keeps_its_bytes(admc: Admc, tmp_path: Path) -> None:

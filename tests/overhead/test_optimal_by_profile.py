@@ -10,20 +10,21 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, event, given
+from hypothesis import strategies as st
 
 from admc.overhead.model.coefficients import coefficients
 from admc.overhead.model.estimate import estimate
 from admc.overhead.model.layout import of_placement
 from dsl.program import Metric, Program
 from solver.place import place
-from solver.placement import Cost, Costs, Hop, Status
+from solver.placement import Cost, Costs, Hop, PlacementError, Status
 from solver.rules.options import decision_points
 from solver.verify.verifier import verify
 from tests.overhead import gap
 from tests.overhead.documents import profile
 from tests.properties import examples
 from tests.solver.generate import OBJECTIVES, Case, case
-from tests.solver.test_optimal import RANDOM, check_solver
+from tests.solver.test_optimal import RANDOM, check_model, check_solver
 
 NODE = profile()
 
@@ -31,6 +32,16 @@ NODE = profile()
 @examples(125, suppress_health_check=list(HealthCheck))
 @given(RANDOM)
 def test_with_the_costs_of_a_profile_the_solver_finds_the_optimum(rng: random.Random) -> None:
+    event("feasible" if check_solver(priced_case(rng)) else "infeasible")
+
+
+@examples(25, suppress_health_check=list(HealthCheck))
+@given(RANDOM)
+def test_with_the_costs_of_a_profile_the_model_alone_finds_the_optimum(rng: random.Random) -> None:
+    check_model(priced_case(rng))
+
+
+def priced_case(rng: random.Random) -> Case:
     """With capacities around the load of one sidecar, so that R9 decides some of them."""
     of = case(rng, priced=False)
     services = {
@@ -42,16 +53,19 @@ def test_with_the_costs_of_a_profile_the_solver_finds_the_optimum(rng: random.Ra
         replace(each, kind=replace(each.kind, component=rng.choice(gap.COMPONENTS))) for each in of.program.policies
     )
     program = replace(of.program, services=services, calls=calls, policies=policies, objective=rng.choice(OBJECTIVES))
-    costs = coefficients(program, decision_points(program), NODE)
-    event("feasible" if check_solver(Case(program, costs, of.previous)) else "infeasible")
+    return Case(program, coefficients(program, decision_points(program), NODE), of.previous)
 
 
 @examples(20, suppress_health_check=list(HealthCheck))
-@given(RANDOM)
-def test_a_sum_of_coefficients_is_never_below_the_model_and_a_wrong_one_is_rejected(rng: random.Random) -> None:
-    program = replace(gap.random_program(rng), objective=(Metric.CPU,))
+@given(st.integers(0, 2**63 - 1))
+def test_a_sum_of_coefficients_is_never_below_the_model_and_a_wrong_one_is_rejected(seed: int) -> None:
+    program = replace(gap.random_program(random.Random(seed)), objective=(Metric.CPU,))  # noqa: S311
     costs = coefficients(program, decision_points(program), NODE)
-    found = place(program, costs)
+    try:
+        found = place(program, costs)
+    except PlacementError:
+        event("infeasible")
+        return
     assert found.status is Status.OPTIMAL
     assert verify(program, found, costs) == ()
     level = found.objectives[0]
