@@ -38,7 +38,8 @@ BATCH: Final = 1 << 20
 HEADER: Final = 1 << 16
 MAX_ROW_GROUP: Final = 1 << 30
 """Most bytes of a row group, uncompressed."""
-_ROW: Final = re.compile(r"[Rr]ow #(\d+)")
+_ROW: Final = re.compile(r"[Rr]ow #([0-9]+)")
+_CELLS: Final = re.compile(r"Expected ([0-9]+) columns, got ([0-9]+)")
 
 
 def csv_batches(path: Path) -> Iterator[Batch]:
@@ -46,17 +47,10 @@ def csv_batches(path: Path) -> Iterator[Batch]:
     names = _chosen(path, _header(path))
     text = arrow.dictionary(arrow.int32(), arrow.string())
     types = {names[each]: text if each in TEXTS else arrow.float64() for each in COLUMNS}
-    broken: list[str] = []
-
-    def invalid(row: Any) -> str:
-        broken.append(f"a row has {row.actual_columns} cells, and the header has {row.expected_columns}")
-        return "error"
-
     try:
         reader = arrow.csv.open_csv(
             path,
             read_options=arrow.csv.ReadOptions(block_size=BLOCK),
-            parse_options=arrow.csv.ParseOptions(invalid_row_handler=invalid),
             convert_options=arrow.csv.ConvertOptions(column_types=types, include_columns=list(names.values())),
         )
         with reader:
@@ -65,7 +59,7 @@ def csv_batches(path: Path) -> Iterator[Batch]:
                 yield _batch(path, first, batch, names)
                 first += batch.num_rows
     except arrow.ArrowInvalid as error:
-        raise unreadable(path, broken[0] if broken else _cause(error), "docs/traces.md has the columns") from error
+        raise unreadable(path, _cause(error), "docs/traces.md has the columns") from error
     except (OSError, arrow.ArrowException) as error:
         raise unreadable(path, _cause(error)) from error
 
@@ -167,6 +161,9 @@ def _numbers(path: Path, name: str, column: Any) -> NDArray[np.float64]:
 
 def _cause(error: Exception) -> str:
     """What pyarrow says, in one line."""
-    text = " ".join(str(error).split())[:300]
-    row = _ROW.search(text)
-    return f"row {row[1]}: {text}" if row else text
+    said = " ".join(str(error).split())
+    row, cells = _ROW.search(said), _CELLS.search(said)
+    place = f"row {row[1]}" if row else "a row"
+    if cells:
+        return f"{place} has {cells[2]} cells, and the header has {cells[1]}"
+    return f"{place}: {said[:300]}" if row else said[:300]

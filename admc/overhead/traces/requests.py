@@ -91,8 +91,12 @@ def imported(program: Program | None, files: Sequence[Path], sampled: Fraction) 
     if not shapes:
         raise nothing_left(drops, directory)
     taken = summed_up(trees, whole.calls, whole.first, whole.last, drops, sampled)
-    requests = _named(shapes, directory, None if taken.rate is None else taken.rate / trees)
-    left = taken._replace(trees=trees - kept.lost_trees, calls=whole.calls - kept.lost_calls)
+    each = None if taken.rate is None else taken.rate / trees
+    requests = _named(shapes, directory, each)
+    number = trees - kept.lost_trees
+    left = taken._replace(
+        trees=number, calls=whole.calls - kept.lost_calls, rate=None if each is None else each * number
+    )
     return Import(requests, directory.calls, left, directory.names)
 
 
