@@ -97,7 +97,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
     "ADM872": (
         "a cost is not priced",
         "With `--require-priced`, `admc overhead` exits with 4 if the profile or the program lacks something that the "
-        "estimate needs: a component, a protocol, the cost of bytes, a rate or a size. Sums over it are at least.",
+        "estimate needs: a component, a protocol, the cost of bytes, a rate or a size. Sums over it are lower bounds.",
         "",
         "admc overhead policies.adm --require-priced",
     ),
