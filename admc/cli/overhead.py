@@ -9,7 +9,7 @@ import typer
 
 from admc.cli.options import EffortOption, IncludeOption, ProgramArgument
 from admc.cli.trace_options import FilesOption, SampledOption, share
-from admc.exits import CommandError, Exit
+from admc.exits import CommandError, Exit, wrong_usage
 
 if TYPE_CHECKING:
     from admc.overhead.profiles.source import NamedProfile
@@ -32,7 +32,7 @@ def overhead(
         bool, typer.Option("--require-priced", help="Exit 4 if a cost is not in the profile or the program.")
     ] = False,
     traces: FilesOption = None,
-    sampled: SampledOption = "100%",
+    sampled: SampledOption = None,
     format_: Annotated[
         OverheadFormat, typer.Option("--format", help="The format of the estimate.")
     ] = OverheadFormat.TEXT,
@@ -42,6 +42,8 @@ def overhead(
     from admc.compile.pipeline import folder_of, load_program, place_program
     from admc.overhead.report import report
 
+    if sampled is not None and not traces:
+        raise wrong_usage("ADM801", "`--sampled` is about traces, and there is no `--traces`")
     of_all = share(sampled)
     progress = Progress()
     try:
