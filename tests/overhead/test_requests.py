@@ -273,12 +273,21 @@ request buy on web -> api { rate 5/s  call db { chance 50% } }
 
 
 def test_intervals() -> None:
-    """At 5/s a hop adds 840 us and the policy 4, each with an interval of a tenth."""
+    """At 5/s a hop adds 840 us and the policy 4, each with an interval of a tenth: as in the estimate of the hop."""
     found = of(SHOP, profile())
-    assert found.plan.mean == Whole(844_000, 759_600, 928_400)
-    assert found.plan.worst == found.plan.mean
+    program = load_text(SHOP)
+    ((hop,),) = (adm.hops for adm in estimate(program, of_placement(program, place(program)), profile()).adms)
+    assert found.plan.mean == found.plan.worst == hop.latency
+    assert found.plan.mean.value == 844_000
     # 7.3 mcores at 5/s and 4 us of the policy
-    assert found.plan.cpu == Whole(1_460_000 + 4_000, 1_317_600, 1_610_400)
+    cpu = found.plan.cpu
+    assert cpu.value == 1_460_000 + 4_000
+    assert cpu.low is not None
+    assert cpu.high is not None
+    assert hop.cpu.low is not None
+    assert hop.cpu.high is not None
+    assert 1_317_600 <= cpu.low <= hop.cpu.low // 5 + 1
+    assert hop.cpu.high // 5 <= cpu.high <= 1_610_400
     assert found.hosting.mean.low is not None
     assert found.hosting.worst.value > found.hosting.mean.value > found.plan.mean.value
 
@@ -307,6 +316,34 @@ def test_a_call_without_a_rate() -> None:
     assert found.plan.cpu.at_least
     assert (found.plan.mean.high, found.plan.cpu.high) == (None, None)
     assert found.rate is None
+
+
+def test_another_call_through_the_sidecar_without_a_rate() -> None:
+    """The rate of the sidecar is not known then, so neither is what a request takes there."""
+    text = SHOP.replace("service web,", "service web, batch,") + "call batch -> api { size 100B }\n"
+    found = of(text, profile())
+    assert found.plan.mean.at_least
+    assert found.plan.cpu.at_least
+
+
+def test_an_async_call_without_figures_leaves_the_latency_alone() -> None:
+    text = SHOP.replace("service web, api, db { http 80 }", "service web, api { http 80 }\nservice db { tcp 80 }")
+    for line, at_least in (("async call db", False), ("call db", True), ("together { call db }", True)):
+        found = of(text.replace("call db { chance 50% }", line), profile())
+        assert found.hosting.mean.at_least is at_least
+        assert found.hosting.cpu.at_least
+
+
+def test_a_policy_counts_for_the_calls_in_its_scope() -> None:
+    """The policy takes 4 us of CPU and of latency, and `look` does not meet it."""
+    text = SHOP.replace("service web,", "service web, batch,")
+    text += "call batch -> api { size 100B }\nrequest look on batch -> api { rate 5/s }\n"
+    program = load_text(text)
+    placement = place(program)
+    overhead = estimate(program, of_placement(program, placement), profile())
+    buy, look = of_requests(program, placement, profile(), overhead)
+    assert buy.plan.cpu.value - look.plan.cpu.value == 4_000
+    assert buy.plan.mean.value - look.plan.mean.value == 4_000
 
 
 @pytest.mark.parametrize(
@@ -346,3 +383,30 @@ def test_output(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, for
     run = admc("overhead", "shop.adm", "--format", format_)
     assert (run.code, run.err) == (0, "")
     compare(f"overhead-requests.{format_}", run.out)
+
+
+# ---- what `minimize latency` does not see ----
+
+BUSY = """app shop
+external client
+service web, api, db, batch { http 80 }
+call client -> web { size 100B }
+call web -> api { size 100B }
+call api -> db { size 100B }
+call batch -> db { rate 1500/s  size 100B }
+policy count = request_count() on api -> db
+request look on client -> web { rate 5/s  call api { call db } }
+"""
+
+
+def test_the_sum_over_calls_and_the_longest_path_differ() -> None:
+    """At the egress of `api` few requests pay, each much: its sidecar is cold. At the ingress of `db` it is busy."""
+    sums, paths = {}, {}
+    for side in ("egress", "ingress"):
+        program = load_text(f"{BUSY}pin count at {side}\n")
+        placement = place(program)
+        overhead = estimate(program, of_placement(program, placement), profile())
+        (found,) = of_requests(program, placement, profile(), overhead)
+        sums[side], paths[side] = overhead.totals.latency.value, found.plan.mean.value
+    assert sums["egress"] < sums["ingress"] / 50
+    assert paths["ingress"] < paths["egress"] / 3
