@@ -38,7 +38,7 @@ def traces(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Write the requests to a file, not to the terminal."),
     ] = None,
-    sampled: SampledOption = "100%",
+    sampled: SampledOption = None,
     program: Annotated[
         Path | None,
         typer.Option("--program", metavar="PROGRAM", help="The program whose services and calls the traces are of."),

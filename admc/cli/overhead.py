@@ -60,7 +60,7 @@ def overhead(
         bool, typer.Option("--require-priced", help="Exit 4 if a cost is not in the profile or the program.")
     ] = False,
     traces: FilesOption = None,
-    sampled: SampledOption = "100%",
+    sampled: SampledOption = None,
     format_: Annotated[
         OverheadFormat, typer.Option("--format", help="The format of the estimate.")
     ] = OverheadFormat.TEXT,
@@ -70,6 +70,8 @@ def overhead(
     from admc.overhead.money.price_list import named_prices
     from admc.overhead.what_if.scenario import read_scenario
 
+    if sampled is not None and not traces:
+        raise wrong_usage("ADM801", "`--sampled` is about traces, and there is no `--traces`")
     scenario = read_scenario(what_if or (), profile, traffic, replan=replan)
     of_all = share(sampled)
     if traces:

@@ -21,14 +21,19 @@ FilesOption = Annotated[
     ),
 ]
 SampledOption = Annotated[
-    str, typer.Option("--sampled", metavar="PERCENT", help="The share of all requests that have traces: `1%`.")
+    str | None,
+    typer.Option(
+        "--sampled", metavar="PERCENT", help="The share of all requests that have traces: `1%`; all unless given."
+    ),
 ]
 
 
-def share(text: str) -> Fraction:
+def share(text: str | None) -> Fraction:
     """The sampled share of requests. Raises `CommandError`."""
     from dsl import units
 
+    if text is None:
+        return Fraction(1)
     found = units.chance(text)
     if isinstance(found, units.BadNumber):
         raise wrong_usage("ADM801", f"`--sampled {visible(text[:40])}` is no share", hint="write `--sampled 1%`")

@@ -109,7 +109,7 @@ def test_the_order_of_steps_means_nothing(trees: list[Any], rnd: random.Random) 
 
     def text() -> str:
         steps = [_text(tree, rnd) for tree in trees]
-        lines = ["rate 5/s", *steps[1:], *(f"together {{ {step} {step} }}" for step in steps[:1])]
+        lines = ["rate 5/s", *steps[1:], *(f"together {{ {step} {step} }}" for step in steps[:2])]
         rnd.shuffle(lines)
         return head + "request r on out -> a {\n" + "\n".join(lines) + "\n}\n"
 
@@ -159,6 +159,8 @@ def test_rates_are_compared_exactly() -> None:
     text = HEAD.replace("rate 800/s", "rate 300/m") + requests
     assert rates(load(text))["internet frontend:5000"] == 5
     assert codes(text + "request more on internet -> frontend { rate 0.001/h }\n") == ["ADM118"]
+    same = HEAD.replace("rate 800/s", "rate 10/m") + "request r on internet -> frontend { rate 10/m }\n"
+    assert codes(same) == []
 
 
 def test_rates_reach_the_hops_level_without_a_profile() -> None:
@@ -250,6 +252,7 @@ def _counted(step: Step) -> int:
             ["ADM117 search", "ADM117 user"],
         ),
         ("request r on frontend -> search { call serch { call geo } }", ["ADM101 serch", "ADM112 geo"]),
+        ("request r on frontend -> search { call serch { call user } }", ["ADM101 serch"]),
         ("request r on frontend -> user { rate 0/s }", ["ADM203 0/s"]),
         ("request r on frontend -> user { rate 5ms }", ["ADM202 5ms"]),
         ("request r on frontend -> user { rate 5/s rate 5/s }", ["ADM109 rate 5/s"]),

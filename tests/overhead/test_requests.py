@@ -318,6 +318,34 @@ def test_a_call_without_a_rate() -> None:
     assert found.rate is None
 
 
+def test_another_call_through_the_sidecar_without_a_rate() -> None:
+    """The rate of the sidecar is not known then, so neither is what a request takes there."""
+    text = SHOP.replace("service web,", "service web, batch,") + "call batch -> api { size 100B }\n"
+    found = of(text, profile())
+    assert found.plan.mean.at_least
+    assert found.plan.cpu.at_least
+
+
+def test_an_async_call_without_figures_leaves_the_latency_alone() -> None:
+    text = SHOP.replace("service web, api, db { http 80 }", "service web, api { http 80 }\nservice db { tcp 80 }")
+    for line, at_least in (("async call db", False), ("call db", True), ("together { call db }", True)):
+        found = of(text.replace("call db { chance 50% }", line), profile())
+        assert found.hosting.mean.at_least is at_least
+        assert found.hosting.cpu.at_least
+
+
+def test_a_policy_counts_for_the_calls_in_its_scope() -> None:
+    """The policy takes 4 us of CPU and of latency, and `look` does not meet it."""
+    text = SHOP.replace("service web,", "service web, batch,")
+    text += "call batch -> api { size 100B }\nrequest look on batch -> api { rate 5/s }\n"
+    program = load_text(text)
+    placement = place(program)
+    overhead = estimate(program, of_placement(program, placement), profile())
+    buy, look = of_requests(program, placement, profile(), overhead)
+    assert buy.plan.cpu.value - look.plan.cpu.value == 4_000
+    assert buy.plan.mean.value - look.plan.mean.value == 4_000
+
+
 @pytest.mark.parametrize(
     ("text", "change"),
     [

@@ -105,7 +105,7 @@ def _latency(request: Request, costs: Mapping[_Key, CallCost]) -> tuple[Whole, W
     latencies = {key: costs[key].latency for key in sync_calls(request.root)}
     at_least = any(latency.at_least for latency in latencies.values())
     low = all(latency.low is not None for latency in latencies.values())
-    high = not at_least and all(latency.high is not None for latency in latencies.values())
+    high = all(latency.high is not None for latency in latencies.values())
     found = outcomes(
         request.root,
         {key: (each.value, each.low or 0, each.high or 0) for key, each in latencies.items()},

@@ -121,6 +121,18 @@ def test_nothing_is_left(admc: Admc, folder: Path) -> None:
     assert (run.code, "the files have no call" in run.err) == (1, True)
 
 
+def test_rows_of_which_nothing_is_known(admc: Admc, folder: Path) -> None:
+    other = [
+        call._replace(source=call.source and f"x{call.source}", destination=f"x{call.destination}") for call in CALLS
+    ]
+    run = admc("overhead", "shop.adm", "--traces", csv(folder / "calls.csv", rows(other)))
+    assert (run.code, "ADM889" in run.err, "`xgeo`" in run.err) == (1, True, True)
+    text = "app small\nprofile meshinsight\nservice web { http 80 }\n"
+    (folder / "small.adm").write_text(text)
+    run = admc("overhead", "small.adm", "--traces", csv(folder / "calls.csv", rows()))
+    assert (run.code, "ADM889" in run.err) == (1, True)
+
+
 def test_a_name_that_was_meant_stands_in_the_text(admc: Admc, folder: Path) -> None:
     file = csv(folder / "calls.csv", rows() + rows(BAD_ROWS["ADM889"], trace="bad"))
     out = admc("overhead", "shop.adm", "--traces", file).out

@@ -128,6 +128,11 @@ def test_a_share_scales_rates_alone(admc: Admc, files: dict[str, Path]) -> None:
         assert (run.code, "ADM801" in run.err) == (1, True)
 
 
+def test_a_share_needs_traces(admc: Admc, files: dict[str, Path]) -> None:
+    run = admc("overhead", "shop.adm", "--sampled", "1%")
+    assert (run.code, "`--sampled` is about traces" in run.err) == (1, True)
+
+
 def test_without_a_program_names_are_taken_as_they_are(admc: Admc, files: dict[str, Path]) -> None:
     for name in NAMES:
         run = admc("import", "traces", files[name])
