@@ -26,7 +26,7 @@ from admc.overhead.measurement.session import Task, run
 from admc.overhead.measurement.table import Row, table
 from admc.overhead.profile_import.fit import fit
 from admc.overhead.profile_import.making import Made, checked
-from admc.overhead.profile_import.runs import HOP, read_runs
+from admc.overhead.profile_import.runs import read_runs
 from admc.overhead.profiles.profile import Figure, Method, Platform, Profile, Proxy
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 from dsl.program import Program, Protocol
@@ -162,14 +162,15 @@ def _interrupts() -> Iterator[None]:
 def _made(found: Found, name: str, version: str, measured_uses: Sequence[uses.Use], app: str | None) -> Measurement:
     text = table(found.rows)
     diagnostics = Diagnostics()
-    read = read_runs(SourceText("runs.csv", text), diagnostics) if found.rows else None
-    if read is None or not any(run.arm.name == HOP for run in read):
+    read = read_runs(SourceText("runs.csv", text), diagnostics) or ()
+    platform_, proxy = Platform(_machine(), _system()), Proxy("envoy", version)
+    result = fit(read, name, platform_, proxy, _saturation(found.rows))
+    if not result.profile.hops:
         code = Exit.INTERRUPTED if found.interrupted else Exit.INPUT
         hint = "nothing was written; a first turn takes some minutes: give it a larger `--budget`, or use `--quick`"
         raise CommandError(
             code, [Diagnostic("ADM898", Severity.ERROR, "no hop was measured, so there is no profile", None, hint=hint)]
         )
-    result = fit(read, name, Platform(_machine(), _system()), Proxy("envoy", version), _saturation(found.rows))
     profile = _described(result.profile, found, measured_uses, app)
     notes = (*found.notes, *result.notes)
     return Measurement(checked(Path("the measurement"), Made(profile, notes)), text, found.interrupted)

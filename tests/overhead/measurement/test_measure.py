@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from admc.exits import CommandError
 from admc.overhead.measurement import design, measured, programs
 from admc.overhead.measurement.bed import Bed, Load, Tools
 from admc.overhead.measurement.channel import Channel
@@ -238,6 +239,13 @@ def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
     process.kill()
     process.communicate(timeout=SECONDS)
     _await(lambda: not _left(tmp_path / "work"))
+
+
+def test_a_hop_without_its_comparison_makes_no_profile() -> None:
+    found = measured.Found(rows=[Row("1", Key("hop"), Protocol.HTTP, 5.0, 100, 300.0, None)], interrupted=True)
+    with pytest.raises(CommandError, match="ADM898") as raised:
+        measured._made(found, "x", "1.40", (), None)
+    assert raised.value.exit_code == 130
 
 
 # ---- what it refuses ----
