@@ -37,8 +37,8 @@ def report(program: Program, placement: Placement, folder: str = "") -> Report:
                     Severity.ERROR,
                     "the program has no profile, so no cost can be given",
                     None,
-                    hint='add a line `profile meshinsight`, or `profile "node.json"` for a file; '
-                    "`admc profile list` shows the built-in ones",
+                    hint='add a line `profile meshinsight`, or `profile "node.json"` for a file, or give '
+                    "`--profile`; `admc profile list` shows the built-in ones",
                 )
             ],
             folder,

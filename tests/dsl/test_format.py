@@ -68,6 +68,10 @@ kind k(a: duration(1ms.. by 1ms), b: percent(.. by 1%), c: int(1..5)) for http
 request r on a -> b:80 { rate 5/s  call c:x { chance 10%  times 3  call call }
   together { call d  call e { work 2ms } }  async call together  work 1s }
 """,
+    f"request r on a -> b {{ {' '.join('call ' + name for name in LONG[:4])} }}": """\
+request r on a -> b { call service_with_a_long_name_0  call service_with_a_long_name_1
+  call service_with_a_long_name_2  call service_with_a_long_name_3 }
+""",
     "request r on a->b{ // why\n rate 5/s\ncall call{// deep\ncall c}  // end\n\n}": """\
 request r on a -> b {  // why
   rate 5/s

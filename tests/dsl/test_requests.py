@@ -350,6 +350,12 @@ def test_a_call_that_may_be_declared_in_a_broken_line_is_not_reported() -> None:
             "requst r on frontend -> search {\n  call rate\n  call geo:admin { }\n}\nservice x { htp 80 }",
             ["ADM008 requst", "ADM001 htp"],
         ),
+        (
+            "requst r on frontend -> search {\n  call rate\n}\nrequest s on frontend -> search { call search }",
+            ["ADM008 requst", "ADM117 search"],
+        ),
+        # in the braces of another statement such a line begins a statement
+        ("service x { http 80\ncall search\nservice y { htp 80 }", ["ADM005 {", "ADM001 ", "ADM001 htp"]),
         # several errors at once
         (
             "request r on frontend -> search {\n  call rat\n  call geo:admin { chance 0% }\n"

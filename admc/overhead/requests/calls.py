@@ -78,7 +78,7 @@ def _part(part: PartFunctions, rate: Fraction | None, size: int | None, *, slope
     if function is None or (rate is None and function.depends_on_rate):
         yield None
         return
-    found = function.of_traffic(rate, {size: ONE})
+    found = function.of_traffic(rate, {size: ONE}, ONE)
     if found.no_slope and not slopes:
         yield None
     yield found.amount
