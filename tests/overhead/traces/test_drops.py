@@ -206,3 +206,9 @@ def test_a_call_that_outlives_its_caller_is_asynchronous(admc: Admc, folder: Pat
         out = admc("import", "traces", file).out
         assert "async call rate { work 58ms }" in out
         assert "together" not in out
+
+
+def test_a_message_is_asynchronous_whenever_it_ends(admc: Admc, folder: Path) -> None:
+    calls = _changed(5, end=45)
+    for file in (csv(folder / "calls.csv", rows(calls)), otlp(folder / "spans.json", spans(calls))):
+        assert "async call audit { work 3ms }" in admc("import", "traces", file).out
