@@ -8,25 +8,38 @@ from fractions import Fraction
 
 from admc.overhead.document import adm_row, amount, hop_row, overhead_row, profile_row
 from admc.overhead.model.overhead import AdmOverhead, HopOverhead
+from admc.overhead.money.bill import Bill
 from admc.overhead.profiles.write import json_text
 from admc.overhead.report import Report
+from admc.overhead.requests.estimate import RequestCost, RequestOverhead
+from admc.render import money
 from admc.render.decimals import fixed
 from admc.typed_json import plain
 from dsl.program import Program
 
 
-def render(program: Program, report: Report) -> str:
+def render(program: Program, report: Report, bill: Bill | None = None) -> str:
+    return json_text(document(program, report, bill))
+
+
+def document(program: Program, report: Report, bill: Bill | None = None) -> dict[str, object]:
     found = overhead_row(report)._asdict()
-    return json_text(
-        {
-            "app": program.app,
-            "profile": plain(profile_row(report.profile)),
-            "units": {"cpu": "nano-cores", "latency": "ns", "memory": "bytes", "rate": "requests/s"},
-            "totals": plain(found.pop("totals")),
-            "adms": [_adm(program, adm) for adm in report.overhead.adms],
-            **{name: plain(rows) for name, rows in found.items()},
-        }
-    )
+    return {
+        "app": program.app,
+        "profile": plain(profile_row(report.profile)),
+        "units": {
+            "cpu": "nano-cores",
+            "latency": "ns",
+            "memory": "bytes",
+            "rate": "requests/s",
+            "cpu_of_request": "ns",
+        },
+        "totals": plain(found.pop("totals")),
+        "money": None if bill is None else money.document(bill),
+        "adms": [_adm(program, adm) for adm in report.overhead.adms],
+        "requests": [_request(request) for request in report.requests],
+        **{name: plain(rows) for name, rows in found.items()},
+    }
 
 
 def _adm(program: Program, adm: AdmOverhead) -> dict[str, object]:
@@ -60,6 +73,24 @@ def _hop(program: Program, hop: HopOverhead) -> dict[str, object]:
             }
             for each in hop.calls
         ],
+    }
+
+
+def _request(request: RequestOverhead) -> dict[str, object]:
+    return {
+        "request": request.name,
+        "rate": None if request.rate is None else Decimal(fixed(request.rate, 6)),
+        "plan": _cost(request.plan),
+        "full_mesh": _cost(request.hosting),
+        "full_mesh_everywhere": _cost(request.everywhere),
+    }
+
+
+def _cost(cost: RequestCost) -> dict[str, object]:
+    return {
+        "latency_mean": plain(amount(cost.mean)),
+        "latency_worst": plain(amount(cost.worst)),
+        "cpu_of_request": plain(amount(cost.cpu)),
     }
 
 

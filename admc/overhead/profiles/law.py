@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import lcm
+from math import isqrt, lcm
 from typing import Final, NamedTuple
 
 from admc.overhead.profiles.profile import CPU, Curve, Figure, Law, Sizes
 
 ZERO: Final = Fraction(0)
 ONE: Final = Fraction(1)
+_FINE: Final = 10**9
+"""Least divisor of an amount with a rounded end."""
 
 
 class Amount(NamedTuple):
@@ -72,7 +74,7 @@ NOTHING: Final = Amount(0, 0, 0)
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
-    """The sum. Ends of intervals add up, since figures of one profile share their errors: no error cancels another."""
+    """The sum of amounts that share their errors: ends of intervals add up."""
     found = tuple(amounts)
     if len(found) == 1:
         return found[0]
@@ -86,6 +88,47 @@ def total(amounts: Iterable[Amount]) -> Amount:
         sum(highs) if len(highs) == len(found) else None,
         over,
     )
+
+
+def independent(plus: Iterable[Amount], minus: Iterable[Amount] = ()) -> Amount:
+    """The sum of amounts, less others, whose errors are independent: squares of their errors add up.
+
+    Ends are rounded outwards.
+    """
+    signed = [*((1, amount) for amount in plus), *((-1, amount) for amount in minus)]
+    over = lcm(*{amount.over for _, amount in signed})
+    over *= 1 if over >= _FINE else _FINE
+    value = 0
+    downs: list[int | None] = []
+    ups: list[int | None] = []
+    for sign, amount in signed:
+        part, low, high, _ = amount.over_common(over)
+        value += sign * part
+        down, up = None if low is None else part - low, None if high is None else high - part
+        downs.append(down if sign > 0 else up)
+        ups.append(up if sign > 0 else down)
+    down, up = root_of_squares(downs), root_of_squares(ups)
+    return Amount(value, None if down is None else value - down, None if up is None else value + up, over)
+
+
+def root_of_squares(errors: Iterable[int | None]) -> int | None:
+    """Rounded up; None if an error is not known.
+
+    >>> root_of_squares([3, 4]), root_of_squares([1, 1]), root_of_squares([0]), root_of_squares([3, None])
+    (5, 2, 0, None)
+    """
+    known = []
+    for error in errors:
+        if error is None:
+            return None
+        known.append(error)
+    return hypotenuse(*known)
+
+
+def hypotenuse(*sides: int) -> int:
+    """The root of the sum of squares, rounded up."""
+    squares = sum(side * side for side in sides)
+    return isqrt(squares - 1) + 1 if squares else 0
 
 
 class Estimate(NamedTuple):
@@ -144,12 +187,14 @@ class Line(NamedTuple):
 
     @staticmethod
     def _between(one: Amount, other: Amount, near: int, far: int, over: int) -> Amount:
+        """Two knots were measured by other runs, so squares of their errors add up."""
+        value = one.part * near + other.part * far
         low = high = None
         if one.low_part is not None and other.low_part is not None:
-            low = one.low_part * near + other.low_part * far
+            low = value - hypotenuse((one.part - one.low_part) * near, (other.part - other.low_part) * far)
         if one.high_part is not None and other.high_part is not None:
-            high = one.high_part * near + other.high_part * far
-        return Amount(one.part * near + other.part * far, low, high, one.over * over)
+            high = value + hypotenuse((one.high_part - one.part) * near, (other.high_part - other.part) * far)
+        return Amount(value, low, high, one.over * over)
 
 
 class MeasuredSizes(NamedTuple):
@@ -204,19 +249,11 @@ class Function(NamedTuple):
         if self.slope is None:
             return Estimate(found, outside, size_outside, bool(beyond))
         slope, slope_outside = self.slope.at(rate)
-        more = sum((over * share for over, share in beyond if over > 0), ZERO) / unit
-        less = sum((-over * share for over, share in beyond if over < 0), ZERO) / unit
-        found = total((found, slope.scaled(more))) if more else found
-        return Estimate(_reduced(found, slope.scaled(less)) if less else found, outside or slope_outside, size_outside)
-
-
-def _reduced(found: Amount, saved: Amount) -> Amount:
-    """`found` less `saved`: the low end of one gives the high end of the difference."""
-    over = lcm(found.over, saved.over)
-    one, other = found.over_common(over), saved.over_common(over)
-    low = None if one.low_part is None or other.high_part is None else one.low_part - other.high_part
-    high = None if one.high_part is None or other.low_part is None else one.high_part - other.low_part
-    return Amount(one.part - other.part, low, high, over)
+        more = sum((over * share for over, share in beyond), ZERO) / unit
+        if more:
+            slopes = (slope.scaled(abs(more)),)
+            found = independent((found, *slopes)) if more > 0 else independent((found,), slopes)
+        return Estimate(found, outside or slope_outside, size_outside)
 
 
 def function(quantity: str, law: Law, sizes: Sizes | None) -> Function:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 import dsl
+from admc.overhead.measurement.sources import APP
 from admc.overhead.model.coefficients import coefficients
 from admc.overhead.profiles.source import built_in
 from dsl.program import Metric
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from dsl.program import Program
     from solver.placement import Placement
 
-APP = Path(__file__).with_name("app")
-"""Sources of the application."""
 HOTEL = Path("examples/hotel_reservation/policies.adm")
 LOAD = Load(rate=100, warm_up=5, window=15)
 """Little enough for two cores with a full mesh: what is measured is the way of a request, not a queue."""
