@@ -1,5 +1,4 @@
-"""Reads JSON into typed rows, and turns these into JSON again. What is read may be hostile, cut short or of another
-version.
+"""Reads JSON into typed rows. The JSON may be hostile, cut short or of another version.
 
 Each checker is made once, from the type itself, so that the two cannot differ. A type may be a named tuple, a data
 class, a string, bytes (in base 64), a whole number, a truth value, an enumeration, a tuple, a set or a mapping (by
@@ -47,6 +46,13 @@ def parse(expected: type[Row], document: object) -> Row:
 
 def plain(value: object) -> object:
     """A value of such a type as a JSON document."""
+    if isinstance(value, tuple):
+        names: tuple[str, ...] | None = getattr(value, "_fields", None)
+        if names is None:
+            return [plain(item) for item in value]
+        # A plan has a million of these: most items are no containers.
+        pairs = zip(names, value, strict=True)
+        return {name: item if item is None or isinstance(item, str | int) else plain(item) for name, item in pairs}
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, frozenset):
@@ -55,9 +61,6 @@ def plain(value: object) -> object:
         return {name: plain(item) for name, item in value.items()}
     if is_dataclass(value):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, tuple):
-        names: tuple[str, ...] | None = getattr(value, "_fields", None)
-        return [*map(plain, value)] if names is None else plain(dict(zip(names, value, strict=True)))
     return value
 
 

@@ -30,6 +30,16 @@ NODE = profile()
 
 
 @examples(125, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**63 - 1))
+def test_without_capacities_the_solver_finds_the_optimum_by_a_profile(seed: int) -> None:
+    """Most of these programs have a correct placement, and at least 16 to choose from if no order forbids some."""
+    rng = random.Random(seed)  # noqa: S311
+    program = replace(gap.random_program(rng), objective=rng.choice(OBJECTIVES))
+    of = Case(program, coefficients(program, decision_points(program), NODE), None)
+    event("feasible" if check_solver(of) else "infeasible")
+
+
+@examples(125, suppress_health_check=list(HealthCheck))
 @given(RANDOM)
 def test_with_the_costs_of_a_profile_the_solver_finds_the_optimum(rng: random.Random) -> None:
     event("feasible" if check_solver(priced_case(rng)) else "infeasible")
