@@ -71,9 +71,12 @@ class World:
         self.wanted, self.place = first, PLACES[0]
         self.newest = first
         """The last plan that the server accepted."""
-        self.aborted = False
+        self.given = {diff.version(self.placed(first)): first}
+        """All plans that the server was given, by digest."""
         self.since = [first]
         """The plans of which proxies or connections may have something: all since the mesh was at rest last."""
+        self.was_aborted = False
+        """The operator said so, since the mesh was at rest last."""
         self.was_killed = False
         """Since the mesh was at rest last."""
         self.server: ActiveConfig | None = None
@@ -158,6 +161,7 @@ class World:
         if self.server is None:
             return
         known = self.wanted in self.since
+        self.given[diff.version(self.placed(self.wanted))] = self.wanted
         self.since += [] if known else [self.wanted]
         try:
             accepted = self.run(apply)
@@ -168,13 +172,14 @@ class World:
                 self.since.remove(self.wanted)
             self.wanted = self.newest
             return
-        if accepted and self.newest != self.wanted:
-            self.newest, self.aborted = self.wanted, False
+        if accepted:
+            self.newest = self.wanted
 
     def command(self, name: str) -> None:
         async def operate(server: ActiveConfig) -> str:
             return await (server.rollout.abort() if name == "abort" else server.rollout.continue_())
 
+        self.was_aborted = self.was_aborted or name == "abort"
         try:
             self.run(operate)
         except CommandError:
@@ -276,10 +281,11 @@ class World:
     def judge(self) -> None:
         """Each request meets the policies of exactly one plan, and none of them is lost. Without its marker it meets
         all policies that the plans have in common."""
+        self._add_returned()
         rests = self.at_rest
         if rests is not None:
             self.since = [rests] + ([self.newest] if self.newest != rests else [])
-            self.was_killed = False
+            self.was_killed = self.was_aborted = False
             for proxy in self.proxies:
                 proxy.has_refused = False
         plans = [self.placed(each) for each in self.since]
@@ -300,6 +306,20 @@ class World:
                 if out.marks:
                     met = _counted(_met(out, into, source, marked=False), steady)
                     assert common <= met.keys(), f"without its marker meets {sorted(met)}, {at}"
+
+    @property
+    def published(self) -> frozenset[Which]:
+        """The plans of which the server publishes something."""
+        state = None if self.server is None else self.server.rollout.state
+        return frozenset() if state is None else frozenset(self.given[digest] for digest in state.now.plans)
+
+    def _add_returned(self) -> None:
+        """Where all proxies have a plan, and the server has not yet seen that, it may publish the plan before again:
+        after an abort or a refusal, and only then."""
+        for again in sorted(self.published - set(self.since)):
+            refused = any(proxy.has_refused for proxy in self.proxies)
+            assert self.was_aborted or refused, f"{again} is published again, and nothing was aborted or refused"
+            self.since.append(again)
 
     def _may_lose(self, service: str) -> bool:
         """A server that was killed before it had stored the last acknowledgements leads a proxy that comes back to an

@@ -23,7 +23,7 @@ from tests.serve.walk_plans import PLACES, PLANS, REPLICAS, Which, simulated
 from tests.serve.walk_proxy import TYPES, Proxy, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.long
 
@@ -199,6 +199,51 @@ def _quiet() -> Iterator[None]:
 
 def test_each_request_meets_one_plan_through_random_events(tmp_path: Path) -> None:
     walk(tmp_path, 60, 40, derandomize=True)
+
+
+AT_INGRESS, NO_POLICIES = Which("ingress", "", "2", 0), Which("", "", "1", 0)
+RETURNS: dict[str, tuple[Which, Callable[[RandomWalk], None]]] = {
+    "an argument": (AT_INGRESS, lambda it: it.change_one_thing("value", 0)),
+    "a policy that comes": (NO_POLICIES, lambda it: it.change_one_thing("p", 2)),
+    "a policy that leaves": (AT_INGRESS, lambda it: it.change_one_thing("p", 0)),
+}
+"""A first plan, and a change that is published at once."""
+
+
+@contextmanager
+def random_walk(root: Path, first: Which) -> Iterator[RandomWalk]:
+    """A walk whose rules the caller applies."""
+    RandomWalk.root = root
+    with _quiet():
+        made = RandomWalk()
+        try:
+            made.begin(first)
+            yield made
+        finally:
+            made.teardown()
+
+
+@pytest.mark.parametrize("seconds", [0.1, 13.0])
+@pytest.mark.parametrize("change", RETURNS)
+def test_an_abort_takes_back_a_plan_that_all_proxies_have_just_received(
+    tmp_path: Path, change: str, seconds: float
+) -> None:
+    """The server has not yet seen that they all have it, and so publishes the plan before again."""
+    first, apply = RETURNS[change]
+    with random_walk(tmp_path, first) as walked:
+        world = walked.world
+        apply(walked)
+        world.judge()
+        newer = world.wanted
+        walked.all_goes_well(seconds, 1)
+        walked.command("abort")
+        world.judge()
+        assert world.published == {first}
+        for service in REPLICAS:
+            walked.take_responses(service, 2, 8)
+        walked.all_goes_well(13.0, 2)
+        assert world.at_rest == first
+        assert set(world.since) == {first, newer}
 
 
 def _folder(root: Path) -> Path:
