@@ -170,7 +170,9 @@ class World:
         except CommandError:
             if not known:
                 self.since.remove(self.wanted)
-            self.wanted = self.newest
+            if self.wanted != self.newest:
+                self.wanted = self.newest
+                self.compile()  # the plan that stays is served at the newest addresses
             return
         if accepted:
             self.newest = self.wanted

@@ -246,6 +246,14 @@ def test_an_abort_takes_back_a_plan_that_all_proxies_have_just_received(
         assert set(world.since) == {first, newer}
 
 
+def test_the_plan_that_stays_is_served_at_the_newest_addresses(tmp_path: Path) -> None:
+    """A restarted server refuses a newer plan, in which policies move both ways, and addresses have changed as well."""
+    with random_walk(tmp_path, Which("egress", "ingress", "1", 0)) as walked:
+        walked.kill()
+        walked.newer_plan(Which("ingress", "egress", "1", 0))
+        walked.other_addresses(PLACES[1])
+
+
 def _folder(root: Path) -> Path:
     folder = root / str(next(NUMBERS))
     folder.mkdir()
