@@ -29,7 +29,7 @@ from admc.serve.observe.problems import Problems
 from admc.serve.persistence import Persistence
 from admc.serve.state_dir.store import open_state_dir
 from emitters.envoy import Mode
-from tests.serve.walk_config import Act, enforced, in_place
+from tests.serve.walk_config import Act, ends, enforced, in_place
 from tests.serve.walk_proxy import End, Proxy
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ from tests.serve.walk_plans import (
     compiled,
     restored,
 )
+
+Met = frozenset[tuple[tuple[str, str, str], int]]
+"""Kind, arguments and match of each policy that a request met, and how often."""
 
 
 class _Compiler:
@@ -75,6 +78,8 @@ class World:
         """All plans that the server was given, by digest."""
         self.since = [first]
         """The plans of which proxies or connections may have something: all since the mesh was at rest last."""
+        self.missed: dict[Which, set[tuple[str, str]]] = {}
+        """Plans that were published at once, with the services and hops whose redirection was not loaded then."""
         self.was_aborted = False
         """The operator said so, since the mesh was at rest last."""
         self.was_killed = False
@@ -286,14 +291,15 @@ class World:
         self._add_returned()
         rests = self.at_rest
         if rests is not None:
-            self.since = [rests] + ([self.newest] if self.newest != rests else [])
+            self.since = list(dict.fromkeys((rests, self.newest, *self._queued)))
+            self.missed.clear()
             self.was_killed = self.was_aborted = False
             for proxy in self.proxies:
                 proxy.has_refused = False
-        plans = [self.placed(each) for each in self.since]
-        steady = in_place(plans)
+        self._note_missed()
+        steady = in_place(map(self.placed, self.since))
         for source, destination in CALLS:
-            wanted = {frozenset(_counted(enforced(plan, source, destination), steady).items()) for plan in plans}
+            wanted = {met for plan in self.since for met in self._wanted(plan, source, destination, steady)}
             common = frozenset.intersection(*(frozenset(each for each, _ in one) for one in wanted))
             for out, into in self._ends(source, destination):
                 at = f"{source} -> {destination} at {self._label} with {out} {into}"
@@ -302,18 +308,44 @@ class World:
                 if out.lost or into.lost:
                     continue  # it fails
                 marked = out.marks and out.secret == into.secret and into.marked is not None
-                assert not out.marks or into.marked is not None, f"the marker reaches the application, {at}"
+                taken = into.marked is not None or not self._is_loaded(*ends(source, destination)[1])
+                assert taken or not out.marks, f"the marker reaches the application, {at}"
                 met = _counted(_met(out, into, source, marked=marked), steady)
                 assert frozenset(met.items()) in wanted, f"meets {sorted(met)}, {at}, wanted {wanted}"
                 if out.marks:
                     met = _counted(_met(out, into, source, marked=False), steady)
                     assert common <= met.keys(), f"without its marker meets {sorted(met)}, {at}"
 
+    def _wanted(self, plan: Which, source: str, destination: str, steady: frozenset[str]) -> set[Met]:
+        """What requests have to meet by a plan. A plan that moves nothing does not wait for redirection."""
+        missed = {end for end in self.missed.get(plan, ()) if not self._is_loaded(*end)}
+        found = (enforced(self.placed(plan), source, destination, without) for without in ((), missed))
+        return {frozenset(_counted(acts, steady).items()) for acts in found}
+
+    def _is_loaded(self, service: str, hop: str) -> bool:
+        return f"{hop} at 80" in self.loaded.get(service, ())
+
+    def _note_missed(self) -> None:
+        """A plan at rest may lack redirection. The server says where."""
+        if self.server is None or len(self.published) != 1:
+            return
+        (plan,) = self.published
+        needed = {(service, name) for service, names in captures(self.placed(plan)).items() for name in names}
+        missed = {(service, name) for service, name in needed if name not in self.loaded.get(service, ())}
+        assert all(service in self.server.rollout._redirection._known.asked for service, _ in missed), missed
+        self.missed[plan] = {(service, name.removesuffix(" at 80")) for service, name in missed}
+
     @property
     def published(self) -> frozenset[Which]:
         """The plans of which the server publishes something."""
         state = None if self.server is None else self.server.rollout.state
         return frozenset() if state is None else frozenset(self.given[digest] for digest in state.now.plans)
+
+    @property
+    def _queued(self) -> tuple[Which, ...]:
+        """The plan that waits. A server that was killed may have stored one before it could accept it."""
+        state = None if self.server is None else self.server.rollout.state
+        return () if state is None or state.queued is None else (self.given[state.queued],)
 
     def _add_returned(self) -> None:
         """Where all proxies have a plan, and the server has not yet seen that, it may publish the plan before again:
@@ -335,8 +367,8 @@ class World:
         return state and (state.now.step, state.back, self.since)
 
     def _ends(self, source: str, destination: str) -> Iterator[tuple[End, End]]:
-        out = self._of(source, f"egress/{destination}:80")
-        return product(out, self._of(destination, "ingress/80"))
+        out, into = ends(source, destination)
+        return product(self._of(*out), self._of(*into))
 
     def _of(self, service: str, hop: str) -> set[End]:
         loaded = self.loaded.get(service, frozenset())
