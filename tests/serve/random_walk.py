@@ -14,7 +14,7 @@ import asyncio
 import shutil
 from collections import Counter
 from dataclasses import replace
-from itertools import cycle, product
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,6 @@ from tests.serve.walk_plans import (
     CALLS,
     PLACES,
     REPLICAS,
-    THIRD,
     UNLINK,
     Disk,
     KilledError,
@@ -374,80 +373,6 @@ class World:
         loaded = self.loaded.get(service, frozenset())
         here = (proxy for proxy in self.proxies if proxy.service == service)
         return {end for proxy in here for end in proxy.ends(hop, loaded)}
-
-    # ---- the end ----
-
-    def come_to_rest(self) -> None:
-        """Nothing goes wrong any more: the newest plan comes into force, and nothing else is left."""
-        self.disk.full, self.disk.fuse = "", None
-        for proxy in self.proxies:
-            proxy.refusal = None
-            proxy.refused.clear()
-        others = cycle((0, 1, len(THIRD) - 1))
-        for number in range(300):
-            if self.server is None:
-                self.start()
-            self.compile()
-            self.command("continue")
-            self.all_advance()
-            for service in (*REPLICAS, "extra"):
-                self.read_rules(service)
-                self.load_rules(service)
-            self.judge()
-            self.tick((0.5, 1.1, 1.1, 7.0)[number % 4])
-            self.judge()
-            self.save()
-            if self._is_over:
-                break
-            if number == 40:
-                self.kill()  # a refused resource is not sent again on its stream
-            if number in (80, 160):
-                for proxy in self.proxies:
-                    proxy.restart()
-            if number % 100 == 99:
-                self.wanted = self.wanted._replace(third=next(others))
-            self._make_two_plans()
-        self._check_end()
-
-    def _make_two_plans(self) -> None:
-        """Do what the server says where policies move both ways: the plan that it goes back to after an abort may be
-        one from which no safe steps lead to the newest."""
-        rollout = None if self.server is None else self.server.rollout
-        if rollout is not None and rollout.state is not None and "make two plans of it" in rollout.text:
-            self.wanted = self.given[rollout.state.now.base]._replace(q=self.wanted.q)
-
-    @property
-    def _is_over(self) -> bool:
-        server = self.server
-        if server is None or server.rollout.state is None or server.problems.summary:
-            return False
-        state = server.rollout.state
-        return not server.rollout.text and not state.kept and len(state.may_have) == 1 and self.at_rest == self.wanted
-
-    def _check_end(self) -> None:
-        server = self.server
-        assert server is not None
-        state = server.rollout.state
-        assert state is not None
-        assert server.problems.summary == ""
-        assert server.rollout.text == ""
-        assert self.at_rest == self.wanted, f"at {state}, not at {self.wanted}"
-        assert not state.kept, state
-        assert not server.rollout.publisher.frozen
-        assert len(state.may_have) == 1, state
-        for name in server.store.groups:
-            snapshot = server.store.current(name)
-            assert snapshot is not None
-            right = self.plan.groups.by_service.get(name, self.plan.groups.passthrough)
-            assert right is not None
-            assert snapshot.version == right.version, name
-        self.check_folder()
-        assert not (self.folder / "state" / "rollout").exists()
-
-    def check_folder(self) -> None:
-        """No object is left without a reference, and none that has one is missing."""
-        objects = {path.name for path in (self.folder / "state" / "objects").iterdir()}
-        assert objects == self.state_dir._manifest.objects
 
     def close(self) -> None:
         self.state_dir.close()

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from tests.serve.random_walk import World
+from tests.serve.walk_end import come_to_rest
 from tests.serve.walk_plans import PLACES, PLANS, REPLICAS, Which, simulated
 from tests.serve.walk_proxy import TYPES, Proxy, Refusal
 
@@ -161,7 +162,7 @@ class RandomWalk(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             if self.world is not None:
-                self.world.come_to_rest()
+                come_to_rest(self.world)
         finally:
             if self.world is not None:
                 self.world.close()
