@@ -202,6 +202,7 @@ def test_each_request_meets_one_plan_through_random_events(tmp_path: Path) -> No
     walk(tmp_path, 60, 40, derandomize=True)
 
 
+CART = ("cart", "ingress/80")
 AT_INGRESS, NO_POLICIES = Which("ingress", "", "2", 0), Which("", "", "1", 0)
 RETURNS: dict[str, tuple[Which, Callable[[RandomWalk], None]]] = {
     "an argument": (AT_INGRESS, lambda it: it.change_one_thing("value", 0)),
@@ -245,6 +246,49 @@ def test_an_abort_takes_back_a_plan_that_all_proxies_have_just_received(
         walked.all_goes_well(13.0, 2)
         assert world.at_rest == first
         assert set(world.since) == {first, newer}
+
+
+def test_a_restarted_server_continues_to_a_plan_that_it_could_store_only(tmp_path: Path) -> None:
+    """It was killed before it published the plan, and does not read the program again."""
+    newer = NO_POLICIES._replace(third=1)
+    with random_walk(tmp_path, NO_POLICIES) as walked:
+        world = walked.world
+        walked.kill_at_an_effect(4)
+        walked.newer_plan(newer)
+        assert world.server is None
+        walked.another_server_starts(compiles=False)
+        world.judge()
+        assert world.published == {NO_POLICIES}
+        walked.time_passes(0.1)
+        world.judge()
+        assert world.published == {newer}
+
+
+def test_a_plan_that_moves_nothing_does_not_wait_for_redirection(tmp_path: Path) -> None:
+    """Where its rules are missing, no request meets its policies. Nor those of the next such plan."""
+    with random_walk(tmp_path, Which("egress", "", "1", 0)) as walked:
+        world = walked.world
+        walked.change_one_thing("q", 2)
+        walked.all_goes_well(13.0, 2)
+        walked.change_one_thing("p", 0)
+        walked.all_goes_well(13.0, 2)
+        assert world.published == {Which("", "ingress", "1", 0)}
+        assert [world.missed[each] for each in world.since] == [set(), {CART}, {CART}]
+        assert world.at_rest is None
+
+
+def test_no_safe_steps_lead_from_where_an_abort_goes_back_to(tmp_path: Path) -> None:
+    """The newest plan was accepted because safe steps lead to it from the one under way."""
+    with random_walk(tmp_path, Which("egress", "ingress", "1", 0)) as walked:
+        walked.newer_plan(Which("egress", "egress", "1", 0))
+        walked.time_passes(1.1)
+        walked.newer_plan(Which("ingress", "egress", "1", 0))
+        walked.command("abort")
+        walked.command("continue")
+        walked.all_goes_well(13.0, 2)
+        server = walked.world.server
+        assert server is not None
+        assert "make two plans of it" in server.rollout.text
 
 
 def test_the_plan_that_stays_is_served_at_the_newest_addresses(tmp_path: Path) -> None:
