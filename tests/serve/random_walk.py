@@ -83,9 +83,12 @@ class World:
         """The operator said so, since the mesh was at rest last."""
         self.was_killed = False
         """Since the mesh was at rest last."""
+        self.was_not_saved = False
+        """The server could not store the last state: as the reconciler, it applies the next one as a whole."""
         self.server: ActiveConfig | None = None
         self.proxies = [Proxy(name, f"{name}-{n}") for name, number in REPLICAS.items() for n in range(number)]
         self.loaded: dict[str, frozenset[str]] = dict(captures(self.plan.placed))
+        self.ever_loaded = dict(self.loaded)
         self.read: dict[str, tuple[str, frozenset[str]]] = {}
         self.start()
         self.compile()
@@ -143,7 +146,7 @@ class World:
         for proxy in self.proxies:
             proxy.disconnect()
         self.state_dir.close()
-        self.server, self.disk.fuse, self.was_killed = None, None, True
+        self.server, self.disk.fuse, self.was_killed, self.was_not_saved = None, None, True, False
 
     def compile(self) -> None:
         """The server compiles what is wanted."""
@@ -151,7 +154,7 @@ class World:
 
         async def apply(server: ActiveConfig) -> bool:
             before = server.state
-            if before is not None and (before.program, before.placement) == plan.placed:
+            if before is not None and (before.program, before.placement) == plan.placed and not self.was_not_saved:
                 if before.endpoints_digest == plan.state.endpoints_digest:
                     return True
                 # As the reconciler does with new addresses: the program stays the same object.
@@ -170,6 +173,7 @@ class World:
         try:
             accepted = self.run(apply)
         except StateNotSavedError:
+            self.was_not_saved = True
             return
         except CommandError:
             if not known:
@@ -179,7 +183,7 @@ class World:
                 self.compile()  # the plan that stays is served at the newest addresses
             return
         if accepted:
-            self.newest = self.wanted
+            self.newest, self.was_not_saved = self.wanted, False
 
     def command(self, name: str) -> None:
         async def operate(server: ActiveConfig) -> str:
@@ -251,6 +255,7 @@ class World:
         if service in self.read:
             digest, names = self.read.pop(service)
             self.loaded[service] = names
+            self.ever_loaded[service] = names | self.ever_loaded.get(service, frozenset())
             place = self.folder / "state" / "interception" / service
             place.mkdir(parents=True, exist_ok=True)
             (place / "loaded").write_text(digest)
@@ -370,9 +375,9 @@ class World:
         return product(self._of(*out), self._of(*into))
 
     def _of(self, service: str, hop: str) -> set[End]:
-        loaded = self.loaded.get(service, frozenset())
+        loaded, ever = (each.get(service, frozenset()) for each in (self.loaded, self.ever_loaded))
         here = (proxy for proxy in self.proxies if proxy.service == service)
-        return {end for proxy in here for end in proxy.ends(hop, loaded)}
+        return {end for proxy in here for end in proxy.ends(hop, loaded, ever)}
 
     def close(self) -> None:
         self.state_dir.close()

@@ -299,6 +299,14 @@ def test_the_plan_that_stays_is_served_at_the_newest_addresses(tmp_path: Path) -
         walked.other_addresses(PLACES[1])
 
 
+def test_addresses_return_while_nothing_can_be_stored(tmp_path: Path) -> None:
+    with random_walk(tmp_path, NO_POLICIES) as walked:
+        walked.newer_plan(Which("", "egress", "1", 6))
+        walked.the_disk("all")
+        walked.other_addresses(PLACES[1])
+        walked.other_addresses(PLACES[0])
+
+
 def _folder(root: Path) -> Path:
     folder = root / str(next(NUMBERS))
     folder.mkdir()
