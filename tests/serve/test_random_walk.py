@@ -277,6 +277,25 @@ def test_a_plan_that_moves_nothing_does_not_wait_for_redirection(tmp_path: Path)
         assert world.at_rest is None
 
 
+@pytest.mark.parametrize("fuse", [None, *range(12)])
+def test_an_abort_that_fails_withdraws_no_request_for_redirection(tmp_path: Path, fuse: int | None) -> None:
+    """What `web` lacks is still requested: the disk is full, or the server is killed at any effect of the abort."""
+    with random_walk(tmp_path, NO_POLICIES._replace(third=6)) as walked:
+        walked.change_one_thing("third", 1)
+        walked.kill()
+        walked.another_server_starts(compiles=False)
+        if fuse is None:
+            walked.the_disk("objects")
+        else:
+            walked.kill_at_an_effect(fuse)
+        walked.command("abort")
+        walked.world.judge()
+        if walked.world.server is None:
+            walked.another_server_starts(compiles=False)
+        walked.time_passes(1.1)
+        walked.world.judge()
+
+
 def test_no_safe_steps_lead_from_where_an_abort_goes_back_to(tmp_path: Path) -> None:
     """The newest plan was accepted because safe steps lead to it from the one under way."""
     with random_walk(tmp_path, Which("egress", "ingress", "1", 0)) as walked:

@@ -157,18 +157,23 @@ class Rollout:
             for name in planned:
                 await asyncio.to_thread(self.plans.compare, name)
             await asyncio.to_thread(self.plans.has_steps, position.rollout.now.base, position.rollout.newest)
-            if position.rollout.now.goal is not None:
-                step = self._step(position.rollout)
-                redirected = step is not None and self.plans.state(position.rollout.now).source.mode is Mode.REDIRECT
-                old = self.plans[position.rollout.now.base].placed
-                await asyncio.to_thread(self._redirection.resume, old, redirected=redirected)
-                if step is not None and redirected:
-                    addresses = self.plans.state(position.rollout.now).addresses
-                    await asyncio.to_thread(self._redirection.ask, step.redirected, addresses)
+            await self._ask_again(position.rollout)
             state = await self._with_renamed(position.rollout)
             await self._publish(state, state.now.base)
             self.state = state
             self._arrives = state.now.goal is None and state.proven != state.now
+
+    async def _ask_again(self, state: RolloutState) -> None:
+        """Request what an earlier server may have withdrawn, if it stopped between the request for another label and
+        that label."""
+        step, at = self._step(state), self.plans.state(state.now)
+        redirected, old = at.source.mode is Mode.REDIRECT, self.plans[state.now.base].placed
+        if step is not None:
+            await asyncio.to_thread(self._redirection.resume, old, redirected=redirected)
+        await asyncio.to_thread(self._redirection.recall)
+        needed = dict.fromkeys(hosts(state.now, self.plans), old) if step is None else step.redirected
+        if redirected and (step is not None or self._redirection.lacks(needed)):
+            await asyncio.to_thread(self._redirection.ask, needed, at.addresses)
 
     async def _with_renamed(self, state: RolloutState) -> RolloutState:
         """After an update of admc, proxies come back with the names of the release before: connections need them."""
@@ -280,8 +285,12 @@ class Rollout:
             return
         if state.now != before.now:
             await self._ask(state)
-            await asyncio.to_thread(self.plans.content, state.now, state.key)  # Envoy may not be able to express it
-            await self._store(self._position(state))
+            try:
+                await asyncio.to_thread(self.plans.content, state.now, state.key)  # Envoy may not be able to express it
+                await self._store(self._position(state))
+            except CommandError:
+                await self._ask(before)  # the label that proxies have goes on needing its redirection
+                raise
             self._stored = state
             self.publisher.labelled()
             await self._publish(state, before.now.goal or before.now.base)

@@ -203,6 +203,14 @@ class Redirection:
             )
         )
 
+    def lacks(self, redirected: Mapping[str, Placed]) -> bool:
+        """Whether some redirection is neither confirmed nor requested."""
+        known = self._known
+        return known is not None and any(
+            name not in known.asked and not names <= known.redirected.get(name, frozenset())
+            for name, names in _of_parts(redirected).items()
+        )
+
     def confirm(self) -> None:
         """Read the confirmations. Raises `CommandError` if the folder cannot be written."""
         folder, known = self._folder, self._known
