@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.serve.random_walk import World
 from tests.serve.walk_end import come_to_rest
-from tests.serve.walk_plans import PLACES, PLANS, REPLICAS, Which, simulated
+from tests.serve.walk_plans import PLACES, PLANS, REPLICAS, THIRD, Which, simulated
 from tests.serve.walk_proxy import TYPES, Proxy, Refusal
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class RandomWalk(RuleBasedStateMachine):
         self.world.wanted = plan
         self.world.compile()
 
-    @rule(name=st.sampled_from(("p", "q", "value", "third")), number=st.integers(0, 7))
+    @rule(name=st.sampled_from(("p", "q", "value", "third")), number=st.integers(0, len(THIRD) - 1))
     def change_one_thing(self, name: str, number: int) -> None:
         values = sorted({getattr(plan, name) for plan in PLANS})
         plan = self.world.wanted._replace(**{name: values[number % len(values)]})
@@ -316,6 +316,17 @@ def test_the_plan_that_stays_is_served_at_the_newest_addresses(tmp_path: Path) -
         walked.kill()
         walked.newer_plan(Which("ingress", "egress", "1", 0))
         walked.other_addresses(PLACES[1])
+
+
+def test_an_older_connection_keeps_a_guard_where_another_of_its_name_follows(tmp_path: Path) -> None:
+    """The guard has another `when` in the second plan, so it is another one, which may change in the third."""
+    with random_walk(tmp_path, Which("ingress", "", "1", 8)) as walked:
+        walked.newer_plan(Which("", "ingress", "1", 7))
+        walked.all_goes_well(1.1, 3)
+        walked.other_addresses(PLACES[1])
+        walked.all_goes_well(1.1, 2)
+        walked.newer_plan(Which("", "", "1", 6))
+        walked.all_goes_well(1.1, 2)
 
 
 def test_addresses_return_while_nothing_can_be_stored(tmp_path: Path) -> None:
