@@ -329,6 +329,15 @@ def test_an_older_connection_keeps_a_guard_where_another_of_its_name_follows(tmp
         walked.all_goes_well(1.1, 2)
 
 
+def test_a_restarted_server_knows_which_guards_older_connections_have(tmp_path: Path) -> None:
+    """What it published last may be stored, and the snapshots that it had published before, too."""
+    with random_walk(tmp_path, Which("", "egress", "1", 8)) as walked:
+        walked.newer_plan(Which("egress", "", "2", 6))
+        walked.kill()
+        walked.another_server_starts(compiles=False)
+        walked.all_goes_well(0.1, 1)
+
+
 def test_addresses_return_while_nothing_can_be_stored(tmp_path: Path) -> None:
     with random_walk(tmp_path, NO_POLICIES) as walked:
         walked.newer_plan(Which("", "egress", "1", 6))

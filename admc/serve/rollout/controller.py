@@ -159,7 +159,8 @@ class Rollout:
             await asyncio.to_thread(self.plans.has_steps, position.rollout.now.base, position.rollout.newest)
             await self._ask_again(position.rollout)
             state = await self._with_renamed(position.rollout)
-            await self._publish(state, state.now.base)
+            # What was stored may be published, and may not: connections may be of each of these plans.
+            await self._publish(state, *sorted(plan for each in state.may_have for plan in each.label.plans))
             self.state = state
             self._arrives = state.now.goal is None and state.proven != state.now
 
@@ -320,10 +321,12 @@ class Rollout:
         await self._ask(state)
         await self._publish(state, state.now.base)
 
-    async def _publish(self, state: RolloutState, before: str) -> None:
+    async def _publish(self, state: RolloutState, *before: str) -> None:
+        """`before`: the plans in one of which older connections have what is published."""
         content = await asyncio.to_thread(self.plans.content, state.now, state.key)
         after = state.now.goal or state.now.base
-        guards = await asyncio.to_thread(self.plans.guards, before, after) if before in self.plans else frozenset()
+        steady = [await asyncio.to_thread(self.plans.guards, each, after) for each in before if each in self.plans]
+        guards = frozenset.intersection(*steady) if steady else frozenset()
         prepared = await asyncio.to_thread(self.publisher.prepared, state, content, guards)
         count = await self.publisher.publish(prepared)
         if count:
