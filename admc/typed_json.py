@@ -1,14 +1,17 @@
 """Reads JSON into typed rows. The JSON may be hostile, cut short or of another version.
 
-Each checker is made once, from the type itself, so that the two cannot differ. A type may be a named tuple, a string, a
-whole number, a truth value, an enumeration, a tuple or a mapping (by name) of one type, or any of these or null.
+Each checker is made once, from the type itself, so that the two cannot differ. A type may be a named tuple, a data
+class, a string, bytes (in base 64), a whole number, a truth value, an enumeration, a tuple, a set or a mapping (by
+name) of one type, or any of these or null. `plain` is the way back.
 """
 
 from __future__ import annotations
 
+import base64
 import types
 import typing
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
@@ -36,11 +39,29 @@ def parse(expected: type[Row], document: object) -> Row:
     return row
 
 
+def plain(value: object) -> object:
+    """A value of such a type as a JSON document."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, frozenset):
+        return [plain(item) for item in sorted(value)]
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if is_dataclass(value):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, tuple):
+        names: tuple[str, ...] | None = getattr(value, "_fields", None)
+        return [*map(plain, value)] if names is None else plain(dict(zip(names, value, strict=True)))
+    return value
+
+
 @cache
 def checker(expected: object) -> Checker:
     """A function that turns plain JSON into a value of the type, or raises `JsonTypeError` with the path."""
     if expected is str:
         return _scalar(str, "must be a string")
+    if expected is bytes:
+        return _bytes
     if expected is int:
         return _whole
     if expected is bool:
@@ -51,6 +72,9 @@ def checker(expected: object) -> Checker:
         return _optional(expected)
     if typing.get_origin(expected) is tuple:
         return _rows(typing.get_args(expected)[0])
+    if typing.get_origin(expected) is frozenset:
+        check = _rows(typing.get_args(expected)[0])
+        return lambda value, where: frozenset(check(value, where))
     if typing.get_origin(expected) is Mapping:
         return _by_name(typing.get_args(expected)[1])
     if isinstance(expected, type) and issubclass(expected, Enum):
@@ -73,6 +97,13 @@ def _whole(value: object, where: str) -> object:
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise JsonTypeError(where, "must be a whole number")
     return value
+
+
+def _bytes(value: object, where: str) -> object:
+    try:
+        return base64.b64decode(_scalar(str, "must be a string")(value, where), validate=True)
+    except ValueError as error:
+        raise JsonTypeError(where, "must be in base 64") from error
 
 
 def _optional(union: types.UnionType) -> Checker:
@@ -123,17 +154,17 @@ def _word(expected: type[Enum]) -> Checker:
 
 
 def _object(expected: type) -> Checker:
-    fields = {name: checker(hint) for name, hint in typing.get_type_hints(expected).items()}
+    checkers = {name: checker(hint) for name, hint in typing.get_type_hints(expected).items()}
 
     def check(value: object, where: str) -> object:
         if not isinstance(value, dict):
             raise JsonTypeError(where, "must be an object")
-        if value.keys() != fields.keys():
-            missing = sorted(fields.keys() - value.keys())
-            unknown = sorted(value.keys() - fields.keys())
+        if value.keys() != checkers.keys():
+            missing = sorted(checkers.keys() - value.keys())
+            unknown = sorted(value.keys() - checkers.keys())
             what = f"lacks `{missing[0]}`" if missing else f"has an unknown field `{unknown[0]}`"
             raise JsonTypeError(where, what)
         prefix = f"{where}." if where else ""
-        return expected(**{name: check_field(value[name], prefix + name) for name, check_field in fields.items()})
+        return expected(**{name: check_field(value[name], prefix + name) for name, check_field in checkers.items()})
 
     return check

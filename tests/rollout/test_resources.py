@@ -14,7 +14,7 @@ from admc.rollout.chains import HttpChain
 from admc.rollout.diff import Diff
 from admc.rollout.marker import MARKER
 from admc.rollout.model import Placed, StepName
-from admc.rollout.resources import resources
+from admc.rollout.resources import Emitted
 from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
 from dsl import load, load_text
@@ -187,7 +187,7 @@ def test_tables_say_what_the_step_says(written: list[tuple[str, list[Line]]]) ->
     for name in StepName:
         frame = found[name].merged.program
         for mode, addresses in ((Mode.REDIRECT, known(old, new)), (Mode.EXPLICIT, loopback(frame))):
-            made = resources(found[name], addresses, mode)
+            made = Emitted(found[name], addresses, mode).at(found[name])
             for each in made.values():
                 snapshot(each).check()
             check(old, new, found[name], made)
@@ -221,7 +221,7 @@ def test_each_example_moves_its_policies(path: Path) -> None:
     for other in moving:
         for old, new in ((base, other), (other, base)):
             for step in steps(old, new, b"key").values():
-                made = resources(step, known(old, new), Mode.REDIRECT)
+                made = Emitted(step, known(old, new), Mode.REDIRECT).at(step)
                 assert made.keys() == step.parts.keys()
                 for each in made.values():
                     snapshot(each).check()
@@ -245,7 +245,7 @@ def test_a_route_that_skips_a_limit_skips_both_of_its_filters(sides: tuple[str, 
     old, new = (Placed(program, place(program)) for program in (load_text(LIMIT.replace("SIDE", it)) for it in sides))
     met_by_step = []
     for step in steps(old, new, b"key").values():
-        made = resources(step, known(old, new), Mode.REDIRECT)
+        made = Emitted(step, known(old, new), Mode.REDIRECT).at(step)
         check(old, new, step, made)
         for service, hop in (("s", "egress/d:80"), ("d", "ingress/80")):
             every = (chain for each in made[service].listeners.values() for chain in each.filter_chains)  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admc.rollout.model import Placed, StepName
-from admc.rollout.resources import resources
+from admc.rollout.resources import Emitted
 from admc.rollout.retention import retained, steady_guards
 from admc.rollout.steps import steps
 from admc.serve.build.snapshots import snapshot
@@ -162,7 +162,7 @@ def test_a_guard_that_stays_has_its_new_arguments_in_prepare() -> None:
     move = 'policy mark = set_request_header(name: "x-a", value: "1") on {s, t} -> d\npin mark at egress\n'
     after = placed(GUARD + move + BREAKER, callers="s")
     step = steps(OLD, after, b"key")[StepName.PREPARE]
-    made = resources(step, loopback(after.program), Mode.EXPLICIT)["d"]
+    made = Emitted(step, loopback(after.program), Mode.EXPLICIT).at(step)["d"]
     found = snapshot(made)
     both = admitted(found, names(found, EXTENSION))
     assert len(both) == 2
