@@ -1,8 +1,9 @@
-"""Reads JSON into typed rows. The JSON may be hostile, cut short or of another version.
+"""Reads JSON into typed rows, and turns these into JSON again. What is read may be hostile, cut short or of another
+version.
 
 Each checker is made once, from the type itself, so that the two cannot differ. A type may be a named tuple, a data
 class, a string, bytes (in base 64), a whole number, a truth value, an enumeration, a tuple, a set or a mapping (by
-name) of one type, or any of these or null. `plain` is the way back.
+name) of one type, a tuple of a fixed length, or any of these or null. `plain` is the way back.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, NewType, TypeVar
 
 
 class JsonTypeError(Exception):
@@ -30,6 +31,11 @@ class JsonTypeError(Exception):
 # have a type without a class, such as `str | None`.
 Checker = Callable[[object, str], Any]
 Row = TypeVar("Row")
+
+Signed = NewType("Signed", int)
+"""A whole number that may be negative; a plain `int` may not."""
+_BEYOND: Final = 1 << 127
+"""No sum of costs or rates comes near to it."""
 
 
 def parse(expected: type[Row], document: object) -> Row:
@@ -64,6 +70,8 @@ def checker(expected: object) -> Checker:
         return _bytes
     if expected is int:
         return _whole
+    if expected is Signed:
+        return _signed
     if expected is bool:
         return _scalar(bool, "must be true or false")
     if expected is None or expected is type(None):
@@ -71,7 +79,8 @@ def checker(expected: object) -> Checker:
     if isinstance(expected, types.UnionType):
         return _optional(expected)
     if typing.get_origin(expected) is tuple:
-        return _rows(typing.get_args(expected)[0])
+        items = typing.get_args(expected)
+        return _rows(items[0]) if items[-1] is Ellipsis else _fixed(items)
     if typing.get_origin(expected) is frozenset:
         check = _rows(typing.get_args(expected)[0])
         return lambda value, where: frozenset(check(value, where))
@@ -94,7 +103,13 @@ def _scalar(expected: type, what: str) -> Checker:
 
 
 def _whole(value: object, where: str) -> object:
-    if type(value) is not int or not 0 <= value < 1 << 63:
+    if type(value) is not int or not 0 <= value < _BEYOND:
+        raise JsonTypeError(where, "must be a whole number")
+    return value
+
+
+def _signed(value: object, where: str) -> object:
+    if type(value) is not int or not -_BEYOND < value < _BEYOND:
         raise JsonTypeError(where, "must be a whole number")
     return value
 
@@ -125,6 +140,17 @@ def _rows(item: object) -> Checker:
             for index, row in enumerate(value):
                 check(row, f"{where}[{index}]")
             raise
+
+    return check_all
+
+
+def _fixed(items: tuple[object, ...]) -> Checker:
+    checks = [checker(item) for item in items]
+
+    def check_all(value: object, where: str) -> object:
+        if not isinstance(value, list) or len(value) != len(checks):
+            raise JsonTypeError(where, f"must be a list of {len(checks)}")
+        return tuple(check(row, f"{where}[{at}]") for at, (check, row) in enumerate(zip(checks, value, strict=True)))
 
     return check_all
 

@@ -37,7 +37,8 @@ class Need:
 
 def least_go() -> Version:
     """The Go that all modules beside the tests can be built with."""
-    lines = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("go.mod"))
+    modules = [path for folder in ("admc", "tests") for path in (ROOT / folder).rglob("go.mod")]
+    lines = (path.read_text(encoding="utf-8") for path in modules)
     found = [re.search(r"^go (\d+)\.(\d+)", text, re.MULTILINE) for text in lines]
     return max((int(match[1]), int(match[2])) for match in found if match)
 

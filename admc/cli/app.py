@@ -16,6 +16,7 @@ from admc.cli.doctor import doctor
 from admc.cli.explain import explain
 from admc.cli.fmt import fmt
 from admc.cli.graph import graph
+from admc.cli.import_ import app as import_
 from admc.cli.output import write_out
 from admc.cli.overhead import overhead
 from admc.cli.parser import Command, Group, usage_error
@@ -27,6 +28,7 @@ from admc.cli.try_ import try_
 from admc.exits import Exit, wrong_usage
 from admc.terminal import visible
 
+IMPORT: Final = "import"
 PROFILE: Final = "profile"
 _UNSET: Final = "is a variable of the shell not set?"
 
@@ -50,6 +52,7 @@ app.command("serve", cls=Command)(serve)
 app.command("status", cls=Command)(status)
 app.command("rollout", cls=Command)(rollout)
 app.add_typer(profile, name=PROFILE)
+app.add_typer(import_, name=IMPORT)
 app.command("doctor", cls=Command)(doctor)
 app.command("completion", cls=Command)(completion)
 
@@ -98,7 +101,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _commands() -> list[str]:
-    return [PROFILE, *(item.name for item in app.registered_commands if item.name)]
+    return [PROFILE, IMPORT, *(item.name for item in app.registered_commands if item.name)]
 
 
 def _refuse_empty_arguments(arguments: list[str]) -> None:

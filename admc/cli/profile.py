@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from admc.cli.options import IncludeOption
 from admc.cli.parser import Command, Group
 from admc.exits import CommandError, Exit
 
@@ -121,7 +122,7 @@ def import_(
     output: OutputOption = None,
     format_: FormatOption = ProfileFormat.TEXT,
 ) -> int:
-    """Import the latencies of a profile that MeshInsight's tool has written. Nothing in the file is executed."""
+    """Import the latencies of MeshInsight's pickle. Nothing in the file is executed."""
     from admc.overhead.profile_import.making import imported
 
     return _made(imported(file, name, platform), output, format_, (file,))
@@ -145,6 +146,56 @@ def fit(
     from admc.overhead.profile_import.making import fitted
 
     return _made(fitted(file, name, machine, system, proxy, saturation), output, format_, (file,))
+
+
+@app.command("measure", cls=Command)
+def measure(
+    program: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[PROGRAM]", help="Measure what this program uses; without it, every built-in component."
+        ),
+    ] = None,
+    output: OutputOption = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", metavar="MINUTES", help="Most minutes that it takes: 30 unless given.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer sizes and rates, for one program, in under two minutes.")
+    ] = False,
+    runs: Annotated[
+        Path | None, typer.Option("--runs", metavar="FILE.csv", help="Write the raw runs, too, for `admc profile fit`.")
+    ] = None,
+    include: IncludeOption = None,
+    format_: FormatOption = ProfileFormat.TEXT,
+) -> int:
+    """Measure a profile of this machine, with a real Envoy.
+
+    Starts an Envoy with the configuration that admc emits, and load and services around it. Needs Linux, Envoy and Go.
+    Connections are redirected in network namespaces of their own where the machine allows that. Other work on the
+    machine falsifies the figures.
+
+    The Envoy runs with your rights, and executes what the program brings: filter templates, Lua scripts, Wasm modules.
+    """
+    from admc.cli.output import Progress
+    from admc.compile.pipeline import load_program
+    from admc.files import write_whole
+    from admc.overhead.measurement.measured import budget_minutes, check_output, measured, name_of
+
+    minutes = budget_minutes(budget, quick=quick)
+    inputs = () if program is None else (program,)
+    for path in (output, runs):
+        check_output(path, inputs)
+    progress = Progress()
+    try:
+        loaded = None if program is None else load_program(program, include=include)
+        found = measured(loaded, name_of(output), minutes, quick=quick, progress=progress)
+    finally:
+        progress.clear()
+    if runs is not None:
+        write_whole(runs, found.table.encode("utf-8"), inputs=inputs)
+    code = _made(found.made, output, format_, inputs)
+    return Exit.INTERRUPTED if found.interrupted else code
 
 
 def _made(made: Made, output: Path | None, format_: ProfileFormat, inputs: tuple[Path, ...]) -> int:

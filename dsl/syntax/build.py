@@ -259,3 +259,19 @@ class Builder(Transformer[SpannedToken, Any]):
         if named.type == "STRING":
             return tree.Profile(tree.String(named.value, named.span), self._nowhere)
         return tree.Profile(word(named), self._nowhere)
+
+    def request(self, children: Children) -> tree.Request:
+        name, source, callee, *items = children
+        return tree.Request(word(name), word(source), callee, _present(items), self._nowhere)
+
+    def step(self, children: Children) -> tree.Step:
+        keyword, callee, *items = _present(children)
+        last = items.pop() if items else callee
+        return tree.Step(callee, tuple(items), _to(keyword.span, last.span))
+
+    def together(self, children: Children) -> tree.Together:
+        return tree.Together(tuple(children[1:-1]), _to(children[0].span, children[-1].span))
+
+    def async_call(self, children: Children) -> tree.AsyncCall:
+        keyword, step = children
+        return tree.AsyncCall(step, _to(keyword.span, step.span))

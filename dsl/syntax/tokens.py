@@ -6,7 +6,20 @@ from typing import NamedTuple
 
 from dsl.text import SourceText, Span
 
-KEYWORDS = ("app", "use", "topology", "external", "service", "call", "kind", "policy", "pin", "objective", "profile")
+KEYWORDS = (
+    "app",
+    "use",
+    "topology",
+    "external",
+    "service",
+    "call",
+    "kind",
+    "policy",
+    "pin",
+    "objective",
+    "profile",
+    "request",
+)
 """First words of statements."""
 NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*"
 CONTINUATION = (",", "->")

@@ -48,7 +48,7 @@ class ListValue(NamedTuple):
 Value = Number | String | Reference | ListValue
 
 
-# ---- bodies of services, externals and calls ----
+# ---- bodies of services, externals, calls and requests ----
 
 
 class PortItem(NamedTuple):
@@ -60,7 +60,7 @@ class PortItem(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """`replicas 2`, `namespace shop`, `rate 800/s`: a keyword and its value."""
+    """`replicas 2`, `namespace shop`, `rate 800/s`, `chance 10%`: a keyword and its value."""
 
     name: str
     value: Number | String | Word
@@ -207,6 +207,35 @@ class Call(NamedTuple):
     span: Span
 
 
+class Step(NamedTuple):
+    """`call geo { chance 10%  call db }` in the braces of a request."""
+
+    callee: Reference
+    items: tuple[RequestItem, ...]
+    span: Span
+
+
+class Together(NamedTuple):
+    steps: tuple[Step, ...]
+    span: Span
+
+
+class AsyncCall(NamedTuple):
+    step: Step
+    span: Span
+
+
+RequestItem = Attribute | Step | Together | AsyncCall
+
+
+class Request(NamedTuple):
+    name: Word
+    source: Word
+    callee: Reference
+    items: tuple[RequestItem, ...]
+    span: Span
+
+
 class AnnotationArgument(NamedTuple):
     """`counts` or `reads(header)`."""
 
@@ -292,7 +321,7 @@ class Profile(NamedTuple):
     span: Span
 
 
-Statement = App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile
+Statement = App | Use | Topology | Service | External | Call | Kind | Policy | Pin | Objective | Profile | Request
 
 
 class Broken(NamedTuple):

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 import dsl
+from admc.overhead.measurement.sources import APP
 from admc.testbed.client import Request, Target, grpc_call
 from solver.place import place
 from tests.bench.cost.arm import Load, Subject, read_outcomes, run
-from tests.bench.cost.suite import APP, HOTEL
+from tests.bench.cost.suite import HOTEL
 from tests.golang import built
 from tests.testbed.mesh import Mode
 from tests.testbed.mesh.needed import NEEDS_MESH

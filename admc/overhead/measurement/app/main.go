@@ -1,6 +1,7 @@
-// Command app is both ends of the cost bed: the processes of an application, and the load that it gets.
+// Command app is both ends of a measurement: the processes of an application, and the load that it gets.
 //
 //	app serve CONFIG                     one replica of a service: answers, and calls its callees first
+//	app measure [SOURCE]                 sends what each line of its input says, and writes a line with the figures
 //	app load CONFIG SCHEDULE START OUT   sends a schedule that was fixed in advance, from START (nanoseconds since 1970)
 //
 // Only the standard library is used: `net/http` speaks HTTP/2 without TLS since Go 1.24, and gRPC's framing is five
@@ -39,8 +40,12 @@ func run(arguments []string) error {
 			return fmt.Errorf("START is a number of nanoseconds: %w", err)
 		}
 		return load(config, arguments[2], start, arguments[4])
+	case len(arguments) == 1 && arguments[0] == "measure":
+		return measure("")
+	case len(arguments) == 2 && arguments[0] == "measure":
+		return measure(arguments[1])
 	}
-	return fmt.Errorf("usage: app serve CONFIG | app load CONFIG SCHEDULE START OUT")
+	return fmt.Errorf("usage: app serve CONFIG | app measure [SOURCE] | app load CONFIG SCHEDULE START OUT")
 }
 
 func read(path string, into any) error {

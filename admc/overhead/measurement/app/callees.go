@@ -20,6 +20,8 @@ type Step struct {
 	Path      string `json:"path"`
 	Size      int    `json:"size"`
 	Every     uint64 `json:"every"`
+	// Headers go with every request; tcp has none.
+	Headers map[string]string `json:"headers"`
 }
 
 const (
@@ -43,19 +45,32 @@ type step struct {
 
 // callees keeps connections: one transport for each protocol, one pool for each tcp address.
 type callees struct {
-	plain *http.Transport
-	grpc  *http.Transport
-	pools map[string]*pool
+	dialer *net.Dialer
+	plain  *http.Transport
+	grpc   *http.Transport
+	pools  map[string]*pool
 }
 
-func newCallees() *callees {
+// newCallees opens connections from an address of this machine, or from any where `source` is empty.
+func newCallees(source string) (*callees, error) {
+	dialer := &net.Dialer{Timeout: callSeconds}
+	if source != "" {
+		address := net.ParseIP(source)
+		if address == nil {
+			return nil, fmt.Errorf("`%s` is no address", source)
+		}
+		dialer.LocalAddr = &net.TCPAddr{IP: address}
+	}
 	grpc := new(http.Protocols)
 	grpc.SetUnencryptedHTTP2(true)
+	plain := transport()
+	plain.DialContext = dialer.DialContext
 	return &callees{
-		plain: transport(),
-		grpc:  &http.Transport{Protocols: grpc, DisableCompression: true},
-		pools: map[string]*pool{},
-	}
+		dialer: dialer,
+		plain:  plain,
+		grpc:   &http.Transport{Protocols: grpc, DisableCompression: true, DialContext: dialer.DialContext},
+		pools:  map[string]*pool{},
+	}, nil
 }
 
 func transport() *http.Transport {
@@ -63,29 +78,38 @@ func transport() *http.Transport {
 }
 
 func newRoute(config Route, to *callees) (*route, error) {
-	body := bytes.Repeat([]byte{'x'}, config.Reply)
+	body := text(config.Reply)
 	made := &route{reply: body, framed: frame(body)}
 	for _, each := range config.Steps {
-		body := bytes.Repeat([]byte{'x'}, each.Size)
-		one := &step{Step: each}
-		switch each.Protocol {
-		case "http":
-			one.call = func(membership string) error { return to.http(each, body, membership) }
-		case "grpc":
-			framed := frame(body)
-			one.call = func(membership string) error { return to.unary(each, framed, membership) }
-		case "tcp":
-			if to.pools[each.Address] == nil {
-				to.pools[each.Address] = &pool{address: each.Address}
-			}
-			asks := question(body, each.Size)
-			one.call = func(string) error { return to.pools[each.Address].ask(asks, each.Size) }
-		default:
-			return nil, fmt.Errorf("`%s` is no protocol", each.Protocol)
+		one, err := newStep(each, to)
+		if err != nil {
+			return nil, err
 		}
 		made.steps = append(made.steps, one)
 	}
 	return made, nil
+}
+
+func newStep(each Step, to *callees) (*step, error) {
+	body := text(each.Size)
+	one := &step{Step: each}
+	switch each.Protocol {
+	case "http":
+		one.call = func(membership string) error { return to.http(each, body, membership) }
+	case "grpc":
+		framed := frame(body)
+		one.call = func(membership string) error { return to.unary(each, framed, membership) }
+	case "tcp":
+		if to.pools[each.Address] == nil {
+			to.pools[each.Address] = &pool{address: each.Address, dialer: to.dialer}
+		}
+		kept := to.pools[each.Address]
+		asks := question(body, each.Size)
+		one.call = func(string) error { return kept.ask(asks, each.Size) }
+	default:
+		return nil, fmt.Errorf("`%s` is no protocol", each.Protocol)
+	}
+	return one, nil
 }
 
 // walk makes the calls of one request, one after another.
@@ -140,6 +164,9 @@ func send(by *http.Transport, to Step, body []byte, membership string, headers h
 	if headers != nil {
 		request.Header = headers
 	}
+	for name, value := range to.Headers {
+		request.Header.Set(name, value)
+	}
 	if membership != "" {
 		request.Header.Set(forwarded, membership)
 	}
@@ -187,6 +214,7 @@ func readQuestion(from io.Reader) (int, error) {
 // pool keeps the connections to one tcp service; the one that was used last is used next.
 type pool struct {
 	address string
+	dialer  *net.Dialer
 	lock    sync.Mutex
 	idle    []net.Conn
 }
@@ -210,7 +238,7 @@ func (p *pool) take() (net.Conn, error) {
 	if connection := p.kept(); connection != nil {
 		return connection, nil
 	}
-	return net.DialTimeout("tcp", p.address, callSeconds)
+	return p.dialer.Dial("tcp", p.address)
 }
 
 func (p *pool) kept() net.Conn {

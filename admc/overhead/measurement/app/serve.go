@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strconv"
 )
 
 // Service is one replica: where it listens, and what each of its paths does before it answers.
@@ -15,8 +16,9 @@ type Service struct {
 	Routes map[string]Route `json:"routes"`
 }
 
-// Listen is a port of the pod.
+// Listen is a port of the pod, at one address or, where that is empty, at all of them.
 type Listen struct {
+	Address  string `json:"address"`
 	Port     int    `json:"port"`
 	Protocol string `json:"protocol"`
 }
@@ -37,7 +39,10 @@ func serve(config Service) error {
 	// A replica is small. On more cores the runtime would spend a quarter of its time looking for work on each of them.
 	runtime.GOMAXPROCS(1)
 	routes := make(map[string]*route, len(config.Routes))
-	callees := newCallees()
+	callees, err := newCallees("")
+	if err != nil {
+		return err
+	}
 	for path, found := range config.Routes {
 		made, err := newRoute(found, callees)
 		if err != nil {
@@ -47,7 +52,7 @@ func serve(config Service) error {
 	}
 	failed := make(chan error)
 	for _, listen := range config.Listen {
-		listener, err := net.Listen("tcp", fmt.Sprintf(":%d", listen.Port))
+		listener, err := net.Listen("tcp", net.JoinHostPort(listen.Address, strconv.Itoa(listen.Port)))
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,3 @@
+module admc.test/measurement
+
+go 1.24

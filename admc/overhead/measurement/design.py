@@ -1,0 +1,206 @@
+"""Which slices are measured, and in which order: a pure plan.
+
+    ceiling -> rates -> [Group]: all slices at one rate that are compared with each other -> turns
+
+A group ends before time is up or is not begun, so no turn lacks a size that others have. Its arms come in another order
+in each turn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from dsl.program import Protocol, Side
+
+SIZES: Final = (100, 4096, 16384, 65536)
+LOWEST_RATE: Final = 5.0
+WORKER_SHARE: Final = 0.7
+"""The part of a worker's core up to which is measured."""
+HIGHEST_RATE: Final = 8000.0
+
+
+class Grid(NamedTuple):
+    """How much is measured. `rates` and `component_rates` are numbers of rates; slices are in seconds."""
+
+    sizes: tuple[int, ...]
+    rates: int
+    lowest: float
+    slow_seconds: float
+    """The length of a slice at low rates."""
+    fast_seconds: float
+    requests: int
+    """Requests that make a slice shorter than `slow_seconds`."""
+    warm: float
+    idle: int
+    """Seconds without requests."""
+
+
+FULL: Final = Grid(SIZES, 5, LOWEST_RATE, 1.0, 0.4, 40, 0.1, 8)
+QUICK: Final = Grid((100, 16384), 3, 20.0, 0.5, 0.25, 60, 0.06, 4)
+
+
+class Cell(NamedTuple):
+    rate: float
+    size: int
+
+
+class Group(NamedTuple):
+    """The arms (by name, in any order) and cells that are measured together. The rate is the same in all cells."""
+
+    name: str
+    protocol: Protocol
+    side: Side
+    arms: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+    def order(self, turn: int) -> tuple[str, ...]:
+        """The arms of one turn. The first one, which the others are compared with, comes again after some others."""
+        first, *others = self.arms
+        if len(others) <= 1:
+            return in_turn(self.arms, turn)
+        turned = in_turn(others, turn)
+        parts = [turned[at : at + _BETWEEN_FIRST] for at in range(0, len(turned), _BETWEEN_FIRST)]
+        return (*(name for part in parts for name in (first, *part)), first)
+
+    def seconds(self, grid: Grid) -> float:
+        """An estimate of the time that it takes."""
+        each = [slice_seconds(cell.rate, grid) + warm_seconds(cell.rate, grid) + _OVERHEAD for cell in self.cells]
+        return sum(each) * len(self.order(0))
+
+
+_BETWEEN_FIRST: Final = 5
+_OVERHEAD: Final = 0.02
+"""Seconds of a slice beside the load."""
+
+
+def slice_seconds(rate: float, grid: Grid) -> float:
+    """Long enough for a number of requests, within bounds."""
+    return min(grid.slow_seconds, max(grid.fast_seconds, grid.requests / rate))
+
+
+def warm_seconds(rate: float, grid: Grid) -> float:
+    """Before a slice: a request at low rates, and a tenth of a second of them at high ones."""
+    return max(grid.warm, 1 / rate)
+
+
+def rates(ceiling: float, grid: Grid) -> tuple[float, ...]:
+    """From the lowest rate to the ceiling, by one factor, with two digits each.
+
+    >>> rates(1600, FULL)
+    (5.0, 21.0, 89.0, 380.0, 1600.0)
+    """
+    factor = (max(ceiling, 2 * grid.lowest) / grid.lowest) ** (1 / (grid.rates - 1))
+    return tuple(dict.fromkeys(two_digits(grid.lowest * factor**index) for index in range(grid.rates)))
+
+
+def two_digits(value: float) -> float:
+    return float(Decimal(f"{value:.1e}"))
+
+
+def component_cells(of: Sequence[float], grid: Grid) -> tuple[tuple[Cell, ...], ...]:
+    """Components are measured at the middle rate with the smallest message, and at the highest with both ends.
+
+    At lower rates a slice has too few requests to see a small cost beside that of the hop.
+    """
+    slow, fast = of[len(of) // 2], of[-1]
+    return (
+        (Cell(slow, grid.sizes[0]),),
+        (Cell(fast, grid.sizes[0]), Cell(fast, grid.sizes[-1])),
+    )
+
+
+def in_turn(items: Sequence[str], turn: int) -> tuple[str, ...]:
+    """Another one first in each turn, and backwards in every second one."""
+    at = (turn // 2) % len(items)
+    order = (*items[at:], *items[:at])
+    return order if turn % 2 == 0 else tuple(reversed(order))
+
+
+class Tried(NamedTuple):
+    """What one rate of the search did. `cores` is the CPU of the sidecar."""
+
+    cores: float
+    latency: float
+    """Microseconds, the median."""
+    failed: int
+    late: float
+    """Microseconds, the median."""
+
+
+_MORE_LATENCY: Final = 2.0
+"""Above this multiple of the latency at a low rate, requests wait for each other."""
+_MOST_LATE: Final = 1_000.0
+
+
+def holds(tried: Tried, first: Tried) -> bool:
+    """Whether neither the sidecar nor the machine is saturated."""
+    return (
+        tried.failed == 0
+        and tried.cores <= WORKER_SHARE
+        and tried.late <= max(_MOST_LATE, _MORE_LATENCY * first.late)
+        and tried.latency <= _MORE_LATENCY * first.latency
+    )
+
+
+def ceiling(run: Callable[[float], Tried], start: float = 50.0, refinements: int = 2) -> float:
+    """The highest rate that a sidecar takes here: doubled until one does not hold, then searched for in between."""
+    first = run(start)
+    good, bad = start, math.inf
+    while bad == math.inf and good < HIGHEST_RATE:
+        rate = min(2 * good, HIGHEST_RATE)
+        if holds(run(rate), first):
+            good = rate
+        else:
+            bad = rate
+    for _ in range(refinements if bad < math.inf else 0):
+        middle = math.sqrt(good * bad)
+        if holds(run(middle), first):
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
+class Sample(NamedTuple):
+    """One slice: CPU in cores and latency in microseconds."""
+
+    cores: float
+    latency: float
+
+
+LEAST_TURNS: Final = 5
+"""With fewer there is no interval."""
+NARROW: Final = 0.05
+"""Half an interval, as a part of what the whole arm takes."""
+
+
+def is_narrow(ours: Sequence[Sample], theirs: Sequence[Sample]) -> bool:
+    """Whether the differences of two arms, turn by turn, are known well enough."""
+    from fractions import Fraction
+    from statistics import median
+
+    from admc.overhead.profile_import.fit import interval
+
+    for quantity in ("cores", "latency"):
+        values = [(getattr(a, quantity), getattr(b, quantity)) for a, b in zip(ours, theirs, strict=True)]
+        low, high = interval([Fraction(a) - Fraction(b) for a, b in values])
+        if low is None or high is None:
+            return False
+        if float(high - low) / 2 > NARROW * median(a for a, _ in values):
+            return False
+    return True
+
+
+def unreached(turns: Mapping[str, int], narrow: Mapping[str, bool]) -> tuple[str, ...]:
+    """What the budget was too short for, by the names of groups."""
+    few = [name for name, done in narrow.items() if not done and turns[name] < LEAST_TURNS]
+    wide = [f"{name} ({turns[name]} turns)" for name, done in narrow.items() if not done and turns[name] >= LEAST_TURNS]
+    found = []
+    if few:
+        found.append(f"no intervals, since the budget ended before {LEAST_TURNS} turns: {'; '.join(few)}")
+    if wide:
+        found.append(f"intervals wider than {NARROW:.0%} of what the sidecar takes, to each side: {'; '.join(wide)}")
+    return tuple(found)

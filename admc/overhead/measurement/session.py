@@ -1,0 +1,230 @@
+"""One measurement, from the first process to the last slice. It runs in a process of its own (`child`).
+
+    uses -> idle sidecar -> arms in one bed -> ceiling of each protocol -> turns until narrow, or until time is up
+
+A row is sent as soon as it is measured: who is interrupted keeps what there is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from admc.overhead.measurement import design
+from admc.overhead.measurement.bed import Bed, Load, Measured, Tools
+from admc.overhead.measurement.channel import Channel
+from admc.overhead.measurement.design import Cell, Grid, Group, Sample, Tried
+from admc.overhead.measurement.layout import Arm, Layout
+from admc.overhead.measurement.network import NetworkError, isolate
+from admc.overhead.measurement.sidecar import Idle, idle
+from admc.overhead.measurement.table import Row
+from admc.overhead.measurement.uses import Use
+from admc.overhead.profile_import import runs
+from dsl.program import Protocol, Side
+from emitters.envoy import Mode
+
+_POD = "pod"
+_PROBE_SECONDS = 0.4
+
+
+@dataclass(frozen=True)
+class Task:
+    uses: tuple[Use, ...]
+    header: Use
+    """A policy for the cost of a policy in memory."""
+    protocols: tuple[Protocol, ...]
+    grid: Grid
+    seconds: float
+    """The budget, from now on."""
+    tools: Tools
+    folder: Path
+
+
+def run(task: Task, channel: Channel) -> None:
+    """Raises `ProcessError`, `NetworkError`, `OSError`, `EmitError`."""
+    until = time.monotonic() + task.seconds
+    mode = _mode(channel)
+    found = idle(mode, task.folder, task.tools, task.header, task.grid.idle, 1.0, channel.progress)
+    _report_idle(found, channel)
+    arms = (*_bare(task.protocols), *_of_uses(task.uses))
+    layout = Layout(arms, mode, task.grid.sizes, task.folder / "tapped")
+    with Bed(layout, task.folder / "bed", task.tools) as bed:
+        session = _Session(task, channel, bed, until)
+        session.check()
+        session.turns(session.groups())
+
+
+def _mode(channel: Channel) -> Mode:
+    try:
+        isolate()
+    except NetworkError as error:
+        channel.about("mode", Mode.EXPLICIT.value)
+        channel.note(f"connections were not redirected, since {error}: the load dialled the sidecars' own addresses")
+        return Mode.EXPLICIT
+    channel.about("mode", Mode.REDIRECT.value)
+    return Mode.REDIRECT
+
+
+def _report_idle(found: Idle, channel: Channel) -> None:
+    for row in found.rows:
+        channel.row(row)
+    channel.about("memory", {"hop": found.hop, "policy": found.policy, "connection": found.connection})
+
+
+def bare(protocol: Protocol, side: Side) -> str:
+    """The name of the arm with a bare hop."""
+    return f"{protocol} hop at {side}"
+
+
+def _bare(protocols: Sequence[Protocol]) -> list[Arm]:
+    return [Arm(bare(protocol, side), _POD, side, protocol) for protocol in protocols for side in Side]
+
+
+def _of_uses(uses: Sequence[Use]) -> list[Arm]:
+    return [Arm(title(use), _POD, use.side, use.protocol, (use,)) for use in uses]
+
+
+def title(use: Use) -> str:
+    """`compressor (http, compression, algorithm=gzip)`."""
+    choices = [f"{name}={value}" for name, value in use.key.arguments]
+    return f"{use.key.name} ({', '.join([use.protocol, use.kind.name, *choices])})"
+
+
+@dataclass
+class _Session:
+    task: Task
+    channel: Channel
+    bed: Bed
+    until: float
+    samples: dict[tuple[str, str, Cell], list[Sample]] = field(default_factory=dict)
+    """By group, arm and cell: one for each turn."""
+    broken: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.arms = {arm.name: arm for arm in self.bed.layout.arms}
+        self.use = {title(use): use for use in self.task.uses}
+
+    # ---- before the first turn ----
+
+    def check(self) -> None:
+        """Leaves out arms whose requests are not answered."""
+        self.channel.progress("checking each arm")
+        for arm in self.arms.values():
+            size = self.task.grid.sizes[0]
+            found = self.bed.measure([Load(self.bed.layout.through(arm), 100, size)], 0.05, 0.0, [_POD]).loads[0]
+            if found.failed:
+                self.broken.add(arm.name)
+                self.channel.note(f"{arm.name}: not measured, since its requests fail ({found.error})")
+
+    def groups(self) -> list[Group]:
+        found: list[Group] = []
+        for protocol in self.task.protocols:
+            ceiling = design.ceiling(lambda rate, protocol=protocol: self._try(protocol, rate))  # type: ignore[misc]
+            rates = design.rates(ceiling, self.task.grid)
+            self.channel.about(f"ceiling_{protocol}", rates[-1])
+            name = f"{protocol} hop"
+            for rate in rates:
+                cells = tuple(Cell(rate, size) for size in self.task.grid.sizes)
+                found.append(Group(f"{name} at {rate:g}/s", protocol, Side.INGRESS, ("none", "hop"), cells))
+            for side in Side:
+                uses = [use for use in self.task.uses if use.protocol is protocol and use.side is side]
+                names = [name for name in map(title, uses) if name not in self.broken]
+                for cells in design.component_cells(rates, self.task.grid) if names else ():
+                    at = f"{protocol} components at {side}, {cells[0].rate:g}/s"
+                    found.append(Group(at, protocol, side, (bare(protocol, side), *names), cells))
+        return found
+
+    def _try(self, protocol: Protocol, rate: float) -> Tried:
+        self.channel.progress(f"looking for the highest rate: {protocol}, {rate:.0f}/s")
+        load = Load(self.bed.layout.through(self.arms[bare(protocol, Side.INGRESS)]), rate, self.task.grid.sizes[-1])
+        found = self.bed.measure([load], _PROBE_SECONDS, 0.1, [_POD])
+        one = found.loads[0]
+        return Tried(_cores(found, rate), one.latency, one.failed, one.late)
+
+    # ---- turns ----
+
+    def turns(self, groups: Sequence[Group]) -> None:
+        """All groups in turn, until each is narrow or time is up."""
+        done = dict.fromkeys((group.name for group in groups), 0)
+        narrow = dict.fromkeys(done, False)
+        turn = complete = 0
+        in_time = True
+        while in_time and not all(narrow.values()):
+            for group in groups:
+                if narrow[group.name]:
+                    continue
+                if turn and time.monotonic() + group.seconds(self.task.grid) > self.until:
+                    in_time = False
+                    continue  # a shorter group may still be in time
+                self._turn(group, turn)
+                done[group.name] += 1
+                narrow[group.name] = done[group.name] >= design.LEAST_TURNS and self._is_narrow(group)
+            turn += 1
+            complete += in_time
+        self.channel.about("turns", complete)
+        for line in design.unreached(done, narrow):
+            self.channel.note(line)
+
+    def _turn(self, group: Group, turn: int) -> None:
+        left = max(0.0, self.until - time.monotonic())
+        self.channel.progress(f"turn {turn + 1}: {group.name}; {left / 60:.0f} min left")
+        side = group.side if group.arms[0] != "none" else list(Side)[turn % 2]
+        for cell in group.cells:
+            of_turn: dict[str, list[Sample]] = {}
+            for name in group.order(turn):
+                if (sample := self._slice(group, name, side, cell, turn)) is not None:
+                    of_turn.setdefault(name, []).append(sample)
+            for name, found in of_turn.items():
+                mean = Sample(
+                    sum(each.cores for each in found) / len(found), sum(each.latency for each in found) / len(found)
+                )
+                self.samples.setdefault((group.name, name, cell), []).append(mean)
+
+    def _slice(self, group: Group, name: str, side: Side, cell: Cell, turn: int) -> Sample | None:
+        hop = self.arms[bare(group.protocol, side)]
+        arm = self.arms.get(name, hop)
+        to = self.bed.layout.past(hop) if name == runs.NONE else self.bed.layout.through(arm)
+        seconds = design.slice_seconds(cell.rate, self.task.grid)
+        warm = design.warm_seconds(cell.rate, self.task.grid)
+        found = self.bed.measure([Load(to, cell.rate, cell.size)], seconds, warm, [_POD])
+        self.bed.forget_taps()
+        one = found.loads[0]
+        if one.failed:
+            self.channel.note(f"{name} at {cell.rate:g}/s, {cell.size} bytes: a slice is left out ({one.error})")
+            return None
+        cores = _cores(found, cell.rate)
+        self.channel.row(
+            Row(
+                f"{turn + 1}",
+                self._key(name, side),
+                group.protocol,
+                cell.rate,
+                cell.size,
+                one.latency,
+                None if name == runs.NONE else cores,
+            )
+        )
+        return Sample(0.0 if name == runs.NONE else cores, one.latency)
+
+    def _key(self, name: str, side: Side) -> runs.Arm:
+        """How the table names an arm. A bare hop with a side is what components are compared with."""
+        if name in (runs.NONE, runs.HOP):
+            return runs.Arm(name)
+        return self.use[name].key if name in self.use else runs.Arm(runs.HOP, side)
+
+    def _is_narrow(self, group: Group) -> bool:
+        first, *others = group.arms
+        for name in others:
+            for cell in group.cells:
+                ours = self.samples.get((group.name, name, cell), [])
+                theirs = self.samples.get((group.name, first, cell), [])
+                if len(ours) != len(theirs) or not design.is_narrow(ours, theirs):
+                    return False
+        return True
+
+
+def _cores(found: Measured, rate: float) -> float:
+    """CPU of the requests that were sent, at their rate: a slice ends a little later than its last request."""
+    return found.cpu[_POD] / found.loads[0].sent * rate

@@ -1,3 +1,0 @@
-module admc.test/bench/cost
-
-go 1.24

@@ -1,0 +1,131 @@
+"""Measures the drawn sidecars, each twice, in turns with no proxy and with a reference hop."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from admc.overhead.measurement import design
+from admc.overhead.measurement.bed import Bed, Load, Tools
+from admc.overhead.measurement.channel import Channel
+from admc.overhead.measurement.child import started
+from admc.overhead.measurement.layout import Arm, Layout
+from admc.overhead.measurement.network import NetworkError, isolate
+from dsl.program import Protocol, Side
+from emitters.envoy import Mode
+from tests.bench.overhead.draw import Configuration
+from tests.bench.overhead.predict import Cost
+
+REFERENCE = Configuration("reference", (Arm("reference_0", "reference", Side.INGRESS, Protocol.HTTP, (), 100.0, 1000),))
+HALVES = 2
+BETWEEN_REFERENCES = 3
+"""Sidecars that are measured between two slices of the reference."""
+
+
+class Settings(NamedTuple):
+    number: int
+    several: int
+    turns: int
+    """Of each half."""
+    seconds: float
+    """Of one slice."""
+    together: int
+    """Sidecars that run at the same time, the reference aside."""
+
+
+USUAL = Settings(24, 8, 4, 1.2, 8)
+
+
+class Half(NamedTuple):
+    """What was measured in one half, for a sidecar and for the reference beside it."""
+
+    sidecar: Cost
+    reference: Cost
+
+
+def layout(configurations: Sequence[Configuration], mode: Mode, folder: Path) -> Layout:
+    arms = tuple(arm for each in (*configurations, REFERENCE) for arm in each.hops)
+    sizes = tuple(sorted({arm.size for arm in arms if arm.size is not None}))
+    return Layout(arms, mode, sizes, folder / "tapped")
+
+
+def measured(
+    configurations: Sequence[Configuration], tools: Tools, settings: Settings, progress: Callable[[str], None]
+) -> Mapping[str, tuple[Half, ...]]:
+    """By name, each half. Raises `admc.overhead.measurement.child.FailedError`."""
+    found: dict[str, list[Half]] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="admc-overhead-") as folder,
+        started(partial(_run, configurations, tools, settings, Path(folder))) as messages,
+    ):
+        for subject, content in messages:
+            if subject == "about":
+                name, (sidecar, reference) = content
+                found.setdefault(name, []).append(Half(Cost(*sidecar), Cost(*reference)))
+            elif subject in ("progress", "note"):
+                progress(content)
+    return {name: tuple(halves) for name, halves in found.items()}
+
+
+def _run(
+    configurations: Sequence[Configuration], tools: Tools, settings: Settings, folder: Path, channel: Channel
+) -> None:
+    try:
+        isolate()
+        mode = Mode.REDIRECT
+    except NetworkError as error:
+        mode = Mode.EXPLICIT
+        channel.note(f"not redirected: {error}")
+    for half in range(HALVES):
+        for number, some in enumerate(_parts(configurations, settings.together)):
+            channel.progress(f"half {half + 1}, sidecars {number * settings.together + 1} and next")
+            place = folder / f"{half}-{number}"
+            with Bed(layout(some, mode, place), place, tools) as bed:
+                _turns(bed, some, settings, channel)
+
+
+def _parts(items: Sequence[Configuration], size: int) -> Iterator[Sequence[Configuration]]:
+    for at in range(0, len(items), size):
+        yield items[at : at + size]
+
+
+def _turns(bed: Bed, some: Sequence[Configuration], settings: Settings, channel: Channel) -> None:
+    costs: dict[str, list[Cost]] = {each.name: [] for each in (*some, REFERENCE)}
+    by_name = {each.name: each for each in some}
+    for turn in range(settings.turns):
+        for at, name in enumerate(design.in_turn(list(by_name), turn)):
+            if at % BETWEEN_REFERENCES == 0:
+                costs[REFERENCE.name].append(cost(bed, REFERENCE, settings.seconds / 2))
+            costs[name].append(cost(bed, by_name[name], settings.seconds))
+    middle = {
+        name: [median(each[quantity] for each in found) for quantity in range(2)] for name, found in costs.items()
+    }
+    for name in by_name:
+        channel.about(name, [middle[name], middle[REFERENCE.name]])
+
+
+def cost(bed: Bed, configuration: Configuration, seconds: float) -> Cost:
+    """One slice with the sidecar and one without, beside each other."""
+    slowest = min(hop.rate or 0.0 for hop in configuration.hops)
+    seconds = max(seconds, min(2.0, 12 / slowest))
+    warm = max(0.1, min(0.4, 1 / slowest))
+    loads, direct = (
+        [Load(to(hop), hop.rate or 0.0, hop.size or 0) for hop in configuration.hops]
+        for to in (bed.layout.through, bed.layout.past)
+    )
+    ours = bed.measure(loads, seconds, warm, [configuration.pod])
+    none = bed.measure(direct, seconds / 2, warm, [])
+    bed.forget_taps()
+    failed = [each.error for each in (*ours.loads, *none.loads) if each.failed]
+    if failed:
+        raise OSError(f"requests of {configuration} fail: {failed[0]}")
+    requests = sum(each.sent for each in ours.loads)
+    added = sum(
+        (one.latency - other.latency) * (hop.rate or 0.0)
+        for one, other, hop in zip(ours.loads, none.loads, configuration.hops, strict=True)
+    )
+    return Cost(ours.cpu[configuration.pod] / requests * 1e6, added / configuration.rate)

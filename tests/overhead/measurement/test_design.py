@@ -1,0 +1,119 @@
+"""Which slices are measured: rates, the search for the ceiling, order, and when an interval is narrow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from admc.overhead.measurement.design import (
+    FULL,
+    HIGHEST_RATE,
+    LEAST_TURNS,
+    QUICK,
+    SIZES,
+    Cell,
+    Group,
+    Sample,
+    Tried,
+    ceiling,
+    component_cells,
+    in_turn,
+    is_narrow,
+    rates,
+    slice_seconds,
+    two_digits,
+    unreached,
+    warm_seconds,
+)
+from dsl.program import Protocol, Side
+
+
+def test_rates_go_from_five_to_the_ceiling_by_one_factor() -> None:
+    found = rates(1600, FULL)
+    assert list(found) == [5, 21, 89, 380, 1600]
+    assert len(rates(700, QUICK)) == 3
+    assert rates(1, FULL)[-1] == 10  # a machine that takes nothing is tried at little, and not at zero
+
+
+@pytest.mark.parametrize("most", [120.0, 777.0, 3000.0])
+def test_the_ceiling_is_below_the_first_rate_that_does_not_hold_and_near_it(most: float) -> None:
+    tried: list[float] = []
+
+    def run(rate: float) -> Tried:
+        tried.append(rate)
+        return Tried(cores=0.7 * rate / most, latency=200, failed=0, late=20)
+
+    found = ceiling(run)
+    assert most / 1.25 <= found <= most
+    assert len(tried) < 15
+
+
+@pytest.mark.parametrize(
+    "bad", [Tried(0.1, 200, 1, 20), Tried(0.8, 200, 0, 20), Tried(0.1, 90_000, 0, 20), Tried(0.1, 200, 0, 9_000)]
+)
+def test_failures_cpu_latency_and_lateness_each_end_the_search(bad: Tried) -> None:
+    found = ceiling(lambda rate: bad if rate > 400 else Tried(0.1, 200, 0, 20))
+    assert 300 <= found <= 400
+
+
+def test_the_search_has_an_end() -> None:
+    assert ceiling(lambda rate: Tried(0.0, 1, 0, 1)) == HIGHEST_RATE
+
+
+def test_slices_are_about_a_second_at_low_rates_and_shorter_where_requests_are_many() -> None:
+    lengths = [slice_seconds(rate, FULL) for rate in (5, 21, 89, 380, 1600)]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[0] == 1.0
+    assert lengths[-1] == 0.4
+    assert warm_seconds(5, FULL) * 5 >= 1  # at least one request comes before
+
+
+def test_an_arm_comes_first_in_turn_and_each_comes_once() -> None:
+    arms = ("none", "hop")
+    assert {in_turn(arms, turn)[0] for turn in range(2)} == {"none", "hop"}
+    assert all(sorted(in_turn(arms, turn)) == sorted(arms) for turn in range(8))
+
+
+def test_components_have_a_bare_hop_near_them() -> None:
+    names = tuple(f"component {number}" for number in range(12))
+    group = Group("x", Protocol.HTTP, Side.INGRESS, ("hop", *names), (Cell(5, 100),))
+    for turn in range(6):
+        order = group.order(turn)
+        counted = Counter(order)
+        assert all(counted[name] == 1 for name in names)
+        assert order[0] == order[-1] == "hop"
+        places = [at for at, name in enumerate(order) if name == "hop"]
+        assert max(later - earlier for earlier, later in pairwise(places)) <= 6
+    assert group.seconds(FULL) == pytest.approx(len(group.order(0)) * (1 + 0.2 + 0.02))
+
+
+def test_components_are_measured_at_two_rates_and_both_ends_of_the_sizes() -> None:
+    slow, fast = component_cells((5, 21, 89, 380, 1600), FULL)
+    assert slow == (Cell(89, SIZES[0]),)
+    assert fast == (Cell(1600, SIZES[0]), Cell(1600, SIZES[-1]))
+
+
+def test_an_interval_is_narrow_beside_what_the_arm_takes() -> None:
+    theirs = [Sample(0.100, 300.0)] * 9
+    near = [Sample(0.110 + 0.001 * (turn % 3), 310.0 + turn % 3) for turn in range(9)]
+    wide = [Sample(0.110 + 0.010 * (turn % 3), 310.0) for turn in range(9)]
+    slow = [Sample(0.110, 310.0 + 40 * (turn % 3)) for turn in range(9)]
+    assert is_narrow(near, theirs)
+    assert not is_narrow(wide, theirs)
+    assert not is_narrow(slow, theirs)
+    assert not is_narrow(near[: LEAST_TURNS - 1], theirs[: LEAST_TURNS - 1])
+
+
+def test_what_the_budget_did_not_reach_is_said() -> None:
+    said = unreached({"a": 7, "b": 6, "c": 2}, {"a": True, "b": False, "c": False})
+    assert said == (
+        "no intervals, since the budget ended before 5 turns: c",
+        "intervals wider than 5% of what the sidecar takes, to each side: b (6 turns)",
+    )
+    assert unreached({"a": 7}, {"a": True}) == ()
+
+
+def test_rates_have_two_digits() -> None:
+    assert [two_digits(value) for value in (5.0, 17.35, 1234.0)] == [5.0, 17.0, 1200.0]
