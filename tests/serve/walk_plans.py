@@ -55,6 +55,7 @@ THIRD: Final = (
     "service extra { http 80 }\n",
     "policy g = allow(callers: [web, till]) on * -> cart\n",
     "policy g = allow(callers: [web]) on * -> cart\n",
+    'policy g = allow(callers: [web]) on * -> cart when header("x-key") == "1"\n',
 )
 
 

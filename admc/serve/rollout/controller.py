@@ -164,7 +164,9 @@ class Rollout:
                 await asyncio.to_thread(self._redirection.resume)
             await self._ask(position.rollout)
             state = await self._with_renamed(position.rollout)
-            await self._publish(state)
+            # What was stored may be published, and may not: connections may be of each of these plans.
+            earlier = sorted(plan for each in state.may_have for plan in each.label.plans)
+            await self._hand_over(state, await self._prepared(state, *earlier))
             self.state = state
             self._arrives = state.now.goal is None and state.proven != state.now
 
@@ -305,11 +307,13 @@ class Rollout:
         """Publish a label again, or the first one."""
         await self._hand_over(state, await self._prepared(state, state.now.base))
 
-    async def _prepared(self, state: RolloutState, before: str) -> Prepared:
-        """What to publish of a state after the plan before. Raises `CommandError` or `SnapshotError`."""
+    async def _prepared(self, state: RolloutState, *before: str) -> Prepared:
+        """What to publish of a state. `before`: the plans in one of which older connections have what is published.
+        Raises `CommandError` or `SnapshotError`."""
         content = await asyncio.to_thread(self.plans.content, state.now, state.key)
         after = state.now.goal or state.now.base
-        guards = await asyncio.to_thread(self.plans.guards, before, after) if before in self.plans else frozenset()
+        steady = [await asyncio.to_thread(self.plans.guards, each, after) for each in before if each in self.plans]
+        guards = frozenset.intersection(*steady) if steady else frozenset()
         return await asyncio.to_thread(self.publisher.prepared, state, content, guards)
 
     async def _hand_over(self, state: RolloutState, prepared: Prepared) -> None:

@@ -99,7 +99,8 @@ class Publisher:
         before = {name: item for name in wanted if (item := self._held(name)) is not None}
         new = {name: item for name, item in wanted.items() if self._differs(name, item, bool(kept[name]))}
         subscribed = {name: frozenset(each) for name, each in kept.items()}
-        whole = retained(before, new, subscribed, guards)
+        latest = {name: item for name in new if (item := self._published(name)) is not None}
+        whole = retained(before, new, subscribed, guards, latest)
         for item in whole.values():
             item.check()
             _ = item.version  # computed here: for 10,000 snapshots it would block the server
@@ -129,8 +130,7 @@ class Publisher:
         """What the connections through the proxies of a service use: what is published, but of what a proxy refuses,
         the version before."""
         store = self._server.store
-        current, initial = store.current(service), store.initial(service)
-        published = self.frozen.get(service) or current
+        current, initial, published = store.current(service), store.initial(service), self._published(service)
         if published is None or initial is None or initial is current:
             return published
         found = {
@@ -140,6 +140,10 @@ class Publisher:
             for name, resource in collection.resources.items()
         }
         return Snapshot.of(found.values(), elsewhere=published.elsewhere | initial.elsewhere)
+
+    def _published(self, service: str) -> Snapshot | None:
+        """What was published last, with what older connections need."""
+        return self.frozen.get(service) or self._server.store.current(service)
 
     def labelled(self) -> None:
         """The caller is about to publish another label."""
